@@ -26,7 +26,7 @@ fn settings() -> [(usize, usize, Config); 2] {
     [(20, 20, papers), (8, 1024, Config::new())]
 }
 
-/// A block size from `least` to `largest`, as programs ask for it: small ones more often.
+/// Returns a block size from `least` to `largest`, as programs ask for it: small ones more often.
 fn size(least: usize, largest: usize, random: &mut SmallRng) -> usize {
     let magnitude = random.random_range(least.ilog2()..=largest.ilog2());
     random.random_range(least.max(1 << magnitude)..=largest.min((2 << magnitude) - 1))

@@ -1,4 +1,4 @@
-//! What a web server's clients did, from its access log: who is still there, which paths are slow.
+//! Reads a web server's access log: which clients are still there, and which paths are slow.
 //!
 //! ```text
 //! $ cargo run --release --example access_log            # a made-up log of 600,000 lines
@@ -13,15 +13,15 @@ use std::fmt::Write;
 /// Seconds after which a client that said nothing is gone.
 const IDLE: u32 = 900;
 
-/// What one client did: when, and how long it waited, as a histogram of powers of √2 of
-/// milliseconds.
+/// The requests of one client: when they came, and their waiting times, as a histogram of powers of
+/// √2 of milliseconds.
 struct Session {
     first: u32,
     last: u32,
     waits: [u32; 64],
 }
 
-/// What is known.
+/// The state of the analysis.
 #[derive(Default)]
 struct Analysis {
     sessions: HashMap<Box<str>, Box<Session>>,
@@ -60,7 +60,7 @@ impl Analysis {
         true
     }
 
-    /// Lets those go who have been idle for too long.
+    /// Ends the sessions that have been idle for too long.
     fn expire(&mut self, now: u32) {
         let ended = &mut self.ended;
         self.sessions.retain(|_, session| {

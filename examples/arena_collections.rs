@@ -15,7 +15,7 @@ type Local = Arena<PageHeap<Region>, Single>;
 
 pub(crate) fn main() {
     let mut memory = std::vec![MaybeUninit::<u8>::uninit(); 1 << 20];
-    // SAFETY: the memory outlives the arena, and nobody else uses it.
+    // SAFETY: the memory outlives the arena, its only user.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let arena: Local = Arena::fixed(region);
 

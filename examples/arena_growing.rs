@@ -1,6 +1,6 @@
-//! An arena that grows: address space is reserved once, memory is taken as it is touched.
+//! An arena that grows: address space is reserved once, and memory is taken when it is touched.
 //!
-//! Four threads share it; what they hold at most, and where it lies, can be asked at any time.
+//! Four threads share it; its peak usage and its addresses can be asked at any time.
 //!
 //! `cargo run --example arena_growing`
 
@@ -50,7 +50,7 @@ pub(crate) fn main() {
 
     for (address, layout) in kept {
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
-        // SAFETY: the blocks were kept for this, and nobody uses them.
+        // SAFETY: the blocks were kept for this, and are no longer used.
         let freed = unsafe { ARENA.try_free(block.expect("not null"), layout) };
         assert_eq!(freed, pagewise::Freed::Freed);
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 const WORKERS: usize = 4;
 const PAGES: usize = 6;
 
-/// What is kept of a client.
+/// The data kept of a client.
 struct Session {
     client: String,
     visited: Vec<String>,

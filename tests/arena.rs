@@ -15,7 +15,7 @@ const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
 /// Made at compile time, with the promise that one test alone uses it.
-// SAFETY: nobody else names the memory, and one test uses the arena.
+// SAFETY: only the arena uses the memory, and only one test uses the arena.
 static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
@@ -118,7 +118,7 @@ fn headers_of_pages_are_used_again() {
     }
 }
 
-/// A strategy without memory, which says of itself what it is told to.
+/// A strategy without memory, whose answers a test sets.
 #[derive(Default)]
 struct Told {
     fault: Option<Fault>,
@@ -168,7 +168,7 @@ unsafe impl Strategy for Told {
     }
 }
 
-/// An arena of two claims like these.
+/// Returns an arena of two claims like these.
 fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
     let arena = Arena::new(Claims::new());
     claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));
@@ -220,7 +220,7 @@ fn an_arena_knows_its_blocks() {
         bytes += span.len;
     });
     assert_eq!((blocks, bytes), (1, arena.usage().held));
-    // SAFETY: nobody uses the block any more.
+    // SAFETY: the block is no longer used.
     unsafe { arena.deallocate(block, layout) };
     assert!(!arena.is_in_use(block, layout));
     assert_eq!(arena.used(), 0);
@@ -238,7 +238,7 @@ fn a_large_block_that_was_freed_serves_its_like() {
             (block, of(size))
         });
         for (block, layout) in [freed, larger] {
-            // SAFETY: nobody uses the block any more.
+            // SAFETY: the block is no longer used.
             unsafe { arena.deallocate(block, layout) };
         }
         let again = arena.allocate(freed.1).expect("room enough").cast::<u8>();
@@ -267,7 +267,7 @@ fn the_closest_of_large_blocks_of_a_list_is_taken() {
             block
         });
         for (block, size) in blocks.into_iter().zip(freed) {
-            // SAFETY: nobody uses the block any more.
+            // SAFETY: the block is no longer used.
             unsafe { arena.deallocate(block, of(size)) };
         }
         let again = take(asked);

@@ -1,4 +1,4 @@
-//! What the bundled traces of real programs must show, under every strategy of the catalogue.
+//! Checks properties of the bundled traces of real programs under every strategy of the catalogue.
 
 use std::alloc::Layout;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 
-/// Address space, more than any of the programs needs: git under NOFREE comes to 548 MiB. Of 32 bits two tests have that
-/// much at one time.
+/// Bytes of address space, more than any of the programs needs: git under NOFREE takes 548 MiB.
+/// With 32 bits, two tests take that much at the same time.
 const CAPACITY: usize = if usize::BITS == 64 { 1 << 30 } else { 3 << 28 };
 
 fn traces() -> Vec<PathBuf> {
@@ -24,7 +24,8 @@ fn traces() -> Vec<PathBuf> {
     traces
 }
 
-/// The most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four bytes by 16 bits.
+/// Returns the most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four
+/// bytes by 16 bits.
 fn most(name: &str) -> usize {
     if name == "SMALL" && usize::BITS == 32 { 256 << 10 } else { CAPACITY }
 }
@@ -86,7 +87,8 @@ fn replay(
     now_and_then(strategy);
 }
 
-/// Those that are replayed: under an emulator (`tests/targets.sh` says so), the three shortest.
+/// Returns those that are replayed: under an emulator (`tests/targets.sh` says so), the three
+/// shortest.
 fn replayed() -> Vec<PathBuf> {
     let mut traces = traces();
     if std::env::var_os("EMULATED").is_some() {

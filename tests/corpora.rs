@@ -1,5 +1,5 @@
-//! What the fuzzers found worth keeping, on stable Rust: the body of every fuzz target on every input of its
-//! corpus, `fuzz/corpora/TARGET.tar.gz`.
+//! Inputs that the fuzzers found worth keeping, on stable Rust: runs the body of every fuzz target
+//! on every input of its corpus, `fuzz/corpora/TARGET.tar.gz`.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! The examples do what they say; each checks itself.
+//! The examples work as described; each checks itself.
 
 #[path = "../examples/arena_growing.rs"]
 mod arena_growing;

@@ -1,4 +1,5 @@
-//! Guarded blocks: what hits one stops the process at that instruction, and says where the block came from.
+//! Guarded blocks: an access that hits one's guards stops the process at that instruction, with a
+//! report of the block's origin.
 
 #![cfg(all(
     feature = "guarded",
@@ -32,7 +33,7 @@ fn stops(test: &str, so: fn(&Ended) -> bool, says: &[&str]) {
     for line in says {
         assert!(err.contains(line), "{test} does not say {line:?}: {err}");
     }
-    // The stacks lead to this program; but nobody knows of what file a statically linked one is.
+    // The stacks lead to this program; but the file of a statically linked program is not known.
     if cfg!(target_feature = "crt-static") {
         assert!(
             err.lines().filter(|line| line.starts_with("pagewise:     0x")).count() > 3,
@@ -60,14 +61,14 @@ macro_rules! stops {
 
 const LAYOUT: Layout = Layout::new::<[u64; 6]>();
 
-/// A guarded block of this layout. (At most every second one is.)
+/// Returns a guarded block of this layout. (At most every second one is.)
 fn guarded(layout: Layout) -> *mut u8 {
     // SAFETY: the size is not 0.
     let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
     blocks.find(|&block| is_guarded(block, layout.size())).expect("one of four is guarded")
 }
 
-/// Whether a block lies at the end of a page, and the next is closed.
+/// Returns whether a block lies at the end of a page, and the next is closed.
 fn is_guarded(block: *mut u8, size: usize) -> bool {
     let end = (block.addr() + size).next_multiple_of(16);
     end.is_multiple_of(os_page()) && is_closed(block.with_addr(end))
@@ -156,7 +157,7 @@ fn works() {
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
 
-/// A place whose block was freed where a limit of the address space was reached held what it had held before.
+/// If a block was freed at a limit of the address space, its place kept its old contents.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_zeroed_block_is_zeros_whatever_the_limit_was_at_the_free() {
@@ -171,7 +172,7 @@ fn a_zeroed_block_is_zeros_whatever_the_limit_was_at_the_free() {
 fn zeroed() {
     let limit = |bytes: Option<libc::rlim_t>| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the calls read and write what they are given.
+        // SAFETY: the calls read and write the structures that they are given.
         unsafe {
             assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
             limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
@@ -227,7 +228,7 @@ fn blocks_are_guarded_where_the_system_gives_low_addresses() {
     use std::os::unix::process::CommandExt;
     let ended = run("counted", |command| {
         command.env("PAGEWISE_GUARDED", "100");
-        // SAFETY: the call allocates nothing; what it sets holds for the program that is started.
+        // SAFETY: the call allocates nothing; its setting holds for the program that is started.
         unsafe {
             command.pre_exec(|| {
                 libc::personality(libc::ADDR_COMPAT_LAYOUT as libc::c_ulong);
@@ -240,7 +241,7 @@ fn blocks_are_guarded_where_the_system_gives_low_addresses() {
     assert!((700..=1300).contains(&count), "one in 100: {count}");
 }
 
-/// Which block is guarded nobody can know: not the first of every thread.
+/// The choice of guarded blocks is unpredictable: it is not the first of every thread.
 #[test]
 #[cfg(unix)]
 fn the_first_of_a_thread_is_guarded_no_more_than_others() {
@@ -256,7 +257,7 @@ fn the_first_of_a_thread_is_guarded_no_more_than_others() {
 #[ignore = "in a process of its own, with guarded blocks"]
 #[cfg(unix)]
 fn first_of_threads() {
-    /// Threads at one time: a thread may get what one that ended has left.
+    /// Threads at one time: a thread may get the heap that an ended one has left.
     const THREADS: usize = 100;
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     static GUARDED: AtomicUsize = AtomicUsize::new(0);

@@ -9,7 +9,7 @@ use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
 use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
 
-/// What is misused: a strategy, or an arena.
+/// The target of the misuses: a strategy, or an arena.
 trait Checked {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
@@ -73,7 +73,7 @@ fn fill(heap: &mut impl Checked) -> Vec<(NonNull<u8>, Layout)> {
     blocks
 }
 
-/// Whether every block still has what was written into it.
+/// Panics unless every block still has its contents.
 fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
     for (&(block, layout), number) in blocks.iter().zip(numbers) {
         // SAFETY: the block is in use, this long, and was filled.
@@ -82,7 +82,7 @@ fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
     }
 }
 
-/// A bit of an address that leads far away, but not out of what a process can have.
+/// A bit of an address that leads far away, but not beyond the addresses that a process can have.
 const FAR: usize = 1 << (usize::BITS / 2 + 13);
 
 /// Misuses it in every way there is and says which, if one is not answered.
@@ -164,7 +164,7 @@ fn every_strategy_of_the_catalogue_answers_misuse() {
 fn arenas_answer_misuse() {
     misuse("a growing arena", Arena::<PageHeap<Reserved>>::growing(CAPACITY));
     let mut memory = vec![0u64; CAPACITY / 8];
-    // SAFETY: the arena is dropped before the memory, which nobody else uses.
+    // SAFETY: the arena, the only user of the memory, is dropped before it.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), CAPACITY) };
     misuse("a fixed arena", Arena::<PageHeap<Region>>::fixed(region));
 }
@@ -174,7 +174,7 @@ fn an_arena_of_several_regions_answers_misuse() {
     let mut memories = [vec![0u64; CAPACITY / 16], vec![0u64; CAPACITY / 32]];
     let arena: Arena<Claims<PageHeap<Region>, 2>> = Arena::new(Claims::new());
     for memory in &mut memories {
-        // SAFETY: the arena is dropped before the memories, which nobody else uses.
+        // SAFETY: the arena, the only user of the memories, is dropped before them.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len() * 8) };
         let claimed = arena.claim(PageHeap::new(Config::arena(), region, ()));
         claimed.expect("room for two claims");

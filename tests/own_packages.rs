@@ -1,8 +1,8 @@
-//! Programs that must be packages of their own build and run: one without `std`, whose linking is the
-//! proof that the library needs none, and one with the README's arena; one for a nightly compiler; one
-//! built as if it were where the global allocator is not supported, which passes everything on to the
-//! system's there; and the models of that allocator's lock and of what it publishes without one, whose
-//! checker is a dependency.
+//! Builds and runs programs that must be packages of their own: one without `std`, whose linking
+//! proves that the library needs none, and one with the README's arena; one for a nightly compiler;
+//! one built as on a system where the global allocator is not supported and passes every request on
+//! to the system's; and the models of that allocator's lock and lock-free protocols, whose checker
+//! is a dependency.
 
 #[path = "package/mod.rs"]
 mod package;
@@ -10,7 +10,7 @@ mod package;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds the package in this folder and runs its program, to its end; what it printed.
+/// Builds the package in this folder and runs its program to its end. Returns the output.
 fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
     let name = folder.rsplit('/').next().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -20,7 +20,7 @@ struct Block {
     len: usize,
 }
 
-// SAFETY: a block is used by whoever has this.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -62,7 +62,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.check();
-        // SAFETY: the block is in use, and nobody has it any more.
+        // SAFETY: the block is allocated and no longer used.
         unsafe { PAGEWISE.free(self.start) };
     }
 }

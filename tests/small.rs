@@ -39,7 +39,7 @@ fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins
         let block = arena.allocate(layout(2 * size_of::<usize>(), 1)).expect("room for one");
         assert_eq!(arena.allocate(layout(LEAST, 1)), Err(AllocError::Exhausted));
         assert_eq!(arena.audit(), Ok(()));
-        // SAFETY: the block is in use, and nobody uses it.
+        // SAFETY: the block is allocated and no longer used.
         unsafe {
             block.cast::<u8>().write_bytes(0xff, block.len());
             let fits = layout(size_of::<usize>() + 1, 1);
@@ -86,7 +86,7 @@ fn a_static_arena_needs_no_set_up() {
     }
     assert_eq!(ARENA.audit(), Ok(()));
     for (index, block) in blocks.iter().enumerate() {
-        // SAFETY: as above; nobody uses the block afterwards.
+        // SAFETY: as above; the block is no longer used afterwards.
         unsafe {
             assert_eq!(block.cast::<[u8; 24]>().read(), [index as u8; 24]);
             ARENA.deallocate(block.cast(), layout(24, 8));
@@ -96,7 +96,7 @@ fn a_static_arena_needs_no_set_up() {
     assert_eq!(ARENA.arena().usage(), ARENA.usage());
 }
 
-/// What it handed out is gone when it is moved; what it knows is not.
+/// Moving an arena invalidates the blocks that it handed out, but not its own state.
 #[test]
 fn an_arena_that_was_moved_is_intact() {
     let arena = StaticArena::<2048, Single>::new();
@@ -197,9 +197,9 @@ impl Visits {
     }
 }
 
-/// The bounds that the module states, on heaps that wear, some of them to exhaustion: blocks looked at on two lists, one
-/// block taken off its list, and what is left of it put on another; two neighbours taken off theirs for a free. A link
-/// to a block counts as a visit.
+/// The bounds that the module states hold on heaps in use, some of them until exhaustion: an
+/// allocation looks at the blocks on two lists, takes one off its list, and puts the rest on
+/// another; a free takes two neighbours off theirs. A link to a block counts as a visit.
 #[test]
 fn no_operation_visits_more_items_than_the_bounds_say() {
     /// Where the heap grows, its uppermost block is taken off a list and put back longer.
@@ -234,7 +234,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
         }
         assert_eq!(heap.audit(), Ok(()));
     }
-    // A list full of blocks that are all a little too short, and the next one full, too.
+    // A list full of blocks that are all a little too short, and the next list full as well.
     let mut memory = vec![MaybeUninit::uninit(); 64 << 10];
     let mut heap = SmallHeap::new(Borrowed::new(&mut memory), &meter);
     let allocate = |heap: &mut SmallHeap<_, _>, words| {
@@ -282,7 +282,7 @@ fn an_arena_with_memory_of_its_own_tells_what_is_used() {
     let block = HEAP.allocate(layout(100, 4)).expect("room enough");
     assert_eq!((HEAP.used(), HEAP.usage().block), (block.len(), block.len()));
     assert!(block.len() >= 100 && HEAP.free() < 1024 - 100);
-    // SAFETY: nobody uses the block any more.
+    // SAFETY: the block is no longer used.
     unsafe { HEAP.deallocate(block.cast(), layout(100, 4)) };
     assert_eq!(HEAP.used(), 0);
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{ACTIONS, LIVE, MAXIMA, json_line};
 
-/// What callgrind counts: the allocators and what they call, but for copying.
+/// The functions that callgrind counts: the allocators and their callees, except copying.
 const COUNTED: [&str; 2] =
     ["--toggle-collect=*as arenas::peers::Heap>*", "--toggle-collect=__mem*"];
 

@@ -48,7 +48,7 @@ const REGION: usize = 512 << 20;
 const ROUNDS: usize = 11;
 const ACTIONS: usize = 200_000;
 
-/// A region's memory, of which every OS page was touched.
+/// A region's memory, with every OS page touched.
 struct Memory(Vec<u64>);
 
 impl Memory {
@@ -56,14 +56,14 @@ impl Memory {
         Self(vec![0; bytes / 8])
     }
 
-    /// An allocator over all of it, made anew.
+    /// Returns an allocator over all of it, made anew.
     fn peer(&mut self, name: &str) -> Peer<'_> {
-        // SAFETY: the borrow keeps the memory for this one allocator as long as it is used.
+        // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
         unsafe { Peer::new(name, self.0.as_mut_ptr().cast(), self.0.len() * 8) }
     }
 }
 
-/// Processor time this process has taken, nanoseconds: what other programs take does not count.
+/// Returns the processor time of this process in nanoseconds, which excludes other programs.
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is written to a place for one.
@@ -123,7 +123,7 @@ fn measure(
     })
 }
 
-/// Prints what [`measure`] gives.
+/// Prints the results of [`measure`].
 fn time(names: &[&str], live: Live, reallocates: bool, runs: (usize, usize), json: bool) {
     let columns = measure(names, live, reallocates, runs);
     if json {

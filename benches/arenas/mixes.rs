@@ -1,12 +1,12 @@
-//! What is asked of the arenas: the mixes of talc's own benchmarks, so that its figures and ours
-//! can be compared.
+//! The requests to the arenas: the mixes of talc's own benchmarks, so that its figures and ours can
+//! be compared.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use crate::peers::Peer;
 
-/// A small and quick generator (Marsaglia 2003, xorshift64*): what it costs is in every figure.
+/// A small and quick generator (Marsaglia 2003, xorshift64*). Its cost is in every figure.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -45,8 +45,9 @@ impl Random {
 
 type Block = (NonNull<u8>, Layout);
 
-/// Random actions: three sevenths allocate, three free, and one reallocates, to at most three times the
-/// largest size, or does nothing. With fewer live blocks than are held, what would free allocates.
+/// Random actions: three sevenths allocate, three free, and one reallocates, to at most three times
+/// the largest size, or does nothing. With fewer live blocks than the number to hold, actions that
+/// would free allocate.
 pub(crate) struct Actions {
     random: Random,
     max: usize,
@@ -60,7 +61,7 @@ pub(crate) struct Actions {
 /// How many blocks are live.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Live {
-    /// This many and at most a hundred more: with more, what would allocate frees.
+    /// This many and at most a hundred more: beyond that, actions that would allocate free.
     Held(usize),
     /// 300 and more, as chance has it, as in talc's own benchmark: some thousands after millions of
     /// actions.
@@ -124,7 +125,7 @@ impl Actions {
         failed
     }
 
-    /// Frees what is left.
+    /// Frees the remaining blocks.
     pub(crate) fn finish(&mut self, peer: &mut Peer<'_>) {
         for (block, layout) in self.blocks.drain(..) {
             peer.free(block, layout);
@@ -132,7 +133,7 @@ impl Actions {
     }
 }
 
-/// Whether the block could be resized.
+/// Returns whether the block could be resized.
 fn reallocate(peer: &mut Peer<'_>, block: &mut Block, size: usize) -> bool {
     let Some(moved) = peer.reallocate(block.0, block.1, size) else { return false };
     let layout = Layout::from_size_align(size, block.1.align()).expect("a valid layout");
@@ -230,7 +231,7 @@ impl Filling {
         ]
     }
 
-    /// Whether an allocator fills the region in bearable time.
+    /// Returns whether an allocator fills the region in bearable time.
     pub(crate) fn feasible(&self, name: &str) -> bool {
         name != "linked_list_allocator" || self.max > 200 && self.region <= 16 << 20
     }

@@ -26,7 +26,7 @@ pub(crate) const SMALL: [&str; 9] = [
     "buddy_system_allocator",
 ];
 
-/// What all of them can do.
+/// The interface of all of them.
 trait Heap {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
@@ -61,12 +61,13 @@ pub(crate) struct Peer<'m> {
 }
 
 impl Peer<'_> {
-    /// The allocator of this name over `len` bytes at `base`.
+    /// Makes the allocator of this name over `len` bytes at `base`.
     ///
     /// # Safety
-    /// The memory is valid, aligned to 8 bytes, and this allocator's alone as long as it is used.
+    /// The memory is valid, aligned to 8 bytes, and used only by this allocator while the allocator
+    /// is in use.
     pub(crate) unsafe fn new(name: &str, base: *mut u8, len: usize) -> Self {
-        // SAFETY, of all: the caller's promise is what each asks for.
+        // SAFETY, of all: the caller guarantees what each of them asks for.
         let heap: Box<dyn Heap> = match name {
             "pagewise" => {
                 // SAFETY: as above.

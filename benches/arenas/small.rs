@@ -1,4 +1,4 @@
-//! Small regions: how full they get, and what an action costs there.
+//! Small regions: how full they get, and the cost of an action there.
 //!
 //! `cargo bench --bench arenas -- --small`: for regions of 4 to 256 KiB and sizes of 1 to 64, 200 and 1,000
 //! bytes, the share of the region that was requested when a request first failed, of a region that was filled and
@@ -27,9 +27,9 @@ fn number(arguments: &[String], option: &str) -> Option<u64> {
     arguments.get(index + 1)?.parse().ok()
 }
 
-/// A fresh allocator over the memory's first bytes.
+/// Returns a fresh allocator over the memory's first bytes.
 fn heap<'m>(name: &str, memory: &'m mut Memory, region: usize) -> Peer<'m> {
-    // SAFETY: the borrow keeps the memory for this one allocator as long as it is used.
+    // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
     unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), region) }
 }
 

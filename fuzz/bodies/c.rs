@@ -1,8 +1,10 @@
-//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment, sizes of zero,
-//! products that overflow, sizes that no machine has, `errno`, what is left alone on an error; and every
-//! byte of every block, those beyond what was asked for, too, keeps what was written.
+//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment,
+//! sizes of zero, products that overflow, sizes that no machine has, `errno`, and state that an
+//! error must leave unchanged. Every byte of every block, including those beyond the requested
+//! size, keeps its contents.
 //!
-//! The functions are `libpagewise.so`'s own file, without their names: the fuzzer has another allocator.
+//! The functions come from `libpagewise.so`'s own file, without their C names: the fuzzer has
+//! another allocator.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -19,7 +21,7 @@ static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 /// Bytes in use at one time, beyond which calls are passed over.
 const MOST: usize = 32 << 20;
 
-/// What any block is aligned to.
+/// The alignment of every block.
 const ALIGN: usize = 16;
 
 /// An error number that no function gives.
@@ -97,7 +99,8 @@ struct Block {
 
 impl Block {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is in use and this long, and nobody else looks at it meanwhile.
+        // SAFETY: the block is in use and this long, and no other reference to its bytes exists
+        // meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.usable) }
     }
 
@@ -130,8 +133,9 @@ struct Program {
 }
 
 impl Program {
-    /// What a function answered that was asked for `size` bytes (none: a product that overflows), aligned to
-    /// `align`; the first `kept` bytes are to be `mark`. Whether it gave a block.
+    /// Checks the answer of a function that was asked for `size` bytes (`None`: a product that
+    /// overflows), aligned to `align`, whose first `kept` bytes must be `mark`. Returns whether it
+    /// gave a block.
     fn answered(
         &mut self,
         start: *mut c_void,
@@ -164,7 +168,7 @@ impl Program {
         true
     }
 
-    /// Whether a call may be made: it fails, or there is room for what it asks.
+    /// Returns whether a call may be made: it fails, or there is room for the block.
     fn room(&self, size: Option<usize>, align: usize) -> bool {
         possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
     }
@@ -313,7 +317,7 @@ impl Program {
     }
 }
 
-/// The size, if there is a block of this size and alignment on any machine.
+/// Returns the size, if there is a block of this size and alignment on any machine.
 fn possible(size: Option<usize>, align: usize) -> Option<usize> {
     size.filter(|&size| size <= MOST && align <= MOST)
 }
@@ -321,7 +325,7 @@ fn possible(size: Option<usize>, align: usize) -> Option<usize> {
 pub(crate) fn run(data: &[u8]) {
     let Ok(calls) = Vec::<Call>::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let mut program = Program::default();
-    // What is neither small nor impossible depends on the machine.
+    // Sizes between small and impossible depend on the machine.
     calls.into_iter().filter(|call| !is_between(*call)).for_each(|call| program.perform(call));
     while let Some(block) = program.take(0) {
         // SAFETY: the block is in use, and forgotten.
@@ -331,7 +335,7 @@ pub(crate) fn run(data: &[u8]) {
     assert_eq!((stats.blocks, stats.live, stats.mappings), (0, 0, 0), "{stats}");
 }
 
-/// Whether a call asks for a product that some machines have and others do not.
+/// Returns whether a call asks for a product that some machines have and others do not.
 fn is_between(call: Call) -> bool {
     match call {
         Call::Calloc(count, size) | Call::Reallocarray(_, count, size) => {

@@ -1,7 +1,7 @@
-//! Any sequence of requests to the global allocator, by its C face and as Rust asks, gives blocks
-//! that are aligned, long enough and nobody else's: all bytes of a block, those beyond what was asked
-//! for, too, are written and found again when it is resized and freed, and zeroed blocks are zeros.
-//! In the end nothing is in use.
+//! Any sequence of requests to the global allocator, by its C functions and as Rust asks, gives
+//! blocks that are aligned, long enough and disjoint. All bytes of a block, including those beyond
+//! the requested size, are written, and checked when it is resized and freed. Zeroed blocks are
+//! zeros. In the end nothing is in use.
 //!
 //! Every five bytes are a request.
 
@@ -20,7 +20,7 @@ const MOST: usize = 64 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: *mut u8,
-    /// What was asked for: the size for C, all of it for Rust, which frees with it.
+    /// The request: for C only its size counts; Rust frees with the whole layout.
     layout: Layout,
     c: bool,
     mark: u8,
@@ -30,14 +30,15 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Bytes of the block that may be used.
+    /// Returns the bytes of the block that may be used.
     fn len(&self) -> usize {
         // SAFETY: the block is in use.
         unsafe { PAGEWISE.usable_size(self.start) }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is in use and this long, and nobody else looks at it meanwhile.
+        // SAFETY: the block is in use and this long, and no other reference to its bytes exists
+        // meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len()) }
     }
 
@@ -71,8 +72,8 @@ struct Program {
 }
 
 impl Program {
-    /// Takes over a block that was just allocated or resized, whose first `kept` bytes are to be
-    /// `mark`, and writes all of it anew.
+    /// Takes over a block that was just allocated or resized: checks that its first `kept` bytes
+    /// are `mark`, and overwrites all of it.
     fn enter(&mut self, start: *mut u8, layout: Layout, c: bool, kept: usize, mark: u8) {
         assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()), "{layout:?}");
         let mut block = Block { start, layout, c, mark };

@@ -1,5 +1,6 @@
-//! Traces whose frames hold events, numbers that are none, and bytes, with a header that claims what it
-//! likes: read as any bytes are, but past compression and checksums, which a fuzzer does not guess.
+//! Traces whose frames hold events, numbers that are no events, and bytes, with arbitrary claims in
+//! the header. They are read like arbitrary bytes, but past compression and checksums, which a
+//! fuzzer does not guess.
 
 use std::io::Write;
 

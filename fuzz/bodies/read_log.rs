@@ -6,7 +6,7 @@ use std::io::{self, Cursor, Read};
 use pagewise::trace::raw::{Converter, LogReader};
 use pagewise::trace::{Origin, Writer};
 
-/// Bytes of a log before its first record, and what it begins with.
+/// Bytes of a log before its first record, and its first word.
 const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
 /// Without call stacks, and with them, neither with times; the same with times.

@@ -1,5 +1,5 @@
 //! Any bytes read as a trace give events or an error: no panic, no endless loop, no memory beyond
-//! what the events ask for. And what was read, written again, reads the same.
+//! that of the events. A trace that was read reads the same when it is written again.
 //!
 //! Checksums would keep a fuzzer out, so they are put right first: the header's, and that of each
 //! frame as far as frames can be told.
@@ -20,9 +20,9 @@ pub(crate) fn read(file: &[u8]) {
     let mut reader = reader.with_stacks();
     let header = reader.header().clone();
     let mut events = Vec::new();
-    // No event may pass that exceeds what the header claims: whoever reads relies on it.
+    // No event that exceeds the header's figures may pass: readers rely on that.
     let mut ledger = Ledger::new();
-    // A frame of a thousand bytes can hold a million events; so many are the fuzzer's loss only.
+    // A frame of a thousand bytes can hold a million events, which would only slow the fuzzer down.
     let mut sites = Vec::new();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { return };

@@ -1,5 +1,5 @@
-//! Any lines read as a malloc lab file give events that a trace can hold, or an error; and what is live in
-//! the end is what a plain model of the format says.
+//! Any lines read as a malloc lab file give events that a trace can hold, or an error; and the
+//! blocks live in the end are those of a plain model of the format.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -63,7 +63,7 @@ pub(crate) fn run(data: &[u8]) {
             (Ok(_), Some(blocks)) => assert_eq!(live.len(), blocks, "{text}"),
             (Ok(_), None) => panic!("a fault was not noticed in {text}"),
             (Err(_), None) => {}
-            // What the model knows nothing of.
+            // Limits that the model does not have.
             (Err(error), Some(_)) => {
                 let error = format!("{error:#}");
                 let known = ["more blocks than", "bytes"].iter().any(|part| error.contains(part));
@@ -73,7 +73,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// How many blocks live in the end; none if the lines make no sense.
+/// Returns how many blocks live in the end; none if the lines make no sense.
 fn model(lines: &[Line]) -> Option<usize> {
     let mut blocks: HashMap<u64, bool> = HashMap::new();
     let (mut headers, mut operations) = (0, 0);

@@ -44,14 +44,14 @@ pub(crate) fn run(data: &[u8]) {
     harness::drive(&mut *strategy, bookkeeping, &requests);
 }
 
-/// Pages of 512 bytes to 64 KiB, with or without a tolerance.
+/// Returns the pages of 512 bytes to 64 KiB, with or without a tolerance.
 fn config(byte: u8) -> Config {
     let page_size = 512 << (byte & 7);
     let freetol = if byte & 8 == 0 { 1 } else { page_size / 5 };
     Config::with_page_size(page_size).freetol(freetol)
 }
 
-/// What to do, with which block, how large, how aligned.
+/// Decodes a request: the operation, the block, the size, and the alignment.
 fn request(&[what, which, mantissa, exponent, align]: &[u8; 5]) -> Request {
     let which = usize::from(which);
     let size = usize::from(mantissa) << (exponent % 14);

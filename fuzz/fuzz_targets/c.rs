@@ -1,4 +1,4 @@
-//! What it checks stands in the body.
+//! The body tells what the target checks.
 #![no_main]
 
 #[path = "../bodies/c.rs"]

@@ -5,9 +5,9 @@
 //!  command ──spawns──► [LD_PRELOAD=LIB] pagewise alone --job NAME --parameters JSON TRACE
 //!          ◄──────────────────────── one line of JSON ──────────────────────────────┘
 //! ```
-//! The lab's own data come from another allocator than the C library's (see `main.rs`), so what grows
-//! in the child is what serves the replay. The loader only warns of a library it cannot load, so the
-//! child tells in which file its `malloc` lies.
+//! The lab's own data come from another allocator than the C library's (see `main.rs`), so the C
+//! heap of the child serves the replay alone. The loader only warns of a library it cannot load, so
+//! the child tells in which file its `malloc` is.
 
 use std::env;
 use std::ffi::OsStr;
@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::library::{Library, malloc_file};
 
-/// What a child does with the trace.
+/// The child's work on the trace.
 pub(crate) trait Job: Serialize + DeserializeOwned {
     /// Tells it from other jobs.
     const NAME: &'static str;
-    /// What it finds.
+    /// The result.
     type Found: Serialize + DeserializeOwned;
 
     /// Does it, in the child.
@@ -50,22 +50,22 @@ pub(crate) struct Args {
 /// A job's name, and how a child does it.
 pub(crate) type Served = (&'static str, fn(&Args) -> anyhow::Result<ExitCode>);
 
-/// A row of the table of jobs.
+/// Returns a row of the table of jobs.
 pub(crate) const fn served<J: Job>() -> Served {
     (J::NAME, serve::<J>)
 }
 
-/// Runs the hidden subcommand: the one of these jobs that is asked for.
+/// Runs the hidden subcommand: the requested one of these jobs.
 ///
 /// # Errors
-/// If there is no such job; what it fails with.
+/// If there is no such job; the job's own errors.
 pub(crate) fn run(args: &Args, jobs: &[Served]) -> anyhow::Result<ExitCode> {
     let job = jobs.iter().find(|(name, _)| *name == args.job);
     let (_, serve) = job.with_context(|| format!("there is no job '{}'", args.job))?;
     serve(args)
 }
 
-/// What a child says.
+/// The answer of a child.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer<F> {
     /// File that `malloc` lies in, if that can be told.
@@ -134,8 +134,8 @@ pub(crate) fn ask<J: Job>(
     })
 }
 
-/// Whether a variable of the environment would change what is measured: another library, or a setting
-/// of the allocator.
+/// Returns whether an environment variable would change the measurements: it loads another library,
+/// or is a setting of the allocator.
 fn meddles(name: &OsStr) -> bool {
     name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
 }

@@ -1,4 +1,4 @@
-//! Who is to be measured, and with which parameters: the options that `compare` and `replay` share.
+//! Competitors and their parameters: the options that `compare` and `replay` share.
 
 use std::iter;
 use std::path::Path;
@@ -56,34 +56,36 @@ impl Competitor {
         catalogue::all().map(Self::Strategy).chain([Self::Global]).chain(Self::beside())
     }
 
-    /// Those beside the strategies of this project.
+    /// Returns those beside the strategies of this project.
     fn beside() -> impl Iterator<Item = Self> {
         [Self::Lea, Self::System]
             .into_iter()
             .chain(Library::all_installed().iter().map(Self::Library))
     }
 
-    /// What a user would choose among: the global allocator, strategies for an arena, and rivals.
+    /// Returns the allocators among which a user would choose: the global allocator, strategies for
+    /// an arena, and rivals.
     pub(crate) fn choices() -> Vec<Self> {
         let strategies = catalogue::all().filter(|entry| entry.chosen).map(Self::Strategy);
         let beside = [Self::Lea, Self::System].into_iter().chain(Self::libraries());
         iter::once(Self::Global).chain(strategies).chain(beside).collect()
     }
 
-    /// The libraries that are compared unless others are asked for, as far as they are installed.
+    /// Returns the libraries that are compared unless others are asked for, as far as they are
+    /// installed.
     pub(crate) fn libraries() -> impl Iterator<Item = Self> {
         let installed = Library::all_installed().iter();
         installed.filter(|one| LIBRARIES.contains(&one.short_name())).map(Self::Library)
     }
 
-    /// The best known of each family, Lea's and the system's allocator.
+    /// Returns the best known of each family, Lea's and the system's allocator.
     pub(crate) fn usual() -> Vec<Self> {
         let usual = catalogue::all().filter(|entry| entry.compared);
         usual.map(Self::Strategy).chain([Self::Lea, Self::System]).collect()
     }
 
-    /// The competitors that a list of names asks for: of strategies, of families, or `all`. Each comes
-    /// once, where it is first named.
+    /// Returns the competitors that a list of names asks for: of strategies, of families, or `all`.
+    /// Each comes once, where it is first named.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -106,7 +108,7 @@ impl Competitor {
         Ok(chosen)
     }
 
-    /// The competitor of this name; case does not matter.
+    /// Returns the competitor of this name; case does not matter.
     ///
     /// # Errors
     /// If there is none: the nearest names, and how to list all.
@@ -129,7 +131,7 @@ impl Competitor {
         }
     }
 
-    /// What serves a replay in a process of its own.
+    /// Returns the server of a replay in a process of its own.
     pub(crate) fn server(&self, parameters: &Parameters) -> Server {
         match self {
             Self::Strategy(entry) => {
@@ -142,7 +144,7 @@ impl Competitor {
         }
     }
 
-    /// The library to be loaded into that process.
+    /// Returns the library to be loaded into that process.
     pub(crate) fn library(&self) -> Option<&'static Library> {
         match self {
             Self::Library(library) => Some(library),
@@ -151,7 +153,7 @@ impl Competitor {
     }
 }
 
-/// What is said of a name that is none of these: which are near, and how to list all.
+/// Returns the error for an unknown name: it lists similar names, and tells how to list all.
 fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
     let near = nearest(asked, names);
     let guess = match near.split_last() {
@@ -162,8 +164,8 @@ fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
     Usage(format!("no strategy '{asked}'; {guess}`pagewise strategies` lists all"))
 }
 
-/// The names most like the one that was asked for, if any is like it at all: three at the most, the
-/// nearest first, none of them much less like it than that.
+/// Returns the names most like the one that was asked for, if any is like it at all: three at the
+/// most, the nearest first, none of them much less like it than that.
 fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     const LIKE: f64 = 0.7;
     const MUCH: f64 = 0.05;
@@ -226,7 +228,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Those of one strategy.
+    /// Returns those of one strategy.
     pub(crate) fn of(&self, entry: &Entry) -> Config {
         self.given.unwrap_or(entry.config.seed(self.seed))
     }
@@ -257,7 +259,7 @@ impl ConfigArgs {
         ))
     }
 
-    /// Adds HC to who is to be measured, if it has settings and is not named.
+    /// Adds HC to the competitors, if it has settings and is not named.
     pub(crate) fn add_hc(&self, competitors: &mut Vec<Competitor>) {
         if self.hc.is_some() && competitors.iter().all(|one| one.name() != HC) {
             competitors.push(Competitor::Hybrid);
@@ -269,7 +271,7 @@ impl ConfigArgs {
         Self { page_size: Some(page_size), ..self.clone() }
     }
 
-    /// The parameters for one trace.
+    /// Returns the parameters for one trace.
     ///
     /// # Errors
     /// If the trace has to be read and cannot be.
@@ -290,7 +292,7 @@ impl ConfigArgs {
         Ok(Parameters { given, hc: self.hc.unwrap_or_default(), seed: self.seed })
     }
 
-    /// Whether a parameter but the seed was given.
+    /// Returns whether a parameter but the seed was given.
     fn is_given(&self) -> bool {
         let sizes = [self.page_size, self.ffcrossover, self.freetol];
         sizes.iter().any(Option::is_some) || self.sizemap.is_some()

@@ -14,8 +14,8 @@ struct OfSize {
     most: u64,
 }
 
-/// The demand of a trace: of each size, as many blocks as were ever live at one time. (Its mean
-/// would follow Brent more closely, but it is the most that is held which is compared.)
+/// Returns the demand of a trace: of each size, as many blocks as were ever live at one time. (Its
+/// mean would follow Brent more closely, but it is the most that is held which is compared.)
 ///
 /// # Errors
 /// If the trace cannot be read.
@@ -40,8 +40,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Whether
-    /// its size is a new one.
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Returns
+    /// whether its size is a new one.
     fn enter(&mut self, event: Event) -> bool {
         let before = self.sizes.len();
         match event {

@@ -25,8 +25,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// Prints what clap found wrong with the command line on one line; help and version, which clap
-/// also hands over as errors, go to stdout as they are.
+/// Prints clap's complaint about the command line on one line. Help and version, which clap also
+/// hands over as errors, go to stdout unchanged.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::print(&error.render().to_string()) {
@@ -47,7 +47,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The text with its line breaks, and the space around them, made into "; ".
+/// Returns the text with its line breaks, and the space around them, made into "; ".
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| {
         // Clap closes with a pointer to --help, which `report_usage` gives itself.

@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn parse_seconds(text: &str) -> Result<f64, Usage> {
     match text.parse() {
-        // A microsecond clock of 64 bits would run longer, but nobody would wait for it.
+        // A 64-bit microsecond clock would last longer, but such a run would take too long to wait
+        // for.
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
         _ => Err(Usage("a number of seconds above 0, at most a thousand million".into())),
     }

@@ -81,10 +81,10 @@ mod bytes {
     }
 }
 
-/// Reads settings: those of HCGEN but for what is told, or of the preset that comes first.
+/// Parses settings: changes to those of HCGEN, or of a preset that comes first.
 ///
 /// # Errors
-/// The first parameter that there is not, or whose value makes no sense.
+/// The first parameter that does not exist, or whose value makes no sense.
 pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     let mut settings = Settings::generic();
     for (place, part) in text.split(',').map(str::trim).enumerate() {
@@ -108,7 +108,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// All settings, as [`parse`] reads them.
+/// Returns all settings, as [`parse`] reads them.
 pub(crate) fn told(settings: &Settings) -> String {
     let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
     told.collect::<Vec<_>>().join(",")

@@ -1,8 +1,9 @@
-//! How long the blocks are that serve what is live at one moment: what an allocator makes of the sizes
-//! it is asked for.
+//! The lengths of the blocks that are live at one moment, which shows how an allocator rounds the
+//! requested sizes.
 //!
-//! A strategy is asked for all its blocks ([`Strategy::walk`]), an allocator that is a process's own for
-//! each ([`Target::usable_size`]). Tags before a block, page headers and free memory are not counted.
+//! A strategy is asked for all its blocks ([`Strategy::walk`]), a process's own allocator for each
+//! block ([`Target::usable_size`]). Tags before a block, page headers and free memory are not
+//! counted.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -18,11 +19,12 @@ use crate::child::{self, Job};
 use crate::competitor::{Competitor, Parameters};
 use crate::served::{Replay, Server};
 
-/// The lengths in bytes of the blocks that are live after so many operations, in the order in which they
-/// were last allocated or resized; `None` if the competitor does not tell, or ran out of memory.
+/// Returns the lengths in bytes of the blocks that are live after `operation` operations, in the
+/// order in which they were last allocated or resized. `None` if the competitor does not tell, or
+/// ran out of memory.
 ///
 /// # Errors
-/// If the trace cannot be read, or a process of its own not be run.
+/// If the trace cannot be read, or a child process cannot be run.
 pub(crate) fn of(
     competitor: &Competitor,
     parameters: &Parameters,
@@ -90,7 +92,7 @@ fn finished<O>(outcome: Result<O, Stop>) -> Result<(), Stop> {
     }
 }
 
-/// Looks at the live blocks after so many operations, and ends the replay there.
+/// Looks at the live blocks after `operation` operations, and ends the replay there.
 struct Look<M> {
     operation: u64,
     done: u64,
@@ -129,7 +131,7 @@ impl<T: ?Sized, M: Fn(&T, &[NonNull<u8>]) -> Option<Vec<u64>>> Observer<T> for L
     }
 }
 
-/// The lengths of a strategy's blocks; `None` if one of these is none of them.
+/// Returns the lengths of a strategy's blocks; `None` if one of the addresses is not a block.
 fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let mut spans = Vec::with_capacity(blocks.len());
     strategy.walk(&mut |span| {
@@ -146,7 +148,7 @@ fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<
     blocks.iter().map(length).collect()
 }
 
-/// What a target tells of each block.
+/// Asks a target for the length of each block.
 fn asked<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let length = |&block: &NonNull<u8>| {
         // SAFETY: the block is live: it was allocated, and not freed since.
@@ -181,7 +183,7 @@ mod tests {
             let mut look = Look::new(4, walked);
             finished(workload.replay(&mut *strategy, &mut look)).expect("enough memory");
             let found = look.found.unwrap_or_else(|| panic!("{} does not tell", entry.name));
-            // In the order 24, 3000, 0 bytes, of which the last takes one.
+            // Requested in this order: 24, 3000 and 0 bytes; a block of 0 bytes takes one.
             assert_eq!(found.len(), 3, "{}", entry.name);
             let least = [24, 3000, 1];
             assert!(found.iter().zip(least).all(|(&found, least)| found >= least), "{found:?}");

@@ -2,33 +2,33 @@
 //!
 //! ```text
 //!  record -- CMD ─┐
-//!  import F.rep  ─┼─► trace (.pwt) ─► info      what is in it
+//!  import F.rep  ─┼─► trace (.pwt) ─► info      its contents
 //!  generate      ─┘                ─► replay    one strategy, closely watched
 //!                                  ─► compare   every strategy, measured
 //!                                  ─► simulate  every strategy's page faults
-//!                                  ─► who       who allocated, by its call stacks
-//!                                  ─► report    all of it, as a page to look at
+//!                                  ─► who       the allocating code, by call stacks
+//!                                  ─► report    all of it, as an HTML page
 //!                                  ─► tune      the best strategy and parameters, verified
-//!  strategies     which there are      tables      the papers' tables, made again
+//!  strategies     lists them           tables      the papers' tables, reproduced
 //!  man            man pages            completions for a shell
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
 //! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
 //!
-//! What other packages have: `pagewise_replay` reads and replays traces, simulates paging and prints;
-//! `pagewise_papers` makes the papers' tables. Here, beside the subcommands, in the order they build on
-//! each other:
+//! Other packages: `pagewise_replay` reads and replays traces, simulates paging and prints;
+//! `pagewise_papers` makes the papers' tables. The modules here that are not subcommands, in the
+//! order in which they build on each other:
 //!
 //! | modules | what |
 //! |---|---|
 //! | `error` | how errors reach the user |
-//! | `system` | what is asked of the operating system |
-//! | `timeline`, `demand` | usage over a trace's time; what a trace asks for, as the models take it |
-//! | `touched`, `pareto` | OS pages touched, what nothing beats |
-//! | `child`, `served` | replays in processes of their own; who serves them |
+//! | `system` | calls of the operating system |
+//! | `timeline`, `demand` | usage over a trace's time; a trace's requests, as the models take them |
+//! | `touched`, `pareto` | OS pages touched; the Pareto front |
+//! | `child`, `served` | replays in processes of their own; the allocators that serve them |
 //! | `hc` | the tunable hybrid's parameters on the command line |
-//! | `competitor` | who is measured, and with which parameters |
-//! | `lengths` | how long the blocks are that serve what is live |
+//! | `competitor` | the allocators measured, and their parameters |
+//! | `lengths` | lengths of the live blocks |
 
 mod child;
 mod cli;
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a process of our own may be asked for.
+/// The jobs that a child process can run.
 const JOBS: [child::Served; 6] = [
     child::served::<served::Timed>(),
     child::served::<served::Metered>(),

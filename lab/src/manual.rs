@@ -36,7 +36,7 @@ Examples:
   pagewise completions zsh > ~/.zfunc/_pagewise
   pagewise completions fish > ~/.config/fish/completions/pagewise.fish";
 
-/// The command line without what is hidden.
+/// Returns the command line without its hidden parts.
 fn shown(whole: &Command) -> Command {
     let hidden = |command: &&Command| !command.is_hide_set();
     let commands: Vec<_> = whole.get_subcommands().filter(hidden).cloned().collect();
@@ -68,7 +68,7 @@ pub(crate) fn man(args: &ManArgs, whole: &Command) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of one command.
+/// Returns the page of one command.
 fn page(command: Command) -> std::io::Result<Vec<u8>> {
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let mut page = Vec::new();
@@ -107,7 +107,7 @@ fn as_written(notes: &str) -> String {
     sections.into_iter().map(section).collect()
 }
 
-/// A line without anything that roff would act on.
+/// Returns a line without anything that roff would act on.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     match line.starts_with(['.', '\'']) {

@@ -1,4 +1,4 @@
-//! The Pareto front: what nothing else beats in everything.
+//! The Pareto front: the points that no other beats in every measure.
 
 /// Indices of the costs that no other is at least as good as in all and better than in one, in
 /// their order. Of equal ones the first stands for all. A cost that is not a number is never on the

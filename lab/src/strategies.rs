@@ -1,4 +1,4 @@
-//! Lists the strategies by family: what there is to name wherever a strategy is asked for.
+//! Lists the strategies by family: all names that options for strategies accept.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ Any of these names, and those of the families, `--strategy` takes wherever a
 command has it. Those with a star are compared unless others are asked for.
 O(n): an allocation or a free may visit every free block there is.";
 
-/// What a competitor does, in a sentence; `None` if there is none of that name.
+/// Describes a competitor in a sentence; `None` if there is none of that name.
 pub(crate) fn about(name: &str) -> Option<&'static str> {
     Competitor::find(name).ok().map(|competitor| Row::of(&competitor).about)
 }
@@ -101,7 +101,7 @@ impl Row {
     }
 }
 
-/// Who these are, a line or two each; of many, where to read it.
+/// Explains the competitors, a line or two each; if there are many, tells where to read about them.
 pub(crate) fn explained(competitors: &[Competitor]) -> String {
     /// The most that are explained at once.
     const MOST: usize = 16;
@@ -121,7 +121,7 @@ pub(crate) fn explained(competitors: &[Competitor]) -> String {
     competitors.iter().map(line).collect()
 }
 
-/// The family a strategy is of.
+/// Returns the family a strategy is of.
 fn family_of(name: &str) -> Option<&'static Family> {
     let has = |family: &&Family| family.entries.iter().any(|entry| entry.name == name);
     catalogue::families().iter().find(has)

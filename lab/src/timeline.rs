@@ -29,13 +29,13 @@ impl Timeline {
         Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }
     }
 
-    /// The most bytes held at any time.
+    /// Returns the most bytes held at any time.
     pub(crate) fn most_held(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// Enters what is requested and held after the next operation; more than were announced count
-    /// for the last part.
+    /// Enters the bytes requested and held after the next operation. Operations beyond the
+    /// announced number count for the last part.
     pub(crate) fn enter(&mut self, requested: u64, held: u64) {
         let parts = self.held.len();
         let part = u128::from(self.done) * parts as u128 / u128::from(self.operations.max(1));
@@ -54,7 +54,7 @@ impl<T: Strategy + ?Sized> Observer<T> for Timeline {
     }
 }
 
-/// The values as a line of bars, the highest possible for `most`.
+/// Returns the values as a line of bars, the highest possible for `most`.
 pub(crate) fn sparkline(values: &[u64], most: u64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |value: u64| (u128::from(value) * 8 / (u128::from(most) + 1)) as usize;

@@ -15,7 +15,7 @@ use pagewise_replay::unwinding::end_on_panic;
 /// Pages per chunk; a chunk's map fills one cache line.
 const CHUNK: usize = 512;
 
-/// Size of the operating system's pages, in bytes.
+/// Returns the size of the operating system's pages, in bytes.
 pub(crate) fn os_page_size() -> usize {
     // SAFETY: a plain query.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -35,7 +35,7 @@ pub(crate) struct PageSet {
 }
 
 impl PageSet {
-    /// The empty set of pages of `page_size` bytes, a power of two.
+    /// Returns the empty set of pages of `page_size` bytes, a power of two.
     pub(crate) fn new(page_size: usize) -> Self {
         Self {
             shift: page_size.trailing_zeros(),
@@ -59,7 +59,7 @@ impl PageSet {
         }
     }
 
-    /// How many pages are marked.
+    /// Returns how many pages are marked.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -106,7 +106,7 @@ impl PageMeter {
         self.pages.borrow_mut().mark_range(address, len);
     }
 
-    /// How many OS pages were touched, by bookkeeping and by blocks.
+    /// Returns how many OS pages were touched, by bookkeeping and by blocks.
     pub(crate) fn pages_touched(&self) -> u64 {
         self.pages.borrow().count()
     }

@@ -1,5 +1,5 @@
-//! `pagewise record --pid`: a process that runs is recorded, let go, and goes on; what cannot be recorded
-//! is refused in one line. And recordings that are turned on and off.
+//! `pagewise record --pid`: a running process is recorded, released, and goes on; a process that
+//! cannot be recorded is refused in one line. Also recordings that are turned on and off.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "common/interruptible.rs"]
@@ -219,7 +219,7 @@ fn refuses_another_user(place: &Place, process: u32) {
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
-    // What anybody may run.
+    // A copy that any user may run.
     let copy = PathBuf::from(format!("/tmp/pagewise-attach-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_pagewise"), &copy).unwrap();
     let output = Command::new(&copy)
@@ -249,13 +249,13 @@ fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
     child.wait().unwrap();
 }
 
-/// Waits until what was asked of a recording has come to pass.
+/// Waits until a request to a recording has been carried out.
 fn settle() {
     thread::sleep(Duration::from_millis(700));
 }
 
-/// Has a program allocate while recording is off, on, off, on, and off again, turned by `turn`; the
-/// traces have what was allocated while it was on.
+/// Lets a program allocate while recording is off, on, off, on, and off again, turned by `turn`;
+/// the traces have the allocations made while it was on.
 fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
     let mut command = place.pagewise(&["record", "--paused", "--all", "-o", "trace.pwt"]);
     command.args(options).arg("--").arg(std::env::current_exe().unwrap());

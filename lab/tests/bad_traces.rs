@@ -1,4 +1,4 @@
-//! Files that are not traces, or no longer: one clear line, whoever reads them.
+//! Files that are not traces, or are damaged: every command answers with one clear line.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The command line: help, what is wrong with it in one line, and closed pipes.
+//! The command line: help, errors in one line, and closed pipes.
 
 mod common;
 #[path = "common/interruptible.rs"]

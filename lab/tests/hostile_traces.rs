@@ -1,5 +1,5 @@
-//! Traces made to harm whoever reads them: small files of very many events or blocks, headers that
-//! lie, texts that a terminal would act on. The answer is one line, soon, and little memory.
+//! Traces made to harm their readers: small files with very many events or blocks, false headers,
+//! and texts that a terminal would act on. The answer is one line, soon, with little memory.
 
 mod common;
 
@@ -17,8 +17,8 @@ const FREE: u8 = 1;
 /// Texts of the header: program, note, one argument.
 const PLAIN: [&str; 3] = ["evil", "", "-x"];
 
-/// A trace of `frames` frames, each of a mebibyte of this content, whose header claims these events,
-/// live blocks and live bytes.
+/// Makes a trace of `frames` frames, each of a mebibyte of this content, whose header claims these
+/// events, live blocks and live bytes.
 fn forge(content: &[u8], frames: usize, figures: [u64; 3], texts: [&str; 3]) -> Vec<u8> {
     let [events, blocks, bytes] = figures;
     let mut file = b"\x89PWT\r\n\x1a\n\x01\x00\x40\x00\0\0\0\0".to_vec();
@@ -132,7 +132,7 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
         assert!(run.stderr.contains("a replay would take 1.0 TiB, and --memory"), "{}", run.stderr);
     }
-    // What asks for so much work counts for as much.
+    // Requests for that much work are refused accordingly.
     pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "too much work to follow");
 }
 
@@ -151,7 +151,7 @@ fn distinct_sizes_count_as_memory() {
     pagewise(&["info", &path, "--memory", "16M"]).succeeds();
 }
 
-/// Whether a text has anything that a terminal acts on, line ends apart.
+/// Returns whether a text has anything that a terminal acts on, line ends apart.
 fn acts(text: &str) -> bool {
     text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
 }
@@ -270,7 +270,7 @@ fn an_output_that_fails_is_one_line() {
         assert_eq!(text.lines().count(), 1, "{command:?}: {text}");
         assert!(text.contains("standard output cannot be written: No space left"), "{text}");
     }
-    // Nobody is left to tell if stderr fails as well: no panic, the same status.
+    // If writing to stderr fails as well: no panic, and the same status.
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     let status = command.args(["info", &trace]).stdout(full()).stderr(full()).status().unwrap();

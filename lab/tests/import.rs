@@ -65,7 +65,7 @@ fn what_cannot_be_imported_is_told_in_one_line() {
     }
     let output = import(place.path(), &["twice.rep", "-o", "/no/such/out.pwt"]);
     assert!(stderr(&output).starts_with("pagewise: /no/such/out.pwt cannot be written: "));
-    // Nothing but what was put there.
+    // Only the files that were put there.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4);
 }
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Commands that are not of this binary: what CI runs, what every Rust program does, and what the
-/// tests of `libpagewise.so` do.
+/// Commands of other programs than this binary: those that CI runs, those of every Rust program,
+/// and those that the tests of `libpagewise.so` cover.
 const ELSEWHERE: [&str; 5] = [
     "cargo run --release",
     "cargo test --workspace",
@@ -13,7 +13,7 @@ const ELSEWHERE: [&str; 5] = [
     "LD_PRELOAD=target/release/libpagewise.so python3 -c 'print(\"on pagewise\")'",
 ];
 
-/// The lines of the README's `sh` blocks.
+/// Returns the lines of the README's `sh` blocks.
 fn commands(readme: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     readme.lines().filter(move |line| {
@@ -29,7 +29,7 @@ fn commands(readme: &str) -> impl Iterator<Item = &str> {
 fn every_command_of_the_readme_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
-    // What the commands write must not land in the repository, which they otherwise run in.
+    // The commands' output must not go to the repository, in which they would otherwise run.
     let folder = tempfile::tempdir().expect("a temporary directory");
     for file in std::fs::read_dir(&root).expect("the repository") {
         let path = file.expect("readable").path().canonicalize().expect("there");

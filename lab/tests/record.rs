@@ -1,5 +1,5 @@
-//! `pagewise record` on real programs: what they print stays as it is, and what they allocate is
-//! recorded whole and in order.
+//! `pagewise record` on real programs: their output is unchanged, and their allocations are
+//! recorded completely and in order.
 #![cfg(target_os = "linux")]
 
 #[path = "common/place.rs"]
@@ -30,7 +30,8 @@ impl Place {
         (header, events, output)
     }
 
-    /// Names of the files here, without the cache; nothing may be left in the temporary directory.
+    /// Returns the names of the files here, without the cache; nothing may be left in the temporary
+    /// directory.
     fn files(&self) -> Vec<String> {
         let names = |path: &Path| {
             let entries = fs::read_dir(path).unwrap();
@@ -55,7 +56,7 @@ fn read(path: &Path) -> (Header, Vec<Event>) {
     (header, reader.map(|event| event.unwrap()).collect())
 }
 
-/// Whether a program is there to be recorded.
+/// Returns whether a program is there to be recorded.
 fn present(program: &str) -> bool {
     Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -103,7 +104,7 @@ const COMMANDS: &[(&str, &str)] = &[
 fn programs_print_what_they_print_unrecorded() {
     for (program, line) in COMMANDS.iter().filter(|(program, _)| present(program)) {
         let place = Place::new();
-        // Both outputs in one, so that what pagewise says itself stands apart.
+        // Both outputs in one, so that pagewise's own messages are separate.
         let line = format!("exec 2>&1; {line}");
         let plain = Command::new("sh").args(["-c", &line]).output().unwrap();
         let recorded =
@@ -118,7 +119,7 @@ fn programs_print_what_they_print_unrecorded() {
     }
 }
 
-/// PHP opens its extensions with RTLD_DEEPBIND: what they allocate and free is recorded, too.
+/// PHP opens its extensions with RTLD_DEEPBIND; their allocations and frees are recorded as well.
 #[test]
 fn a_library_bound_to_itself_is_recorded() {
     if !present("php") {
@@ -286,7 +287,7 @@ fn a_prefix_is_kept_and_said() {
     assert!(output.status.success());
     let (header, events) = read(&place.path("trace.pwt"));
     assert_eq!((events.len(), header.events), (1000, 1000));
-    // The log, too, ended before the program did.
+    // The log ended before the program did, as well.
     assert_eq!(header.recorded_events, Header::UNKNOWN);
     assert!(header.is_prefix());
     assert_eq!(header.origin.note, "hello; cut short: the log reached its limit");
@@ -375,7 +376,7 @@ fn a_recording_stops_at_the_log_s_limit_or_after_a_time() {
     let record = |options: &[&str]| {
         let mut command = place.record(&[&["-o", "trace.pwt"], options].concat());
         let output = scenario::start(&mut command, "storm").output().unwrap();
-        // The program runs to its end, and that is what was asked for.
+        // The program runs to its end, as requested.
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"));
         (read(&place.path("trace.pwt")).0, stderr(&output))
@@ -487,7 +488,7 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
     assert_eq!(place.files(), ["trace.pwt"]);
 }
 
-/// What the command leaves behind goes on, and begins logs while they are being removed.
+/// Processes that outlive the command go on, and begin logs while the logs are being removed.
 #[test]
 fn nothing_is_left_where_processes_outlive_the_command() {
     for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! The page that `report` writes: what is in it, what cannot get into it, and that a real browser
-//! draws it.
+//! The page that `report` writes: its contents, that hostile text cannot get into it, and that a
+//! real browser draws it.
 
 mod browser;
 mod common;
@@ -13,11 +13,11 @@ use pagewise::trace::stacks::{Frame, Line, Module, Node};
 use pagewise::trace::{Event, Origin, Stacks, Writer};
 use serde_json::Value;
 
-/// What a trace could try to put into the page.
+/// Text by which a trace could try to inject code into the page.
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>";
 
-/// A trace of a hostile program.
+/// Makes a trace of a hostile program.
 fn hostile_trace(bench: &Workbench) -> String {
     let path = bench.path("<b onclick=x>&\"'.pwt");
     let origin = Origin {
@@ -39,8 +39,9 @@ fn hostile_trace(bench: &Workbench) -> String {
     path
 }
 
-/// A trace with call stacks and times: `main` calls `parse`, whose blocks are live at the peak, a function of
-/// the name `leaky`, whose are never freed, and `fleeting`, whose are gone at once.
+/// Makes a trace with call stacks and times: `main` calls `parse`, whose blocks are live at the
+/// peak, a function of the name `leaky`, whose are never freed, and `fleeting`, whose are gone at
+/// once.
 fn trace_with_stacks(bench: &Workbench, leaky: &str) -> String {
     let path = bench.path("stacks.pwt");
     let names = ["main", "parse", leaky, "fleeting"].map(str::to_owned).to_vec();
@@ -131,7 +132,7 @@ fn who_allocates_is_drawn_and_stands_in_tables() {
     let numbers = |value: &Value| -> Vec<u64> {
         value.as_array().expect("an array").iter().filter_map(Value::as_u64).collect()
     };
-    // What the functions have live adds up to what is live.
+    // The functions' live bytes add up to all live bytes.
     let live: Vec<_> = (chart["sites"].as_array().expect("an array").iter())
         .map(|one| (one["name"].as_str().expect("a name"), numbers(&one["live"])))
         .collect();
@@ -224,7 +225,7 @@ fn traces_without_operations_or_memory_have_a_page_too() {
     }
 }
 
-/// Runs before the page's own script: notes what goes wrong.
+/// Runs before the page's own script, to record errors.
 const NOTES: &str = "
 const errors = [];
 addEventListener('error', (event) => errors.push(String(event.message)));

@@ -11,14 +11,14 @@ fn figures(table: &str) -> HashMap<(String, String), f64> {
     figures_and_plot(table, &[])
 }
 
-/// The figures that a command printed as JSON, without the verdicts on tables.
+/// Returns the figures that a command printed as JSON, without the verdicts on tables.
 fn of_rows(out: &str) -> Vec<serde_json::Value> {
     let mut figures: Vec<serde_json::Value> = serde_json::from_str(out).expect("JSON");
     figures.retain(|figure| figure.get("verdict").is_none());
     figures
 }
 
-/// As [`figures`], with further arguments.
+/// Like [`figures`], with further arguments.
 fn figures_and_plot(table: &str, arguments: &[&str]) -> HashMap<(String, String), f64> {
     let first = ["tables", "brent", "--quick", "--json", "--table", table];
     let out = pagewise(&[&first, arguments].concat()).succeeds();

@@ -5,7 +5,7 @@ mod common;
 use common::pagewise;
 use serde_json::Value;
 
-/// The figures of these tables, in a short run.
+/// Returns the figures of these tables, in a short run.
 fn figures(tables: &[&str]) -> Vec<Value> {
     let mut arguments = vec!["tables", "head-first", "--quick", "--json", "--threads", "2"];
     for table in tables {

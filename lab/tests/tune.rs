@@ -100,8 +100,9 @@ fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
     assert!(text.contains("JEMALLOC (libjemalloc") || text.contains("libjemalloc2 has it"));
 }
 
-/// A program that is not Rust's: settings are found, read by the library, and named with what they gain; or there
-/// is no gain, and nothing to paste. Either way it is said who does better.
+/// For a program that is not written in Rust, settings are found, read by the library, and named
+/// with their gain; or there is no gain, and nothing to paste. Either way the output names the
+/// allocator that does better.
 #[test]
 fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
     let bench = Workbench::new();

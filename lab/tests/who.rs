@@ -64,7 +64,7 @@ fn deep(depth: u32) -> u32 {
 }
 
 std::arch::global_asm!(
-    // swaying(bytes, function, argument): calls the function, with so many bytes more on the stack.
+    // swaying(bytes, function, argument): calls the function with `bytes` more bytes on the stack.
     ".pushsection .text.pagewise_test_swaying,\"ax\",@progbits",
     ".type pagewise_test_swaying,@function",
     "pagewise_test_swaying:",
@@ -219,7 +219,7 @@ impl Place {
     }
 }
 
-/// The group of the function of this test program that ends with `name`.
+/// Returns the group of the function of this test program that ends with `name`.
 fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
     told["groups"].as_array().unwrap().iter().find(|group| {
         let function = group["function"].as_str().unwrap();
@@ -407,7 +407,7 @@ fn what_cannot_be_told_is_said() {
     fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
     place.record("places", &["--stacks"]);
     fails(&["who", "trace.pwt", "--at", "99999999"], "there is no event 99999999");
-    // The others read such a trace, too, and a cut one is refused by all.
+    // The other commands read such a trace as well, and all refuse a cut one.
     place.said(&["info", "trace.pwt"]);
     let whole = std::fs::read(place.path("trace.pwt")).unwrap();
     std::fs::write(place.path("cut.pwt"), &whole[..whole.len() - 9]).unwrap();

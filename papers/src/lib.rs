@@ -1,8 +1,9 @@
-//! The tables of the papers made again, published beside ours: what `pagewise tables` prints.
+//! The tables of the papers reproduced, with the published figures beside ours, as `pagewise
+//! tables` prints them.
 //!
 //! | modules, in the order they build on each other | what |
 //! |---|---|
-//! | `experiments` | what the papers experimented on: programs, loads, memories |
+//! | `experiments` | the papers' experiments: programs, loads, memories |
 //! | `table`, `verdict`, `print`, `plot` | a table with published figures beside ours, how near they come and where they miss the order, as text, JSON and a plot |
 //! | `widened`, `recorded` | the bundled traces: programs with words half as wide, rows of papers by a trace's note |
 //! | `options` | the options that papers share |

@@ -10,7 +10,7 @@ pub(crate) trait Paper: Debug + Send + Sync + 'static {
     /// Said with the numbers there are.
     const NOTE: &str = "";
 
-    /// The numbers there are, in the order of the paper.
+    /// Returns the numbers there are, in the order of the paper.
     fn numbers() -> Vec<&'static str>;
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Asked<P: Paper> {
 }
 
 impl<P: Paper> Asked<P> {
-    /// The tables asked for, in that order; all if none is.
+    /// Returns the tables asked for, in that order; all if none is.
     pub(crate) fn tables(&self) -> Vec<&'static str> {
         if self.tables.is_empty() { P::numbers() } else { self.tables.clone() }
     }
 
-    /// Whether this table is asked for.
+    /// Returns whether this table is asked for.
     pub(crate) fn has(&self, number: &str) -> bool {
         self.tables().contains(&number)
     }
@@ -52,7 +52,7 @@ pub(crate) struct Random {
     pub(crate) seed: u64,
 }
 
-/// The table of this number among those there are.
+/// Returns the table of this number among those there are.
 fn parse_number<P: Paper>(text: &str) -> Result<&'static str, Usage> {
     let numbers = P::numbers();
     let found = numbers.iter().copied().find(|number| number.eq_ignore_ascii_case(text));

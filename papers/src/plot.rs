@@ -11,7 +11,7 @@ pub(super) struct Line {
     pub(super) pale: bool,
 }
 
-/// The lines in one picture, each with its name beside it.
+/// Returns the lines in one picture, each with its name beside it.
 ///
 /// # Errors
 /// If the picture cannot be drawn.

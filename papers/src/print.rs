@@ -12,7 +12,7 @@ use super::verdict;
 /// Prints tables as they come, or all of their figures at the end, and after each table's its verdict.
 #[derive(Debug)]
 pub(super) struct Printer {
-    /// The figures so far, if they are to be JSON.
+    /// The figures so far, if the output is JSON.
     figures: Option<Vec<Value>>,
 }
 
@@ -48,7 +48,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints what is left to print.
+    /// Prints the remaining output.
     ///
     /// # Errors
     /// If the figures cannot be written as JSON.

@@ -1,5 +1,5 @@
-//! The bundled traces as the papers' tables take them: which row of which paper a recording is, by its own
-//! note, and how wide the words of its program were.
+//! The bundled traces as the papers' tables use them: the paper and row of a recording, from its
+//! own note, and how wide the words of its program were.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ impl Recorded {
         })
     }
 
-    /// The program of a paper that this is, as the note has it: `Chung & Moon ESP`.
+    /// Returns the program of a paper that this is, as the note has it: `Chung & Moon ESP`.
     pub(crate) fn row_of(&self, paper: &str) -> Option<&str> {
         row_of(&self.note, paper)
     }
@@ -45,7 +45,7 @@ fn row_of<'n>(note: &'n str, paper: &str) -> Option<&'n str> {
     (!row.is_empty()).then_some(row)
 }
 
-/// All bundled traces: the papers' own programs, then today's.
+/// Returns all bundled traces: the papers' own programs, then today's.
 ///
 /// # Errors
 /// If there are none, or one cannot be read.

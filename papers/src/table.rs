@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 pub(super) struct Pair {
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
-    /// The paper does not print it; it follows from what the paper prints.
+    /// The paper does not print it; it follows from printed figures.
     derived: bool,
 }
 
@@ -23,12 +23,12 @@ impl Pair {
         Self { published: published.into(), ours: ours.into(), derived: false }
     }
 
-    /// The same, with a published figure that the paper does not print.
+    /// Returns the same, with a published figure that the paper does not print.
     pub(super) fn derived(self) -> Self {
         Self { derived: true, ..self }
     }
 
-    /// Where the published figure comes from.
+    /// Returns where the published figure comes from.
     fn published_is(&self) -> Option<&'static str> {
         self.published.map(|_| if self.derived { "derived" } else { "printed" })
     }
@@ -48,7 +48,7 @@ pub(super) enum Near {
 }
 
 impl Near {
-    /// Whether a figure comes as near as it must; none if nothing is asked of it.
+    /// Returns whether a figure comes as near as it must; none if nothing is asked of it.
     pub(super) fn holds(self, pair: &Pair) -> Option<bool> {
         let published = pair.published?;
         let most = match self {
@@ -60,7 +60,7 @@ impl Near {
         Some(pair.ours.is_some_and(|ours| (ours - published).abs() <= most * (1.0 + 1e-9)))
     }
 
-    /// A tolerance this many times as large.
+    /// Returns a tolerance this many times as large.
     pub(super) fn times(self, factor: f64) -> Self {
         match self {
             Self::Percent(percent) => Self::Percent(percent * factor),
@@ -69,7 +69,7 @@ impl Near {
         }
     }
 
-    /// The tolerance as it is printed.
+    /// Returns the tolerance as text.
     pub(super) fn name(self) -> Option<String> {
         match self {
             Self::Percent(percent) => Some(format!("{percent} %")),
@@ -92,7 +92,7 @@ pub(super) enum Ranked {
     Not,
 }
 
-/// A column: its name, how many decimals its figures have, and what is asked of them.
+/// A column: its name, how many decimals its figures have, and how they are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
@@ -123,12 +123,12 @@ impl Column {
         Self { is_unit: true, near: Near::Uncounted, ..self }
     }
 
-    /// A ratio, which should be on the paper's side of one.
+    /// Returns a ratio, which should be on the paper's side of one.
     pub(super) fn ratio(self) -> Self {
         Self { is_ratio: true, ..self }
     }
 
-    /// Whether some row has both figures.
+    /// Returns whether some row has both figures.
     pub(super) fn has_figures_of_both(&self, table: &Table) -> bool {
         let Some(index) = table.columns.iter().position(|column| column.name == self.name) else {
             return false;
@@ -152,7 +152,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// Each row's name, and a pair for each column.
     pub(super) rows: Vec<(String, Vec<Pair>)>,
-    /// What must be known to read it.
+    /// Notes needed to read it.
     pub(super) notes: Vec<String>,
     /// Which figures the paper sets side by side.
     pub(super) ranked: Ranked,
@@ -176,15 +176,17 @@ impl Default for Table {
 }
 
 impl Table {
-    /// A table whose figures the paper does not have, with columns of these names and decimals.
+    /// Returns a table whose figures the paper does not have, with columns of these names and
+    /// decimals.
     pub(super) fn uncompared(of: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
         let column = |(name, decimals)| Column::new(name, decimals).near(Near::Uncounted);
         let columns = of.into_iter().map(column).collect();
         Self { columns, ranked: Ranked::Not, ..Self::default() }
     }
 
-    /// The table as text: under each column the published figure, then ours; ours alone where the
-    /// paper has none at all. Columns that a line has no room for stand below, beside the rows' names again.
+    /// Returns the table as text: under each column the published figure, then ours; ours alone
+    /// where the paper has none at all. Columns that a line has no room for stand below, beside the
+    /// rows' names again.
     pub(super) fn text(&self) -> String {
         let mut sheets = String::new();
         let mut from = 0;

@@ -1,5 +1,5 @@
-//! What a table shows of the paper's: which rows come near its figures, and where its order or shape is
-//! missed. All of it is computed from the figures.
+//! Compares a table with the paper's: which rows come near its figures, and where its order or
+//! shape is missed. All of it is computed from the figures.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ type Row = (String, Vec<Pair>);
 /// A figure in the comparison: the name it goes by, published and ours.
 type Side<'t> = (&'t str, f64, Option<f64>);
 
-/// What was counted.
+/// The counts of a comparison.
 #[derive(Debug, Default)]
 struct Counts {
     /// With figures of both.
@@ -20,11 +20,11 @@ struct Counts {
     near: usize,
     pairs: usize,
     ordered: usize,
-    /// Row by row: what is missed.
+    /// The missed figures, row by row.
     missed: Vec<String>,
 }
 
-/// The lines below a table: row by row what is missed, and the counts.
+/// Returns the lines below a table: the missed figures row by row, and the counts.
 pub(super) fn lines(table: &Table) -> Vec<String> {
     let counts = count(table);
     let mut lines = Vec::new();
@@ -36,9 +36,10 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     lines
 }
 
-/// The same as a JSON object: `table title verdict`; the verdict has `rows` with figures of both, those of them
-/// `within` the tolerance, `pairs` that the paper sets side by side, those of them `in_order`, what is `missed`
-/// row by row, and the `summary` that ends the printed table.
+/// Returns the same as a JSON object, `table title verdict`. The verdict has the `rows` with
+/// figures of both, the number of those `within` the tolerance, the `pairs` that the paper sets
+/// side by side, the number of those `in_order`, the `missed` figures row by row, and the `summary`
+/// that ends the printed table.
 pub(super) fn json(table: &Table) -> Value {
     let counts = count(table);
     json!({
@@ -131,7 +132,7 @@ impl Counts {
     }
 }
 
-/// Names in a row, cut where nobody would read on.
+/// Lists names in a row, shortened if there are many.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 12;
     match names.len() {
@@ -163,7 +164,7 @@ fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Whether a column's figures are put in order.
+/// Returns whether a column's figures are put in order.
 fn ordered(column: &Column) -> bool {
     column.is_unit || column.near != Near::Uncounted
 }
@@ -229,8 +230,8 @@ fn count_sides(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Figures of ours where the paper has others of the column, but none of this row: what failed there
-/// did not fail here.
+/// Counts figures of ours where the paper has others of the column, but none of this row: the row
+/// failed there and did not fail here.
 fn count_only_ours(table: &Table, rows: &[&Row], counts: &mut Counts) {
     for (index, column) in table.columns.iter().enumerate().filter(|(_, column)| ordered(column)) {
         if rows.iter().all(|(_, pairs)| pairs[index].published.is_none()) {

@@ -1,9 +1,9 @@
 //! Programs of machines with words half as wide, as those of the papers were.
 //!
-//! Our heaps have units of 16 bytes; the papers' have units of 8, and half as long a header. So a request
-//! of *n* bytes there and one of 2 *n* bytes here leave the same heap, twice as large, if the header is
-//! twice as long, too. Where ours is not, the request has the missing bytes. The smallest block holds two
-//! links and the lengths, 16 bytes there.
+//! Our heaps have units of 16 bytes; the papers' have units of 8, and headers half as long. So a
+//! request of *n* bytes there and one of 2 *n* bytes here leave the same heap, twice as large,
+//! provided that the header is twice as long as well. Where ours is shorter, the missing bytes are
+//! added to the request. The smallest block holds two links and the lengths, 16 bytes there.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ impl Words {
         if bits == 32 { Self::Half } else { Self::Whole }
     }
 
-    /// Bytes here for a byte there.
+    /// Returns the bytes here for a byte there.
     pub(crate) fn factor(self) -> usize {
         match self {
             Self::Whole => 1,
@@ -38,7 +38,8 @@ impl Words {
         }
     }
 
-    /// What an allocator with this long a header is asked for in the place of a request.
+    /// Returns the request to an allocator with this long a header in place of a request of `size`
+    /// bytes.
     pub(crate) fn size(self, size: usize, header: usize) -> usize {
         match self {
             Self::Whole => size,

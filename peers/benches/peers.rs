@@ -10,28 +10,30 @@
 //! cargo bench -- --wine --allocators pagewise,pagewise-again,system
 //!                                               built for Windows, run by wine; ratios to the system's
 //! ```
-//! By wine each workload runs a part of its length, which the tables tell, and those that measure single calls only if
-//! they are named: its clocks of threads count by 10 ms. The CPU time is what Linux tells of the process, less what a
-//! run without a workload takes; wine's server is not in it. The peak has wine's own memory in it.
+//! Under wine each workload is shortened, as the tables tell, and workloads that measure single
+//! calls run only if they are named, since wine's thread clocks have a resolution of 10 ms. The CPU
+//! time is Linux's figure for the process, minus that of a run without a workload; wine's server is
+//! not included. The peak includes wine's own memory.
 //!
 //! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
-//! are interleaved: in each, every workload runs under every allocator in turn, so that what else
-//! the machine does falls on all of them. The turns are another order in each round, the same in each run of the bench:
-//! who comes after one that takes other memory than it left (a virtual machine's host supplies it again) waits for it, up to
-//! four times as long as the workload takes. The figures are medians over the rounds; what is printed
-//! are ratios to the better of mimalloc 2 and 3, row by row, and their geometric means, each over the rows
-//! that its allocator has: smmalloc lacks the functions of C's kind, which the last rows call (`src/c.rs`).
+//! are interleaved: in each, every workload runs under every allocator in turn, so that other load
+//! on the machine affects all of them. The order of the turns differs from round to round, but is
+//! the same in each run of the bench. That matters because a run that takes other memory than its
+//! predecessor left may have to wait until a virtual machine's host supplies it, up to four times
+//! as long as the workload takes. The figures are medians over the rounds. The tables print ratios
+//! to the better of mimalloc 2 and 3, row by row, and geometric means, each over the rows that its
+//! allocator has: smmalloc lacks the C functions that the last rows call (`src/c.rs`).
 //!
-//! mimalloc advises huge pages by default, which spares it faults and costs it memory; Pagewise does
+//! mimalloc advises huge pages by default, which saves faults and costs memory; Pagewise does so
 //! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without
 //! (MIMALLOC_ALLOW_THP=0, PAGEWISE_HUGE_PAGES=0), and `pagewise-huge` is Pagewise with them
-//! everywhere (PAGEWISE_HUGE_PAGES=1). Compare what is equal. `pagewise-many-heaps` has sixteen heaps for each CPU instead of two, as
-//! many as a larger machine would have. `pagewise-again` is `pagewise` once
-//! more: what those two differ by is noise.
+//! everywhere (PAGEWISE_HUGE_PAGES=1). Compare like with like. `pagewise-many-heaps` has sixteen
+//! heaps for each CPU instead of two, as many as a larger machine would have. `pagewise-again` is
+//! `pagewise` once more: the difference between the two is noise.
 //!
-//! The main thread of a workload runs on one CPU, the second on another. Workloads with threads
-//! are marked where their CPU time does not exceed their time by a fifth: then the machine gave them
-//! one CPU, mostly.
+//! The main thread of a workload runs on one CPU, the second on another. Workloads with threads are
+//! marked if their CPU time does not exceed their elapsed time by a fifth: then the machine mostly
+//! gave them one CPU.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -84,7 +86,7 @@ struct Figures {
     /// KiB.
     peak: f64,
     faults: f64,
-    /// What the workload found itself, by name.
+    /// The workload's own figures, by name.
     found: Vec<(String, f64)>,
 }
 
@@ -231,7 +233,7 @@ fn compare(options: &Options) -> Result<(), String> {
     ended
 }
 
-/// The order of so many allocators in a round, for a workload.
+/// Returns the order of `count` allocators in a round, for a workload.
 fn turns(round: usize, row: usize, count: usize) -> Vec<usize> {
     let mut turns: Vec<usize> = (0..count).collect();
     turns.sort_by_cached_key(|column| {
@@ -242,7 +244,7 @@ fn turns(round: usize, row: usize, count: usize) -> Vec<usize> {
     turns
 }
 
-/// Says on the terminal, if there is one, what is being done, in the place of what was said before.
+/// Shows on the terminal, if there is one, what is running, in place of the previous message.
 fn progress(what: &str) {
     if stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");
@@ -281,7 +283,7 @@ fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
     Ok(kept)
 }
 
-/// The names of the workloads, as the program lists them.
+/// Returns the names of the workloads, as the program lists them.
 fn workloads(program: &Path) -> Result<Vec<String>, String> {
     let output = wine::command(program).output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -296,7 +298,8 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
 /// Parts a workload is divided by under the instruction counter.
 const PARTS: &str = "20";
 
-/// One run of a program, which takes this CPU time under wine when it runs `alone`, without a workload.
+/// Returns one run of a program, which takes this CPU time under wine when it runs `alone`, without
+/// a workload.
 fn run(
     program: &Path,
     alone: f64,

@@ -48,10 +48,11 @@ mod direct {
 
     pub(super) struct MiMalloc;
 
-    /// What `mi_malloc` aligns every block to.
+    /// The alignment that `mi_malloc` gives every block.
     const ALIGNED: usize = 16;
 
-    /// Whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the size.
+    /// Returns whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the
+    /// size.
     fn plain(layout: Layout) -> bool {
         layout.align() <= ALIGNED && (layout.align() <= 8 || layout.size() >= layout.align())
     }

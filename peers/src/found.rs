@@ -9,7 +9,7 @@ pub(crate) fn note(name: &'static str, value: usize) {
     NOTED.lock().expect("nobody panicked").push((name, value));
 }
 
-/// Prints what was noted, in that order.
+/// Prints the recorded figures, in their order.
 pub(crate) fn print() {
     for (name, value) in NOTED.lock().expect("nobody panicked").iter() {
         println!("{value} {name}");

@@ -1,6 +1,7 @@
-//! How long single calls take: percentiles of the calling thread's CPU time, which what else the machine does
-//! hardly changes. Reading that clock takes longer than most calls do, so what two readings in a row differ by, in
-//! the median, is subtracted; the most that two in a row differ by is told, too.
+//! Measures single calls: percentiles of the calling thread's CPU time, which other load on the
+//! machine hardly changes. Reading that clock takes longer than most calls. So the median
+//! difference of two consecutive readings is subtracted; the largest such difference is reported as
+//! well.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
@@ -40,7 +41,7 @@ impl Times {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// The time that this many of a million are not above.
+    /// Returns the time that this many of a million are not above.
     fn percentile(&self, of_million: u64) -> usize {
         let count: u64 = self.0.iter().copied().map(u64::from).sum();
         let wanted = (count * of_million).div_ceil(1_000_000);
@@ -55,7 +56,7 @@ impl Times {
         }
     }
 
-    /// Notes the percentiles, less what the clock itself takes.
+    /// Records the percentiles, minus the time of the clock itself.
     fn note(&self, names: [&'static str; 5], clock: usize) {
         for (name, of_million) in
             names.into_iter().zip([500_000, 990_000, 999_000, 999_900, 1_000_000])
@@ -65,7 +66,7 @@ impl Times {
     }
 }
 
-/// What a thread measured.
+/// A thread's measurements.
 struct Measured {
     clock: Times,
     malloc: Times,
@@ -101,7 +102,7 @@ impl Measured {
         self
     }
 
-    /// Nanoseconds that a reading of the clock takes.
+    /// Returns the nanoseconds that a reading of the clock takes.
     fn clock(&self) -> usize {
         self.clock.percentile(500_000)
     }

@@ -1,6 +1,6 @@
-//! Runs one workload under the allocator it was built with, and prints what it took:
-//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults check`, and a line `value name` for each figure that the
-//! workload found itself.
+//! Runs one workload under the allocator it was built with, and prints the resources it took:
+//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults check`, and a line `value name` for each
+//! figure that the workload found itself.
 //!
 //! Run by `cargo bench`, which builds it once for each allocator; by hand:
 //! `cargo run --release --features pagewise -- lifo`.

@@ -1,4 +1,4 @@
-//! Workloads like those of servers: threads that come, go and wait, and share what is live.
+//! Workloads like those of servers: threads that come, go and wait, and share live blocks.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -63,7 +63,8 @@ pub(crate) fn mixed_work(seed: u64, actions: usize) {
     }
 }
 
-/// Two clients, for each request of which a thread is started: it works, answers with a few blocks, and ends.
+/// Two clients, each of whose requests starts a thread that works, answers with a few blocks, and
+/// ends.
 fn thread_for_each_request(parts: usize) -> usize {
     let serve = |seed: u64| {
         mixed_work(seed, 400);
@@ -84,8 +85,8 @@ fn thread_for_each_request(parts: usize) -> usize {
     })
 }
 
-/// Four threads that replace random blocks of 5 to 16 KiB, and write all of each. Found: the resident memory, as a
-/// share of what is live.
+/// Four threads that replace random blocks of 5 to 16 KiB and write all of each. Reports resident
+/// memory as a share of the live bytes.
 fn random_5_to_16(parts: usize) -> usize {
     const THREADS: usize = 4;
     let (ready, all_done) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));

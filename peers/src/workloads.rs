@@ -59,7 +59,7 @@ impl Block {
         }
     }
 
-    /// A block each OS page of which is written.
+    /// Allocates a block and writes to each of its OS pages.
     pub(crate) fn written(size: usize) -> Self {
         let block = Self::new(size);
         block.write_pages();

@@ -56,7 +56,7 @@ fn paging(c: &mut Criterion) {
         for pages in [1_000, 100_000] {
             let string = string(kind, pages);
             let mut lru = Lru::new();
-            // What is measured is the steady state, not the growth of the tables.
+            // Measures the steady state, not the growth of the tables.
             pass(&mut lru, &string);
             group.bench_function(BenchmarkId::new(format!("{kind:?}"), pages), |bencher| {
                 bencher.iter(|| pass(&mut lru, black_box(&string)));

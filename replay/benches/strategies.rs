@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 /// Address space for each strategy, bytes.
 const CAPACITY: usize = 1 << 38;
 
-/// What the workloads ask of an allocator.
+/// The interface of an allocator that the workloads use.
 trait Heap {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8>;
     /// Frees a block of this heap.

@@ -11,9 +11,9 @@ const EXTENSION: &str = "pwt";
 /// The family of recordings of the papers' own programs, a directory within `traces`.
 const CLASSICS: &str = "mallocbench";
 
-/// The bundled traces of today's programs, by name: those of the directory `traces` in the current
-/// directory or the nearest of its parents that has one, else of the source tree this binary was built
-/// from.
+/// Returns the bundled traces of today's programs, by name: those of the directory `traces` in the
+/// current directory or the nearest of its parents that has one, else of the source tree this
+/// binary was built from.
 ///
 /// # Errors
 /// If there are none, where they were looked for.
@@ -21,7 +21,8 @@ pub fn traces() -> anyhow::Result<Vec<PathBuf>> {
     of_family(Path::new(""))
 }
 
-/// The bundled recordings of the papers' own programs on their own inputs, found as [`traces`].
+/// Returns the bundled recordings of the papers' own programs on their own inputs, found as
+/// [`traces`].
 ///
 /// # Errors
 /// If there are none, where they were looked for.
@@ -47,7 +48,7 @@ fn of_family(family: &Path) -> anyhow::Result<Vec<PathBuf>> {
     )
 }
 
-/// The traces of one directory, sorted; none if there is no such directory.
+/// Returns the traces of one directory, sorted; none if there is no such directory.
 fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(Vec::new());

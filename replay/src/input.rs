@@ -2,9 +2,9 @@
 //! progress if it takes long.
 //!
 //! A trace may come from anywhere, and a few hundred kilobytes of it can hold hundreds of millions
-//! of events. So its header is asked first: the reader lets no event pass that exceeds the header's
-//! figures, which therefore bound what the trace can take, and a trace whose figures exceed the
-//! limits is refused before any event is read.
+//! of events. So its header is read first: the reader passes no event that exceeds the header's
+//! figures, which therefore bound the resources that the trace can take. A trace whose figures
+//! exceed the limits is refused before any event is read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -41,7 +41,7 @@ pub struct Limits {
 const MOST_EVENTS: u64 = 1 << 30;
 /// Most memory that a trace may take by default, bytes.
 const MOST_MEMORY: u64 = 4 << 30;
-/// Mebibytes that a request counts for at most: nobody serves more, and then the replay ends.
+/// Mebibytes that a request counts for at most: no allocator serves more, and then the replay ends.
 const MOST_SERVED: u64 = 1 << 20;
 /// Bytes that each live block takes at most, in any command: the reader's books and the command's,
 /// while their tables are copied to larger ones.
@@ -58,13 +58,13 @@ impl Limits {
         let _ = LIMITS.set(self);
     }
 
-    /// The limits of this process.
+    /// Returns the limits of this process.
     fn get() -> Self {
         let usual = || Self { memory: None, most_events: MOST_EVENTS };
         LIMITS.get().copied().unwrap_or_else(usual)
     }
 
-    /// The options that give another process of ours the same limits.
+    /// Returns the options that give another process of ours the same limits.
     pub fn options() -> Vec<String> {
         let limits = Self::get();
         let memory = format!("--memory={}", limits.memory());
@@ -85,7 +85,7 @@ fn machine_memory() -> u64 {
     u64::try_from(pages).ok().zip(u64::try_from(size).ok()).map_or(u64::MAX, |(n, size)| n * size)
 }
 
-/// Refuses what takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
+/// Refuses work that takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
 ///
 /// # Errors
 /// If it is more.
@@ -102,7 +102,7 @@ pub fn within_memory(path: &Path, bytes: u64, what: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The most blocks that `--memory` allows to remember.
+/// Returns the most blocks that `--memory` allows to remember.
 pub fn most_blocks() -> u64 {
     Limits::get().memory() / PER_BLOCK
 }
@@ -177,39 +177,40 @@ pub struct Events {
 const STRIDE: u64 = 1 << 16;
 
 impl Events {
-    /// The same events, with progress on stderr if that is a terminal and reading takes long.
+    /// Returns the same events, with progress on stderr if that is a terminal and reading takes
+    /// long.
     pub fn with_progress(mut self) -> Self {
         self.shown.quiet = false;
         self
     }
 
-    /// The same events, which keep the trace's call stacks.
+    /// Returns the same events, which keep the trace's call stacks.
     pub fn with_stacks(mut self) -> Self {
         self.reader = self.reader.with_stacks();
         self
     }
 
-    /// The site of the event before, 0 if it has none: see [`Reader::site`].
+    /// Returns the site of the event before, 0 if it has none: see [`Reader::site`].
     pub fn site(&self) -> u32 {
         self.reader.site()
     }
 
-    /// The trace's call stacks, after the last event.
+    /// Returns the trace's call stacks, after the last event.
     pub fn take_stacks(&mut self) -> Option<Stacks> {
         self.reader.take_stacks()
     }
 
-    /// When the trace's events happened, after the last event, if it tells.
+    /// Returns when the trace's events happened, after the last event, if it tells.
     pub fn take_times(&mut self) -> Option<Times> {
         self.reader.take_times()
     }
 
-    /// The trace's header.
+    /// Returns the trace's header.
     pub fn header(&self) -> &Header {
         self.reader.header()
     }
 
-    /// The state of the file that is read.
+    /// Returns the state of the file that is read.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -290,7 +291,7 @@ impl Drop for Shown {
     }
 }
 
-/// A temporary file, under a path that the processes we start can open, too.
+/// A temporary file, under a path that child processes can open as well.
 struct Temporary {
     path: PathBuf,
     /// For people.
@@ -305,8 +306,8 @@ fn temporary_files() -> MutexGuard<'static, Vec<Temporary>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file to write, of this name for people, and the path to read it by. It lives as long as this
-/// process, and cannot be left behind.
+/// Makes a file to write, of this name for people, and the path to read it by. It lives as long as
+/// this process, and cannot be left behind.
 ///
 /// # Errors
 /// If there is no place for it.
@@ -328,7 +329,7 @@ pub fn rereadable(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     paths.iter().map(|path| rereadable_one(path)).collect()
 }
 
-/// As [`rereadable`], of one file.
+/// Like [`rereadable`], of one file.
 ///
 /// # Errors
 /// If a copy cannot be made.
@@ -369,20 +370,20 @@ fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The name of a file for people: that of the original, if it is a copy.
+/// Returns the name of a file for people: that of the original, if it is a copy.
 pub fn shown(path: &Path) -> String {
     let files = temporary_files();
     let file = files.iter().find(|file| file.path == path);
     file.map_or_else(|| path.display().to_string(), |file| file.name.clone())
 }
 
-/// The name of a trace's file for people and for comments: one line, whatever it is called.
+/// Returns the name of a trace's file for people and for comments: one line, whatever it is called.
 pub fn file_name(path: &Path) -> String {
     let shown = PathBuf::from(shown(path));
     printable(&shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()
 }
 
-/// The name of a trace for people: its file's without the extension.
+/// Returns the name of a trace for people: its file's without the extension.
 pub fn trace_name(path: &Path) -> String {
     let shown = PathBuf::from(shown(path));
     printable(&shown.file_stem().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()

@@ -2,9 +2,9 @@
 //!
 //! Hasan & Chang's rival is version 2.7; the crate is a port of 2.8: one bitmap of bins for small
 //! blocks, tries for large ones, no caching of freed blocks but for a *designated victim*, no
-//! mappings of their own for large requests. What it takes from the system it takes from one
-//! reservation that grows upwards, as from `sbrk`, in multiples of the growth unit that the hybrid
-//! has, and gives the end of it back when that is more than 2 MiB.
+//! mappings of their own for large requests. It takes its memory from one reservation that grows
+//! upwards, as from `sbrk`, in multiples of the hybrid's growth unit, and gives back the free end
+//! of it when that is more than 2 MiB.
 
 use std::alloc::Layout;
 use std::cell::RefCell;
@@ -36,7 +36,7 @@ impl Lea {
         Self::growing_by(GROWTH, capacity)
     }
 
-    /// The same, growing by multiples of `growth` bytes, a power of two.
+    /// Returns the same, growing by multiples of `growth` bytes, a power of two.
     pub fn growing_by(growth: usize, capacity: usize) -> Self {
         let held = Held { source: Reserved::new(capacity), peak: 0 };
         let mut lea = Dlmalloc::new_with_allocator(Memory(RefCell::new(held)));
@@ -45,19 +45,19 @@ impl Lea {
         Self(lea)
     }
 
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn held(&self) -> usize {
         self.0.allocator().0.borrow().source.held()
     }
 
-    /// The most bytes held at one time.
+    /// Returns the most bytes held at one time.
     pub fn peak_held(&self) -> usize {
         self.0.allocator().0.borrow().peak
     }
 }
 
-// SAFETY: memory is the source's, whose contract asks for more; nothing is handed out twice, since
-// what is retracted was given back.
+// SAFETY: the memory comes from the source, whose contract asks for more; retracted memory was
+// given back, so no memory is handed out twice.
 unsafe impl Allocator for Memory {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let Held { source, peak } = &mut *self.0.borrow_mut();
@@ -89,7 +89,7 @@ unsafe impl Allocator for Memory {
     }
 
     fn allocates_zeros(&self) -> bool {
-        // What was given back may come again.
+        // Memory that was given back may be handed out again.
         false
     }
 

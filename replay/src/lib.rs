@@ -1,14 +1,14 @@
-//! What the workbench and the papers' experiments share: traces read within limits and replayed, paging
-//! simulated, and what people see of it.
+//! The code that the workbench and the papers' experiments share: it reads traces within limits and
+//! replays them, simulates paging, and prints results.
 //!
 //! | modules, in the order they build on each other | what |
 //! |---|---|
 //! | [`usage`], [`units`], [`printable`], [`text`], [`unwinding`] | errors of the command line; numbers, names and paragraphs for people |
-//! | [`system`] | what is asked of the operating system |
-//! | [`input`], [`output`], [`progress`], [`sheet`], [`charts`] | traces, within limits; what people see: files, tables, charts |
+//! | [`system`] | calls of the operating system |
+//! | [`input`], [`output`], [`progress`], [`sheet`], [`charts`] | traces, within limits; output for people: files, tables, charts |
 //! | [`workload`], [`timing`], [`lea`] | a trace as it is replayed; runs in turns; a rival |
 //! | [`paging`] | page faults simulated |
-//! | [`statistics`], [`generator`], [`bundled`] | what a trace asks for; traces made; those that come with the project |
+//! | [`statistics`], [`generator`], [`bundled`] | a trace's requests; generated traces; the project's own traces |
 //!
 //! Not for other programs: it changes with its two users.
 

@@ -1,5 +1,5 @@
-//! Output: files, whole or not at all, and what is printed. Whatever fails is an error, never a
-//! panic.
+//! Output: files, written completely or not at all, and printing. Every failure is an error, never
+//! a panic.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
@@ -16,11 +16,11 @@ use crate::input::STANDARD;
 use crate::printable::{printable_json, printable_lines};
 use crate::usage::Usage;
 
-/// Standard output has been claimed by a file (`-`), so that what is printed goes to stderr.
+/// Whether a file (`-`) has claimed standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// Sees whether one of these files is standard output (`-`); then what is printed goes to stderr
-/// instead. To be called before anything is printed. Whether one is.
+/// Returns whether one of these files is standard output (`-`); messages then go to stderr. Call it
+/// before anything is printed.
 ///
 /// # Errors
 /// If more than one is.
@@ -63,7 +63,7 @@ pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_line(&json(value)?)
 }
 
-/// A value as JSON, on several lines, with nothing in it that a terminal would act on.
+/// Returns a value as JSON, on several lines, with nothing in it that a terminal would act on.
 ///
 /// # Errors
 /// If the value cannot be JSON.
@@ -77,7 +77,7 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
-/// The number of the open file that a path names: `-` is standard output.
+/// Returns the number of the open file that a path names: `-` is standard output.
 fn descriptor(path: &Path) -> Option<RawFd> {
     match path.to_str()? {
         STANDARD | "/dev/stdout" => Some(1),
@@ -89,7 +89,7 @@ fn descriptor(path: &Path) -> Option<RawFd> {
     }
 }
 
-/// Whether a path is of what is written to as it is, and not replaced: standard output, a device, a
+/// Returns whether a path must be written in place and not replaced: standard output, a device, a
 /// pipe.
 pub fn is_stream(path: &Path) -> bool {
     descriptor(path).is_some() || path.metadata().is_ok_and(|there| !there.is_file())
@@ -103,12 +103,13 @@ fn unwritable(path: &Path) -> String {
     }
 }
 
-/// The name of an output for people.
+/// Returns the name of an output for people.
 pub fn shown(path: &Path) -> String {
     if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
 }
 
-/// Writes what `write` writes to a stream, once it is complete: a trace's header is written last.
+/// Writes the output of `write` to a stream once it is complete, since a trace's header is written
+/// last.
 fn fill_stream<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
@@ -130,13 +131,13 @@ fn fill_stream<T>(
     Ok(result)
 }
 
-/// Creates the file `path`, or replaces it, with what `write` writes. The content grows in a
-/// temporary file beside it, which takes its name only when `write` has succeeded; otherwise, and
-/// if a signal ends this process, nothing is left behind, and what was there stays. Standard output
-/// (`-`), a device or a pipe is no file that could be replaced, and is written to.
+/// Creates the file `path`, or replaces it, with the output of `write`. The content grows in a
+/// temporary file beside it, which takes its name only when `write` has succeeded. Otherwise, and
+/// if a signal ends this process, nothing is left behind, and an existing file stays. Standard
+/// output (`-`), a device or a pipe cannot be replaced, and is written in place.
 ///
 /// # Errors
-/// If the file cannot be created; what `write` fails with.
+/// If the file cannot be created; the errors of `write`.
 pub fn create<T>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
@@ -159,14 +160,15 @@ pub fn create<T>(
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(|error| {
-            // What went wrong, without the name of a file that nobody asked for.
+            // Reports the cause without the name of the temporary file, which the user did not
+            // choose.
             let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
             cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
         })
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
-        // What else `write` fails with says itself what it is about.
+        // Other errors of `write` name their own subject.
         if ran_out(&error) { error.context(unwritable()) } else { error }
     })?;
     temporary.persist(path).map_err(|error| error.error).with_context(unwritable)?;
@@ -184,7 +186,7 @@ fn fill<T>(
     Ok(result)
 }
 
-/// Whether there was no room for the file.
+/// Returns whether there was no room for the file.
 fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
@@ -223,7 +225,7 @@ mod unfinished {
         fn drop(&mut self) {
             let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
             if !name.is_null() {
-                // SAFETY: the name is of `into_raw`, and nobody else has it any more.
+                // SAFETY: the name comes from `into_raw`, and no other code has it any more.
                 drop(unsafe { CString::from_raw(name) });
             }
         }
@@ -231,7 +233,8 @@ mod unfinished {
 
     /// Has the signal handled here, unless it is ignored, or a recording handles it.
     fn catch(signal: c_int) {
-        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what one may.
+        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what a signal
+        // handler may do.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, ptr::null(), &raw mut action) == 0;
@@ -289,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_device_is_written_to_and_stays_one() {
-        // A name of our own for the device: what is replaced by mistake is that name.
+        // A name of our own for the device: if the test fails, only that name is replaced.
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("full");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();

@@ -1,11 +1,11 @@
-//! Text of others, made safe to show: what a trace or a file name says reaches terminals, tables,
+//! Makes foreign text safe to show: text from a trace or a file name reaches terminals, tables,
 //! pages and code, and none of it may move a cursor, reverse a line or end one.
 
 use std::borrow::Cow;
 
-/// Whether a character does something other than stand for itself: controls (C0, C1, delete), what
-/// sets or overrides the direction of text, invisible and interlinear format characters, tags, and
-/// the separators of lines and paragraphs.
+/// Returns whether a character does something other than stand for itself: controls (C0, C1,
+/// delete), characters that set or override the direction of text, invisible and interlinear format
+/// characters, tags, and the separators of lines and paragraphs.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
@@ -13,12 +13,12 @@ fn acts(c: char) -> bool {
         || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text of one line, with such characters written as `\n` or `\u{1b}`.
+/// Returns a text of one line, with such characters written as `\n` or `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts)
 }
 
-/// A text of any number of lines; their ends stay.
+/// Returns a text of any number of lines; their ends stay.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && acts(c))
 }
@@ -38,7 +38,8 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The same JSON, with such characters, which can stand in its strings only, written as `\u202e`.
+/// Returns the same JSON, with such characters, which can stand in its strings only, written as
+/// `\u202e`.
 pub fn printable_json(json: String) -> String {
     if !json.contains(|c| c != '\n' && acts(c)) {
         return json;
@@ -56,7 +57,7 @@ pub fn printable_json(json: String) -> String {
     safe
 }
 
-/// A text that stands for itself in a cell of a Markdown table.
+/// Returns a text that stands for itself in a cell of a Markdown table.
 pub fn printable_markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in printable(text).chars() {

@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Progress over `steps` steps. Draws only when told of a step, never from a thread of its
-    /// own, which would disturb what is being timed.
+    /// Creates a bar of `steps` steps. It draws only in [`step`](Self::step), never from a thread
+    /// of its own, which would disturb timings.
     pub fn new(steps: u64) -> Self {
         let bar = ProgressBar::new(steps);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed}  {msg}");
@@ -16,7 +16,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// Goes on by `steps` steps; `message` tells what is under way.
+    /// Advances by `steps` steps; `message` describes the current work.
     pub fn step(&self, steps: u64, message: impl FnOnce() -> String) {
         if !self.0.is_hidden() {
             self.0.set_message(message());

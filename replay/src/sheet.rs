@@ -12,12 +12,12 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// An empty sheet with these heads. The first column has the names.
+    /// Makes an empty sheet with these heads. The first column has the names.
     pub fn new(heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new(), names: 0 }
     }
 
-    /// The same sheet with the names in another column.
+    /// Returns the same sheet with the names in another column.
     #[must_use]
     pub fn with_names_in(self, column: usize) -> Self {
         Self { names: column, ..self }
@@ -28,7 +28,7 @@ impl Sheet {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
 
-    /// The same sheet with these rows, too.
+    /// Returns the sheet with these rows appended.
     #[must_use]
     pub fn with_rows(
         mut self,
@@ -44,7 +44,7 @@ impl Sheet {
         self.lines(self.table())
     }
 
-    /// As [`plain`](Self::plain), two blanks apart and none before the first column.
+    /// Like [`plain`](Self::plain), two blanks apart and none before the first column.
     #[must_use]
     pub fn packed(&self) -> String {
         let mut table = self.table();

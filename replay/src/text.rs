@@ -10,15 +10,15 @@ pub fn paragraph(text: &str) -> String {
     textwrap::fill(text, Options::new(WIDTH).subsequent_indent("  "))
 }
 
-/// Text in the last column of a table, which begins with `before`: what does not fit goes on below, in that
-/// column.
+/// Formats text in the last column of a table, which begins with `before`: text that does not fit
+/// goes on below, in that column.
 pub fn last_column(before: &str, text: &str) -> String {
     let indent = " ".repeat(before.chars().count());
     textwrap::fill(text, Options::new(WIDTH).initial_indent(before).subsequent_indent(&indent))
 }
 
-/// A text whose paragraphs are put in lines, each with the indentation that it has; tables stay as they
-/// are: lines with more than one blank between words.
+/// Returns a text whose paragraphs are put in lines, each with the indentation that it has; tables
+/// stay as they are: lines with more than one blank between words.
 pub fn paragraphs(text: &str) -> String {
     let line = |line: &str| {
         let words = line.trim_start();

@@ -13,19 +13,19 @@ use crate::workload::{Observer, Outcome, Stop};
 pub struct Times(Vec<f64>);
 
 impl Times {
-    /// The times of at least one round.
+    /// Returns the times of at least one round.
     pub fn new(rounds: &[Duration]) -> Self {
         let mut times: Vec<_> = rounds.iter().map(|time| time.as_nanos() as f64).collect();
         times.sort_by(f64::total_cmp);
         Self(times)
     }
 
-    /// The least.
+    /// Returns the least.
     pub fn least(&self) -> f64 {
         self.0[0]
     }
 
-    /// The median.
+    /// Returns the median.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
@@ -44,9 +44,9 @@ impl Times {
     }
 }
 
-/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other one in the
-/// opposite order. What a run leaves behind, pages that the kernel gives to the next one above all, so does
-/// not always fall to the same. A run that stops ends it all.
+/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other
+/// one in the opposite order. So the aftermath of a run, above all pages that the kernel gives to
+/// the next one, does not always affect the same run. A run that stops ends it all.
 ///
 /// # Errors
 /// Why a run stopped.
@@ -73,8 +73,8 @@ pub struct Writes;
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]
     fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block is live and at least one byte long; the writes are volatile so that
-        // the compiler keeps them although nobody reads them.
+        // SAFETY: the block is live and at least one byte long. The writes are volatile so that the
+        // compiler keeps them although they are never read.
         unsafe {
             block.write_volatile(1);
             block.add(layout.size() - 1).write_volatile(1);

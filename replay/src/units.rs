@@ -18,7 +18,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
 }
 
-/// A number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
+/// Returns a number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -30,7 +30,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A number with a comma between thousands: `1,234,567`.
+/// Returns a number with a comma between thousands: `1,234,567`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -43,7 +43,8 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// A span of time, in two units at most: `0.4 ms`, `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 30 min`.
+/// Returns a span of time, in two units at most: `0.4 ms`, `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 30
+/// min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
@@ -55,7 +56,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A number and its noun: `1 trace`, `2 traces`.
+/// Returns a number and its noun: `1 trace`, `2 traces`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }

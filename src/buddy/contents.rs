@@ -1,5 +1,5 @@
-//! Where in its block a request lies: at its start, or behind a gap where its alignment is beyond
-//! the origin's. Tag bits say so, for a checked free.
+//! Where the contents of a block start: at the block's start, or behind a gap if their alignment
+//! exceeds the origin's. Tag bits record the gap for checked frees.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use super::BinaryBuddies;
 
 impl BinaryBuddies {
-    /// Where in its block a request of this alignment lies.
+    /// Returns where in its block a request of this alignment starts.
     pub(super) fn place(&self, block: u32, layout: Layout) -> NonNull<u8> {
         let address = self.address(block);
         let gap = address.addr().get().wrapping_neg() & (layout.align() - 1);
@@ -15,14 +15,15 @@ impl BinaryBuddies {
         unsafe { address.add(gap) }
     }
 
-    /// The memory from where a request lies to the end of its block.
+    /// Returns the memory from the start of a request to the end of its block.
     pub(super) fn memory(&self, block: u32, order: u32, layout: Layout) -> NonNull<[u8]> {
         let place = self.place(block, layout);
         let gap = place.addr().get() - self.address(block).addr().get();
         NonNull::slice_from_raw_parts(place, self.bytes(order) - gap)
     }
 
-    /// The block in use that this layout was allocated at this address, if it is one.
+    /// Returns the block in use that was allocated at this address with this layout, if there is
+    /// one.
     pub(super) fn block_in_use(&self, address: NonNull<u8>, layout: Layout) -> Option<(u32, u32)> {
         let order = self.order_of(layout)?;
         let block = self.block_at(address, order)?;
@@ -31,15 +32,15 @@ impl BinaryBuddies {
         (in_use && self.order_at(block) == order && placed).then_some((block, order))
     }
 
-    /// The granule in which contents lie.
+    /// Returns the granule in which contents start.
     fn granule(&self, contents: NonNull<u8>) -> u32 {
         ((contents.addr().get() - self.origin.addr()) >> self.granule_shift) as u32
     }
 
-    /// Whether the contents of a block in use start at this address within it.
+    /// Returns whether the contents of a block in use start at this address within it.
     fn starts_contents(&self, block: u32, address: NonNull<u8>) -> bool {
         match self.granule(address) {
-            // A block of one granule has no gap, and a start behind it says nothing of it.
+            // A block of one granule has no gap: its second granule is the start of another block.
             granule if granule == block => {
                 let second = block + 1;
                 second == self.granules || self.is_start(second) || !self.is_free(second)
@@ -48,7 +49,7 @@ impl BinaryBuddies {
         }
     }
 
-    /// Notes where the contents of a block in use start, or that they are gone.
+    /// Records that the contents of a block in use start there, or that they are gone.
     pub(super) fn tag_contents(&mut self, block: u32, contents: NonNull<u8>, there: bool) {
         let granule = self.granule(contents);
         if granule != block {

@@ -5,7 +5,7 @@ use crate::error::Fault;
 use crate::meter::Meter;
 
 impl BinaryBuddies {
-    /// Every block in address order: start, order and whether it is free.
+    /// Returns every block in address order: start, order and whether it is free.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, u32, bool)> {
         let mut start = 0;
         core::iter::from_fn(move || {

@@ -12,12 +12,12 @@
 //! starts    1       1       1              1
 //! free      0       1       0              1              blocks 4 and 16 are not buddies
 //! ```
-//! The tag bits lie in dedicated memory, so that blocks of a power of two are not spoilt by a
-//! header; what Knuth keeps in a free block — links and its order — lies in the free block. The
-//! heap grows at its end by what the request needs, in whole blocks.
+//! The tag bits are in dedicated memory, so that a block of a power of two need not hold a header.
+//! Links and order are in the free block itself, as in Knuth. The heap grows at its end by as many
+//! whole blocks as the request needs.
 //!
-//! Where in its block a request lies is in `contents`, the walk and the check of the invariants in
-//! `inspect`.
+//! `contents` places requests within their blocks; `inspect` has the walk and the check of the
+//! invariants.
 
 mod contents;
 mod inspect;
@@ -34,22 +34,22 @@ use crate::words::{Plain, Table};
 
 /// No block: the end of a list.
 const NIL: u32 = u32::MAX;
-/// Orders there are: no heap has 2³¹ granules.
+/// Number of orders: no heap has 2³¹ granules.
 const ORDERS: usize = 31;
 
 /// Tag bits of 64 granules.
 #[derive(Clone, Copy, Debug)]
 struct Tags {
     starts: u64,
-    /// Where `starts` is set: the block is free. Elsewhere: contents start here, behind a gap, and
-    /// at the second granule of their block, which says that it has one.
+    /// Where `starts` is set: the block is free. Elsewhere: contents start here behind a gap; the
+    /// bit of the block's second granule records that there is a gap.
     free: u64,
 }
 
 // SAFETY: every bit pattern is a value of its integers.
 unsafe impl Plain for Tags {}
 
-/// What a free block holds.
+/// The contents of a free block.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     next: u32,
@@ -85,12 +85,12 @@ pub struct BinaryBuddies {
 unsafe impl Send for BinaryBuddies {}
 
 impl<S: Source, M: Meter> Heap<BinaryBuddies, S, M> {
-    /// Buddies over `source`, the least of `granule` bytes, which grow by multiples of `growth`
-    /// bytes.
+    /// Makes buddies over `source`, the smallest of `granule` bytes, which grow by multiples of
+    /// `growth` bytes.
     ///
     /// # Panics
-    /// Unless both are powers of two, `granule` at least 16 and `growth` at least 64 granules; in
-    /// a `const`, at compile time.
+    /// Unless both are powers of two, `granule` at least 16 and `growth` at least 64 granules; in a
+    /// `const`, at compile time.
     #[must_use]
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         assert!(granule.is_power_of_two() && granule >= 16);
@@ -109,13 +109,14 @@ impl<S: Source, M: Meter> Heap<BinaryBuddies, S, M> {
 }
 
 impl BinaryBuddies {
-    /// Alignment of the origin, bytes: what blocks of that length have for free.
+    /// Returns the alignment of the origin in bytes, which blocks of that length have without a
+    /// gap.
     fn origin_align(&self) -> usize {
         (self.growth as usize) << self.granule_shift
     }
 
-    /// The order of the blocks that serve a layout. Beyond the origin's alignment, a block is long
-    /// enough to have the request somewhere inside.
+    /// Returns the order of the blocks that serve a layout. Beyond the origin's alignment, the
+    /// block is long enough to hold the request wherever it must start.
     fn order_of(&self, layout: Layout) -> Option<u32> {
         let bytes = if layout.align() <= self.origin_align() {
             layout.size().max(layout.align())
@@ -138,7 +139,7 @@ impl BinaryBuddies {
         unsafe { NonNull::new_unchecked(self.origin.add(offset)) }
     }
 
-    /// The block of this order that an address lies in, if the heap reaches that far.
+    /// Returns the block of this order that an address lies in, if the heap reaches that far.
     fn block_at(&self, address: NonNull<u8>, order: u32) -> Option<u32> {
         let offset = address.addr().get().checked_sub(self.origin.addr())?;
         let start = u32::try_from(offset >> self.granule_shift).ok()? >> order << order;
@@ -165,14 +166,14 @@ impl BinaryBuddies {
         self.address(block).as_ptr().cast()
     }
 
-    /// What the free block holds.
+    /// Returns the contents of a free block.
     fn read(&self, block: u32) -> Node {
         // SAFETY: the block is free, so it holds the node written when it was put on its list; it
         // is at least 16 bytes long and aligned to as many.
         unsafe { self.node(block).read() }
     }
 
-    /// Changes what a free block holds.
+    /// Changes the contents of a free block.
     fn change(&mut self, block: u32, change: impl Fn(&mut Node)) {
         // SAFETY: as `read`; `&mut self` excludes other references.
         change(unsafe { &mut *self.node(block) });
@@ -195,7 +196,7 @@ impl BinaryBuddies {
         self.orders |= 1 << order;
     }
 
-    /// Takes a free block off its list. Its start stays.
+    /// Takes a free block off its list and returns its order. Its start bit stays.
     fn unlink(&mut self, block: u32) -> u32 {
         let Node { next, prev, order } = self.read(block);
         if next != NIL {
@@ -231,7 +232,7 @@ impl BinaryBuddies {
         Ok(block)
     }
 
-    /// Splits a block in use down to an order and frees what is split off.
+    /// Splits a block in use down to order `to` and frees the parts split off.
     fn split<M: Meter>(&mut self, block: u32, from: u32, to: u32, meter: &M) {
         for order in (to..from).rev() {
             self.link(block + (1 << order), order, meter);
@@ -249,7 +250,7 @@ impl BinaryBuddies {
         self.link(block, order, meter);
     }
 
-    /// The buddy of a block, if it is free and whole.
+    /// Returns the buddy of a block, if it is free and whole.
     fn free_buddy<M: Meter>(&self, block: u32, order: u32, meter: &M) -> Option<u32> {
         let buddy = block ^ (1 << order);
         let whole = buddy + (1 << order) <= self.granules && self.is_free(buddy);
@@ -315,7 +316,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BinaryBuddies {
         backing.freed(layout.size(), engine.bytes(order), Part::Fit);
     }
 
-    /// A block may be kept as what it could have been allocated as.
+    /// A block may stay if it could also have been allocated for the new layout.
     unsafe fn resize(
         &mut self,
         block: NonNull<u8>,

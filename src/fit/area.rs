@@ -7,10 +7,9 @@
 //!  … in use │ in use │ area                      │ in use …
 //!            bumped ──▶
 //! ```
-//! A request is served from the area's lower end. One that is larger than the rest of the area
-//! is served as the policy has it, and the whole free block it chooses becomes the new area; the
-//! rest of the old one is free memory again. The variants differ in what happens to a block
-//! freed beside the area:
+//! A request is served from the area's lower end. For one that is larger than the rest of the area,
+//! the index chooses a free block, which becomes the new area as a whole; the rest of the old area
+//! is free memory again. The variants differ in the treatment of a block freed beside the area:
 //!
 //! | paper | policy | a block freed beside the area |
 //! |---|---|---|
@@ -19,14 +18,15 @@
 //! | LFB, LWB | [`Joining`] | is joined with the area, also below the allocation pointer |
 //! | LFL, LWL | [`Releasing`] | the area is given back and joined with it; the next request gets a new one |
 //!
-//! To its neighbours the area is a block in use, with a header of its own at the allocation
-//! pointer, so that nothing else joins it. An area that was used up keeps its place: a block freed
-//! right there is beside it. Deviations from the paper, which has no `realloc`: a block below the
-//! area grows in place by a bump.
+//! The area is tagged as a block in use, with a header of its own at the allocation pointer, so
+//! that nothing else joins it. An area that was used up keeps its place: a block freed right there
+//! is beside it. Beyond the paper, which has no `realloc`, a block below the area grows in place by
+//! a bump.
 //!
-//! Two more policies are ours, each over any of these. They keep small blocks out of large memory,
-//! which is why lazy fits need more of it (docs/lazy.md): the area is no more than some bytes of the
-//! free block that was found ([`Bounded`]), or never the wilderness ([`Sparing`]).
+//! Two more policies are ours, each over any of these. Lazy fits need more memory because they
+//! place small blocks in large free ones (docs/lazy.md). These policies prevent that: the area is
+//! at most some bytes of the free block that was found ([`Bounded`]), or never the wilderness
+//! ([`Sparing`]).
 //!
 //! Invariants: the area is a block whose header says in use; beside one that is [`Joining`] or
 //! [`Releasing`] nothing is free, unless joining is deferred, except above a [`Bounded`] one.
@@ -35,26 +35,26 @@ use core::marker::PhantomData;
 
 use crate::tags::CELL;
 
-/// Whether a heap has a free-space area, and what is joined with it: [`NoArea`], [`Apart`], [`Joining`]
-/// or [`Releasing`], the last three perhaps [`Bounded`] or [`Sparing`].
+/// Whether a heap has a free-space area, and which freed blocks join it: [`NoArea`], [`Apart`],
+/// [`Joining`] or [`Releasing`]; the last three optionally within [`Bounded`] or [`Sparing`].
 pub trait Area: AreaPolicy {}
 
-/// What a heap asks of a policy of free-space areas.
+/// The constants of a policy of free-space areas, as a heap uses them.
 pub trait AreaPolicy {
     /// Whether there is an area.
     const LAZY: bool;
 
-    /// What happens to a block freed beside it.
+    /// The treatment of a block freed beside it.
     const BESIDE: Beside;
 
-    /// The most cells of a free block that become the area, if a request does not need more.
+    /// The most cells of a free block that become the area, unless the request needs more.
     const MOST: u32 = u32::MAX;
 
     /// Whether the wilderness is never the area.
     const SPARES_WILDERNESS: bool = false;
 }
 
-/// What happens to a block freed beside the area.
+/// The treatment of a block freed beside the area.
 pub enum Beside {
     /// It is free memory like any other.
     Apart,
@@ -99,8 +99,8 @@ areas! {
     Releasing: true, Releases;
 }
 
-/// An area that is at most `BYTES` long when it is new, a multiple of 16, or as long as the request; the
-/// rest of the free block stays free.
+/// An area of at most `BYTES` bytes, a multiple of 16, when it is new, or as long as the request;
+/// the rest of the free block stays free.
 #[derive(Debug)]
 pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
 

@@ -1,4 +1,4 @@
-//! The heap as spans, and its invariants checked.
+//! Walks the heap as spans, and checks its invariants.
 
 use super::area::Area;
 use super::heap::TagHeap;

@@ -6,12 +6,12 @@
 //! root         ●  ●           ●             ●
 //! ```
 //! Below 64 cells (1 KiB) a bin has blocks of one size, above there are eight bins for each
-//! doubling: with two, programs of many large blocks (git) took a fifth more instructions for the
-//! trees, with sixteen all others more for the bits.
-//! Bits say which bins have blocks. Within a bin the free blocks themselves are the nodes of a
-//! *treap* (Seidel & Aragon 1996): a search tree by size, then address, and a heap by a priority
-//! that is a hash of the address, so that it needs no memory and its expected depth is O(log n)
-//! whatever the order of requests. Its two links are the block's.
+//! doubling. With two, programs with many large blocks (git) took a fifth more instructions for the
+//! trees; with sixteen, all others took more for the bits. Bits tell which bins have blocks. Within
+//! a bin the free blocks themselves are the nodes of a *treap* (Seidel & Aragon 1996): a search
+//! tree by size, then address, and a heap by a priority that is a hash of the address, so that it
+//! needs no memory and its expected depth is O(log n) whatever the order of requests. Its two links
+//! are the block's.
 //!
 //! The address is in the order because equal sizes are the common case, and the lowest of them
 //! keeps the upper end of the heap free.
@@ -30,10 +30,10 @@ const EXACT: u32 = 64;
 /// log₂ of the bins for each doubling above.
 const SUBDIVISION: u32 = 3;
 
-/// Bins: for the exact sizes, and eight for each doubling above up to 2³⁰ cells.
+/// Number of bins: for the exact sizes, and eight for each doubling above up to 2³⁰ cells.
 const BINS: usize = EXACT as usize + ((30 - EXACT.ilog2() as usize) << SUBDIVISION);
 
-/// The bin of a size.
+/// Returns the bin of a size.
 #[inline(always)]
 fn bin_of(len: u32) -> usize {
     if len < EXACT {
@@ -44,7 +44,8 @@ fn bin_of(len: u32) -> usize {
     (EXACT + ((doubling - EXACT.ilog2()) << SUBDIVISION) + part) as usize
 }
 
-/// A node's place in the heap order: a bijection, so no two are equal (Wellons, *lowbias32*).
+/// Returns a node's place in the heap order: a bijection, so no two are equal (Wellons,
+/// *lowbias32*).
 #[inline(always)]
 fn priority(start: u32) -> u32 {
     let mut hash = start;
@@ -55,7 +56,7 @@ fn priority(start: u32) -> u32 {
 
 /// Which of the blocks that fit is taken.
 pub trait Choice {
-    /// The block for `len` cells.
+    /// Returns the block for `len` cells.
     fn choose<M: Meter>(bins: &Bins<Self>, len: u32, cells: &Cells, meter: &M) -> Option<Block>
     where
         Self: Sized;
@@ -69,11 +70,11 @@ pub struct Smallest;
 #[derive(Debug)]
 pub struct Largest;
 
-/// Free blocks in bins, searched for the [`Smallest`] that fits or the [`Largest`]. Invariants: a bin's
-/// bit is set iff it has a root; each bin is a treap of the free blocks of its sizes.
+/// Free blocks in bins, searched for the [`Smallest`] that fits or the [`Largest`]. Invariants: a
+/// bin's bit is set iff it has a root; each bin is a treap of the free blocks of its sizes.
 ///
-/// An alignment above a cell's is looked for in the block chosen for the size alone, then in the
-/// one that would hold the request wherever it starts.
+/// An alignment above a cell's is first tried in the block that is chosen for the size alone, then
+/// in one that holds the request wherever it starts.
 #[derive(Debug)]
 pub struct Bins<C> {
     occupied: [u64; BINS.div_ceil(u64::BITS as usize)],
@@ -87,7 +88,7 @@ pub type Best = Bins<Smallest>;
 /// WORST-FIT: the largest block; among equals the lowest.
 pub type Worst = Bins<Largest>;
 
-/// Where a link to a node is kept: the bin's root, or a link of the node above.
+/// The place of a link to a node: the bin's root, or a link of the node above.
 #[derive(Clone, Copy)]
 enum Slot {
     Root(usize),
@@ -111,8 +112,8 @@ impl<C> Bins<C> {
         }
     }
 
-    /// Whether a block comes before a node of its bin. In a bin of one size the node's size is
-    /// not read.
+    /// Returns whether a block comes before a node of its bin. In a bin of one size the node's size
+    /// is not read.
     #[inline(always)]
     fn precedes(block: Block, node: u32, cells: &Cells) -> bool {
         if block.len < EXACT {
@@ -122,7 +123,7 @@ impl<C> Bins<C> {
         }
     }
 
-    /// The lowest of the smallest blocks of at least `len` cells.
+    /// Returns the lowest of the smallest blocks of at least `len` cells.
     fn smallest<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
         let bin = bin_of(len);
         if len < EXACT {
@@ -130,7 +131,7 @@ impl<C> Bins<C> {
             return Some(self.first(bin, cells, meter));
         }
         if bin >= BINS {
-            // Cells beside an alignment are asked for, too: more than any block has.
+            // The cells needed for an alignment are included: they may be more than any block has.
             return None;
         }
         self.at_least(bin, len, cells, meter).or_else(|| {
@@ -139,12 +140,12 @@ impl<C> Bins<C> {
         })
     }
 
-    /// The first block of an occupied bin.
+    /// Returns the first block of an occupied bin.
     fn first<M: Meter>(&self, bin: usize, cells: &Cells, meter: &M) -> Block {
         cells.block(self.outermost(bin, Link::First, cells, meter))
     }
 
-    /// The node of an occupied bin that is reached by following this link to the end.
+    /// Returns the node of an occupied bin that is reached by following this link to the end.
     fn outermost<M: Meter>(&self, bin: usize, link: Link, cells: &Cells, meter: &M) -> u32 {
         let mut node = self.roots[bin];
         loop {
@@ -156,7 +157,7 @@ impl<C> Bins<C> {
         }
     }
 
-    /// The first block of a bin that has at least `len` cells.
+    /// Returns the first block of a bin that has at least `len` cells.
     fn at_least<M: Meter>(&self, bin: usize, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
         let mut found = None;
         let mut node = self.roots[bin];
@@ -172,8 +173,8 @@ impl<C> Bins<C> {
         found
     }
 
-    /// Checks the tree below a node whose blocks lie between these two in the order. The
-    /// priorities, which fall on the way down, keep it from going round in a circle.
+    /// Checks the tree below a node whose blocks must be between these two in the order. The
+    /// priorities fall on the way down, so the check cannot go round in a circle.
     fn audit_tree(
         &self,
         node: u32,
@@ -225,7 +226,7 @@ impl<C: Choice> IndexPolicy for Bins<C> {
         }
         meter.link(cells.header(block.start));
         self.set(slot, block.start, cells);
-        // … whose tree is split into what comes before the block and what comes behind it.
+        // … whose tree is split into the blocks before this one and those behind it.
         let mut before = (block.start, Link::First);
         let mut behind = (block.start, Link::Second);
         while node != NONE {
@@ -352,7 +353,7 @@ mod tests {
         assert_eq!(bin_of(MAX_CELLS - 1), BINS - 1);
     }
 
-    /// Of blocks that the uppermost bins hold, of which no word is touched but for their tags.
+    /// Uses blocks for the uppermost bins, of which only the tags are touched.
     #[test]
     fn the_largest_blocks_are_found() {
         const MIB: u32 = 1 << 16;
@@ -365,7 +366,7 @@ mod tests {
         }
         assert_eq!(worst.audit_blocks(), Ok(()));
         assert_eq!(worst.allocate_known(90 * MIB, CELL, &()), Some(starts[2]));
-        // What is left of it is smaller than the third.
+        // The rest of it is smaller than the third.
         assert_eq!(worst.allocate_known(10 * MIB, CELL, &()), Some(starts[4]));
         assert_eq!(worst.allocate_known(125 * MIB, CELL, &()), None);
         assert_eq!(worst.audit_blocks(), Ok(()));

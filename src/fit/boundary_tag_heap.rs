@@ -13,14 +13,15 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
 
-/// A heap of blocks with boundary tags over a source: the index `P` says which free block serves a
-/// request, `R` when freed blocks are free memory, and `A` whether the heap is lazy.
+/// A heap of blocks with boundary tags over a source. The index `P` chooses the free block that
+/// serves a request, `R` decides when freed blocks are free memory, and `A` whether the heap is
+/// lazy.
 ///
 /// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. Greater alignments split the
 /// gap below off. Freeing and resizing in place take the time of a change of the policy's index,
-/// allocating that of a search as well; a bump in a free-space area takes O(1). Joining that was
-/// deferred is done by the allocation that needs it: O(n), but O(1) for each free. A block that cannot
-/// grow upwards is moved down into a free neighbour, if that is enough. A heap has at most 16 GiB.
+/// allocating that of a search as well; a bump in a free-space area takes O(1). The allocation that
+/// needs it does deferred joining: O(n), but O(1) for each free. A block that cannot grow upwards
+/// is moved down into a free neighbour, if that is long enough. A heap has at most 16 GiB.
 ///
 /// [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked about: O(n).
 ///
@@ -45,8 +46,8 @@ use crate::strategy::Span;
 pub type BoundaryTagHeap<P, R, A, S, M = ()> = Heap<TagHeap<P, R, A>, S, M>;
 
 impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Heap<TagHeap<P, R, A>, S, M> {
-    /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
-    /// do where the source has no more. Takes no memory before the first allocation.
+    /// Makes the heap over `source`, which grows by multiples of `growth` bytes, or by just the
+    /// bytes needed if the source has no more. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
@@ -57,7 +58,7 @@ impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Heap<TagHeap<P, R, A>, 
 }
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Where a block in use lies.
+    /// Returns where a block in use starts.
     #[inline(always)]
     fn address(&self, start: u32) -> NonNull<u8> {
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
@@ -101,7 +102,7 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
         Some(Resized::whole(block, bytes))
     }
 
-    /// A block that cannot grow where it starts grows down into a free neighbour.
+    /// A block that cannot grow in place grows down into a free neighbour.
     unsafe fn slide(
         &mut self,
         block: NonNull<u8>,

@@ -1,11 +1,12 @@
-//! What a heap of [`Good`] does most often, without branches that chance decides: allocating where the
-//! first block of a list will do, freeing, and resizing in place.
+//! The most frequent operations of a heap of [`Good`], without unpredictable branches: allocating
+//! from the first block of a list, freeing, and resizing in place.
 //!
-//! Whether a neighbour is free, and whether a list becomes empty, is as good as random, and a branch on
-//! it is mispredicted every second time, which costs more than all it could skip. So the code does
-//! the same in all cases: a neighbour that is in use counts as a free block of no words, and taking
-//! the [dummy](DUMMY) off its list changes nothing. A free takes a third more instructions so, and random
-//! actions on large blocks take a tenth less time (benches/records).
+//! Whether a neighbour is free, and whether a list becomes empty, is as good as random. A branch on
+//! it is mispredicted every second time, which costs more than the work that it could skip. So the
+//! code does the same in all cases: a neighbour in use counts as a free block of 0 words, and
+//! taking the [dummy](DUMMY) off its list changes nothing. Compared with branches, a free takes a
+//! third more instructions, but random actions on large blocks take a tenth less time
+//! (benches/records).
 //!
 //! Blocks are counted in words here (`tags/by_word.rs`).
 
@@ -16,19 +17,19 @@ use super::heap::TagHeap;
 use crate::meter::Meter;
 use crate::tags::{CELL, Cells, TAG, WORDS};
 
-/// Words of the block that holds this many bytes.
+/// Returns the words of the block that holds this many bytes.
 #[inline(always)]
 fn words_for(bytes: usize) -> usize {
     ((bytes + (TAG + CELL - 1)) / TAG) & !(WORDS - 1)
 }
 
-/// Bytes that a block of this many words holds.
+/// Returns the bytes that a block of this many words holds.
 #[inline(always)]
 fn bytes_of(words: usize) -> usize {
     words * TAG - TAG
 }
 
-/// Address of the header of the block that starts at a word, for a meter.
+/// Returns the address of the header of the block that starts at a word, for a meter.
 #[inline(always)]
 fn header(cells: &Cells, word: usize) -> *const u32 {
     cells.header((word / WORDS) as u32)
@@ -38,12 +39,12 @@ fn header(cells: &Cells, word: usize) -> *const u32 {
 pub(crate) struct IsLast(pub(crate) bool);
 
 impl TagHeap<Good> {
-    /// Bytes up to which a request that asks for no alignment is *plain*: it takes the first block of
-    /// a list, without a look at any other.
+    /// The most bytes of a *plain* request: one without alignment that takes the first block of a
+    /// list and looks at no other.
     pub(crate) const PLAIN: usize = Self::bytes(LOOKING - 1);
 
-    /// A block for a plain request of `bytes` bytes, not 0, and the bytes it holds, if the index has
-    /// one. O(1).
+    /// Allocates a block for a plain request of `bytes` bytes, not 0, if the index has one. Returns
+    /// it with the bytes that it holds. O(1).
     #[inline(always)]
     pub(crate) fn allocate_plain<M: Meter>(
         &mut self,
@@ -58,8 +59,8 @@ impl TagHeap<Good> {
         Some(self.use_words(start, len, meter))
     }
 
-    /// As [`allocate_plain`](Self::allocate_plain), for a request that is [larger](Self::PLAIN): the first
-    /// few blocks of its own list are looked at before. O(1).
+    /// Like [`allocate_plain`](Self::allocate_plain), for a [larger](Self::PLAIN) request: looks at
+    /// the first few blocks of the request's own list before. O(1).
     #[inline(never)]
     pub(crate) fn allocate_close<M: Meter>(
         &mut self,
@@ -76,9 +77,11 @@ impl TagHeap<Good> {
         Some(self.use_words(start, len, meter))
     }
 
-    /// As [`allocate_plain`](Self::allocate_plain), for a request aligned to `align` bytes: one of the first few blocks of its
-    /// own list, if it is [larger](Self::PLAIN); the first block that would do without, if it happens to hold an aligned
-    /// one; or one that holds it wherever it starts. Size and alignment together are at most [`MOST`](Self::MOST). O(1).
+    /// Like [`allocate_plain`](Self::allocate_plain), for a request aligned to `align` bytes. Takes
+    /// one of the first few blocks of the request's own list, if it is [larger](Self::PLAIN); the
+    /// first block that holds the unaligned request, if it happens to hold an aligned one; or one
+    /// that holds it wherever it starts. Size and alignment together are at most
+    /// [`MOST`](Self::MOST). O(1).
     #[inline(never)]
     pub(crate) fn allocate_aligned<M: Meter>(
         &mut self,
@@ -115,7 +118,8 @@ impl TagHeap<Good> {
         Some((unsafe { NonNull::new_unchecked(contents) }, bytes_of(len)))
     }
 
-    /// Puts the lower `len` words of a free block on no list to use: where they lie, and the bytes they hold.
+    /// Puts the lower `len` words of a free block that is on no list to use. Returns their address,
+    /// and the bytes that they hold.
     #[inline(always)]
     fn use_words<M: Meter>(&mut self, start: usize, len: usize, meter: &M) -> (NonNull<u8>, usize) {
         let (index, cells) = (&mut self.index, &mut self.cells);
@@ -128,8 +132,8 @@ impl TagHeap<Good> {
         (unsafe { NonNull::new_unchecked(contents) }, bytes_of(len))
     }
 
-    /// Frees the block at this address, which the caller vouches is in use and was requested with
-    /// `bytes` bytes; returns the bytes it held. O(1).
+    /// Frees the block at this address, and returns the bytes that it held. The caller vouches that
+    /// it is in use and was requested with `bytes` bytes. O(1).
     #[inline(always)]
     pub(crate) fn free<M: Meter>(&mut self, address: usize, bytes: usize, meter: &M) -> usize {
         let (index, cells) = (&mut self.index, &mut self.cells);
@@ -150,10 +154,9 @@ impl TagHeap<Good> {
         bytes_of(len)
     }
 
-    /// Makes a block in use that was requested with `old` bytes hold `new` bytes where it lies, with
-    /// the free memory the heap has. Whether that was possible; if not, whether nothing but that free memory
-    /// lies above, so that more memory would help. Few that grow find room, which is all that is told
-    /// here. O(1).
+    /// Makes a block in use that was requested with `old` bytes hold `new` bytes in place, with the
+    /// free memory that the heap has. If that is impossible, returns whether only that free memory
+    /// is above the block, so that more memory would help. O(1).
     #[inline(always)]
     pub(crate) fn resize_at<M: Meter>(
         &mut self,
@@ -176,8 +179,9 @@ impl TagHeap<Good> {
         Ok(())
     }
 
-    /// Makes the block in use of these words, and the `above` free ones above it, one of `len` words and a
-    /// free one. (Apart, so that those that find no room need no registers.)
+    /// Turns the block in use of these words and the `above` free words above it into a block of
+    /// `len` words and a free one. (A separate function, so that resizes that find no room need not
+    /// save registers.)
     #[inline(never)]
     fn resize_words<M: Meter>(
         &mut self,
@@ -206,17 +210,17 @@ mod tests {
     const ALIGNED: usize = 1 << 16;
     const MEMORY: usize = 1 << 23;
 
-    /// A heap, and memory for it: twice the same alignment, so that two heaps place alike.
+    /// Makes a heap, and memory for it: twice the same alignment, so that two heaps place alike.
     fn heap(memory: &mut [MaybeUninit<u8>]) -> (TagHeap<Good>, Region) {
         let skipped = memory.as_ptr().addr().wrapping_neg() % ALIGNED;
         let region = &mut memory[skipped..][..MEMORY];
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         let region = unsafe { Region::new(region.as_mut_ptr().cast(), MEMORY) };
         (TagHeap::growing_by(1 << 14), region)
     }
 
-    /// Random requests, aligned and not, are placed where [`TagHeap::allocate_known`] places them, and fail
-    /// where it fails; resizing in place says what [`TagHeap::resize_known`] says.
+    /// Random requests, aligned and not, are placed where [`TagHeap::allocate_known`] places them,
+    /// and fail where it fails; resizing in place answers like [`TagHeap::resize_known`].
     #[test]
     fn the_quick_way_does_what_the_general_way_does() {
         let mut memory = [(); 2].map(|()| Box::new_uninit_slice(MEMORY + ALIGNED).into_vec());

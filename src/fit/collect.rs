@@ -1,4 +1,5 @@
-//! Freeing, and making more of what was freed where memory is scarce: as the heap's [`Reclaim`] says.
+//! Frees blocks, and reclaims freed blocks when memory is scarce, according to the heap's
+//! [`Reclaim`].
 
 use super::area::Area;
 use super::heap::TagHeap;
@@ -16,16 +17,16 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// As [`release`](Self::release); its header, which may lie within free memory then, says that
-    /// the block is not in use.
+    /// Like [`release`](Self::release), and marks the block as not in use in its own header, which
+    /// may be within free memory afterwards.
     #[inline]
     pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
         self.cells.set_in_use(block.start, false);
         self.release(block, meter);
     }
 
-    /// Frees withheld blocks and joins free neighbours, as the policy says; returns whether it did.
-    /// `exhausted`: there is no other memory.
+    /// Frees withheld blocks and joins free neighbours, according to the policy. Returns whether it
+    /// did. `exhausted`: there is no other memory.
     pub(super) fn reclaim<M: Meter>(&mut self, exhausted: bool, meter: &M) -> bool {
         let mut any = false;
         while R::WITHHOLDS
@@ -37,7 +38,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         any || (self.reclaim.join_now(self.cells.end(), exhausted) && self.join_all(meter))
     }
 
-    /// Joins all free neighbours; says whether there were any. O(n).
+    /// Joins all free neighbours. Returns whether there were any. O(n).
     fn join_all<M: Meter>(&mut self, meter: &M) -> bool {
         let mut joined_any = false;
         let mut start = self.cells.first();

@@ -5,10 +5,10 @@
 //! first ─▶ [16] ⇄ [40] ⇄ [ area       ◀── served ] ⇄ … ⇄ [900]
 //!                          links          pointer
 //! ```
-//! A request is served from the upper end of the block that served the last one, while it fits; else from
-//! the lowest block that fits, which becomes the area. The links of a free block lie at its lower end, so
-//! serving changes its length and no link: the area need not be taken off the list, nor be put back. It is
-//! a free block in all else, and a block freed beside it joins it.
+//! A request is served from the upper end of the block that served the last one, while it fits;
+//! else from the lowest block that fits, which becomes the area. The links of a free block are at
+//! its lower end, so serving changes its length but no link: the area need not be taken off the
+//! list or put back. In all else it is a free block, and a block freed beside it joins it.
 
 use super::index::{Index, IndexPolicy};
 use super::list::First;
@@ -24,7 +24,8 @@ pub struct Decrement {
     area: u32,
 }
 
-/// Where in a free block `len` cells at a multiple of `align` bytes start at the highest, if they fit.
+/// Returns the highest start in a free block of `len` cells at a multiple of `align` bytes, if they
+/// fit.
 fn highest(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
     let start = cells.aligned_down(block.end().checked_sub(len)?, align)?;
     (start >= block.start).then_some(start)

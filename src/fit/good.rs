@@ -4,14 +4,14 @@
 //! list      1  2  3 …  63 | 64–65  66–67  …  126–127 | 128–131  132–135 …       cells
 //! occupied  0  1  1     0 |   1      0          1    |    0        0            bits
 //! ```
-//! Below 64 cells (1 KiB) a list has blocks of one size, above there are 32 lists for each doubling,
-//! so that any two sizes of a list differ by less than a thirty-second. A request takes the first
-//! block of the first list all of whose blocks are large enough, which a word or two of bits tell:
-//! TLSF (Masmano, Ripoll, Crespo & Real 2004). So a block on the list of the request's own size may
-//! be passed over although it would do. Requests of 16 KiB and more, for which that costs most and
-//! a look least, are therefore served from there if one of the first few blocks fits (an aligned one
-//! where an aligned one was before, with no bytes to spare); and where there is no other memory, the
-//! whole list is looked through.
+//! Below 64 cells (1 KiB) a list has blocks of one size, above there are 32 lists for each
+//! doubling, so that any two sizes of a list differ by less than a thirty-second. A request takes
+//! the first block of the first list whose blocks are all large enough, found by a word or two of
+//! bits: TLSF (Masmano, Ripoll, Crespo & Real 2004). So a block on the list of the request's own
+//! size may be passed over although it is large enough. That costs most, and a look costs least,
+//! for requests of 16 KiB and more. These are served from their own list if one of its first few
+//! blocks fits (an aligned request fits exactly where an aligned block was before); and if there is
+//! no other memory, the whole list is searched.
 //!
 //! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
 //! the instructions.
@@ -25,18 +25,18 @@ use crate::tags::{Block, CELL, Cells, MAX_CELLS, WORDS};
 /// log₂ of the lists for each doubling.
 const SUBDIVISION: u32 = 5;
 
-/// Lists: 2·32 for the exact sizes, 32 for each doubling above up to 2³⁰ cells, rounded up so that
-/// any number modulo this is a list's.
+/// Number of lists: 2·32 for the exact sizes, 32 for each doubling above up to 2³⁰ cells, rounded
+/// up so that any number modulo this is a list's.
 const LISTS: usize = 1 << (SUBDIVISION + 5);
 
-/// Words of bits that say which lists have blocks.
+/// Words of the bits that tell which lists have blocks.
 const BITS: usize = LISTS / u64::BITS as usize;
 
-/// Words of a free block: where its links lie.
+/// The words of a free block that hold its links.
 const NEXT: usize = 0;
 const BACK: usize = 1;
 
-/// The dummy, a block on no list: its links lead to the end and to itself, so that taking it out
+/// The dummy, a block on no list. Its links lead to the end and to itself, so that taking it out
 /// changes nothing.
 pub(super) const DUMMY: usize = 0;
 
@@ -46,15 +46,15 @@ const END: usize = 2;
 /// The anchor of the first list.
 const ANCHORS: usize = 4;
 
-/// The first word of the first block. Links to blocks are not below it, others are.
+/// The first word of the first block. Only links to blocks are at or above it.
 const FIRST: usize = LISTS;
 
-/// The lists that are used; the first header lies behind their anchors.
+/// The number of lists in use; the first header is behind their anchors.
 const USED: usize = list_of((MAX_CELLS - 1) as usize * WORDS) + 1;
 const _: () = assert!(ANCHORS + USED < FIRST);
 
-/// Cells from which on a request's own list is looked at first. (It costs smaller ones more time
-/// than it saves room.)
+/// The smallest request, in cells, for which its own list is looked at first. (For smaller ones
+/// that costs more time than it saves memory.)
 pub(super) const LOOKING: u32 = 1024;
 
 /// Blocks looked at there.
@@ -67,13 +67,13 @@ const LOOKS: usize = 8;
 ///        [next][back] [ ][back] [list 0][list 1] …     [H] [next][back] … [H] [next][back] …
 ///        dummy        the end   anchors                   the first block     another
 /// ```
-/// The anchors of the lists lie in the heap's first cells, so that a link may lead to any word, an
+/// The anchors of the lists are in the heap's first cells, so that a link may lead to any word, an
 /// anchor or a block's: `next` is the first word of the next block, or the end; `back` is the word
-/// that leads here, the anchor or the `next` of the block before. So a block is taken out without
-/// asking which of them it is.
+/// that leads here, the anchor or the `next` of the block before. So a block is taken out without a
+/// test which of them it is.
 ///
-/// Invariants: a list's bit is set iff it has a block; what the `back` of a block on a list leads to
-/// leads to the block; the dummy's links lead to the end and to the dummy.
+/// Invariants: a list's bit is set iff it has a block; for each block on a list, the word at its
+/// `back` leads to the block; the dummy's links lead to the end and to the dummy.
 #[derive(Debug)]
 pub struct Good {
     occupied: [u64; BITS],
@@ -83,8 +83,8 @@ pub struct Good {
     pub(super) damaged: Option<Block>,
 }
 
-/// The list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits and how
-/// many bits follow.
+/// Returns the list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits
+/// and how many bits follow.
 #[inline(always)]
 const fn list_of(len: usize) -> usize {
     const LEAST: u32 = WORDS.ilog2() + SUBDIVISION;
@@ -94,34 +94,34 @@ const fn list_of(len: usize) -> usize {
     ((log as usize) << SUBDIVISION) + leading as usize - ((LEAST as usize) << SUBDIVISION)
 }
 
-/// The first list all of whose blocks have `len` words, a multiple of a cell's, not 0: the one behind
-/// that of the next smaller size.
+/// Returns the first list whose blocks all have `len` words, a multiple of a cell's, not 0: the
+/// list behind that of the next smaller size.
 #[inline(always)]
 pub(super) const fn list_for(len: usize) -> usize {
     list_of(len - 1) + 1
 }
 
-/// The anchor of a list.
+/// Returns the anchor of a list.
 #[inline(always)]
 const fn anchor(list: usize) -> usize {
     ANCHORS + list
 }
 
-/// Words of `cells` cells; the first word of the block that starts at the cell `cells`.
+/// Returns the words of `cells` cells; the first word of the block that starts at the cell `cells`.
 #[inline(always)]
 const fn words(cells: u32) -> usize {
     cells as usize * WORDS
 }
 
-/// Whether a link leads to where a block may be. Any number may be asked about.
+/// Returns whether a link leads to a possible block. Any number may be passed.
 #[inline(always)]
 fn leads_to_block(word: usize, cells: &Cells) -> bool {
     FIRST <= word && word < words(cells.end()) && word.is_multiple_of(WORDS)
 }
 
 impl Good {
-    /// Whether the links of a free block on a list lead to it, and those that lead to it come from
-    /// where they should.
+    /// Returns whether the words that lead to a free block on a list agree with the block's own
+    /// links.
     pub(super) fn is_linked(&self, block: Block, cells: &Cells) -> bool {
         let word = words(block.start);
         let next = cells.word(word + NEXT) as usize;
@@ -132,7 +132,7 @@ impl Good {
         next_knows && is_link && cells.word(back) as usize == word
     }
 
-    /// The first list from `list` on that has blocks.
+    /// Returns the first list from `list` on that has blocks.
     #[inline(always)]
     fn first_from(&self, list: usize) -> Option<usize> {
         let mut word = list / 64 % BITS;
@@ -149,14 +149,15 @@ impl Good {
         }
     }
 
-    /// The first list from `list` on that has blocks, and the first word of its first block.
+    /// Returns the first list from `list` on that has blocks, and the first word of its first
+    /// block.
     #[inline(always)]
     pub(super) fn first(&self, list: usize, cells: &Cells) -> Option<(usize, usize)> {
         let list = self.first_from(list)?;
         Some((list, cells.word(anchor(list)) as usize))
     }
 
-    /// The first block of the first list all of whose blocks have `len` cells.
+    /// Returns the first block of the first list all of whose blocks have `len` cells.
     #[inline(always)]
     fn choose<M: Meter>(&self, len: u32, cells: &Cells, meter: &M) -> Option<Block> {
         let (_, start) = self.first(list_for(words(len)), cells)?;
@@ -165,9 +166,9 @@ impl Good {
         Some(found)
     }
 
-    /// As [`choose`](Self::choose), and where in the block cells at a multiple of `align` bytes
-    /// start: in the block of the first choice, if that happens to hold them so, or in one that
-    /// holds them wherever it starts.
+    /// Like [`choose`](Self::choose), but also returns where in the block cells at a multiple of
+    /// `align` bytes start: in the block of the first choice, if it happens to hold them so, or in
+    /// one that holds them wherever it starts.
     fn choose_aligned<M: Meter>(
         &self,
         len: u32,
@@ -183,8 +184,9 @@ impl Good {
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
-    /// The first word of the smallest block among the first few of the list of `len` words that holds so many behind a
-    /// gap, which is given for the block that starts at a word.
+    /// Returns the first word of the smallest block that holds `len` words behind its gap, among
+    /// the first few blocks on the list for `len`. `gap` computes the gap from a block's first
+    /// word.
     #[inline(always)]
     pub(super) fn close<M: Meter>(
         &self,
@@ -195,12 +197,13 @@ impl Good {
     ) -> Option<usize> {
         let list = list_of(len);
         if self.occupied[list / 64] >> (list % 64) & 1 == 0 {
-            // Perhaps there are no anchors yet.
+            // The anchors may not exist yet.
             return None;
         }
         let (mut found, mut least) = (None, usize::MAX);
         let mut word = cells.word(anchor(list)) as usize;
-        // A link may have been overwritten: what leads to no block ends the list, as the end does.
+        // A link may have been overwritten: one that leads to no block ends the list, as the end
+        // does.
         for _ in 0..LOOKS {
             if !leads_to_block(word, cells) {
                 break;
@@ -216,13 +219,14 @@ impl Good {
         found
     }
 
-    /// The blocks on a list.
+    /// Returns the blocks on a list.
     #[inline]
     fn on(&self, list: usize, cells: &Cells) -> impl Iterator<Item = Block> {
         let occupied = self.occupied[list / 64] >> (list % 64) & 1 == 1;
         let mut word = if occupied { cells.word(anchor(list)) as usize } else { END };
         core::iter::from_fn(move || {
-            // A link may have been overwritten: what leads to no block ends the list, as the end does.
+            // A link may have been overwritten: one that leads to no block ends the list, as the
+            // end does.
             let start = leads_to_block(word, cells).then_some((word / WORDS) as u32)?;
             word = cells.word(word + NEXT) as usize;
             Some(cells.block(start))
@@ -270,12 +274,13 @@ impl Good {
         let back = cells.word(block + BACK) as usize;
         cells.set_word(back, next as u32);
         cells.set_word(next + BACK, back as u32);
-        // Neither leads to a block: from an anchor to the end. (Or from the dummy, whose bit is no list's.)
+        // If neither is a block, `back` is the anchor and `next` the end. (Or the block is the
+        // dummy, and `back` is no list's.)
         self.vacate(back.wrapping_sub(ANCHORS), (back | next) < FIRST);
     }
 
-    /// Notes that a list has no blocks, if it `is_empty`. That is as good as random: no branch. Any number
-    /// may be given for a list that is not empty.
+    /// Clears the bit of a list if it `is_empty`. That is as good as random, so there is no branch.
+    /// Any number may be passed for a list that is not empty.
     #[inline(always)]
     fn vacate(&mut self, list: usize, is_empty: bool) {
         self.occupied[list / 64 % BITS] &= !(u64::from(is_empty) << (list % 64));
@@ -362,7 +367,7 @@ impl IndexPolicy for Good {
         cells: &mut Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        // Of the lists passed over so far there are more than one only for the alignment's sake.
+        // More than one list has been passed over only because of the alignment.
         for list in list_of(words(len))..=list_of(words(certain(len, align.max(CELL))?)) {
             let fits = |block: Block| {
                 meter.visit(cells.header(block.start));

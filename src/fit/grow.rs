@@ -1,5 +1,5 @@
-//! Where a fit looks when its index has nothing: the wilderness, what was freed and is no free memory
-//! yet, and the source (Hasan & Chang 2006, §3.9).
+//! The sources of a fit whose index has nothing: the wilderness, freed blocks that are not yet free
+//! memory, and the source (Hasan & Chang 2006, §3.9).
 
 use super::area::Area;
 use super::heap::TagHeap;
@@ -11,8 +11,8 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// The block for a request that nothing in the index serves: in this order the wilderness as
-    /// it is, what was freed and is no free memory yet, and the source.
+    /// Finds a block for a request that the index cannot serve: in the wilderness, then among freed
+    /// blocks that are not yet free memory, then from the source.
     pub(super) fn find_or_grow<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -50,14 +50,15 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         found.or_else(|| self.fit_wilderness(len, align, meter))
     }
 
-    /// The wilderness, if it is large enough, and where in it the cells start.
+    /// Returns the wilderness, if it is large enough, and where in it the cells start.
     fn fit_wilderness<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Block, u32)> {
         let block = (self.cells.end() > 0).then(|| self.wilderness()).flatten()?;
         meter.touch(self.cells.header(block.start));
         Some((block, fit(block, len, align, &self.cells)?))
     }
 
-    /// The wilderness, grown so that it is large enough, and where in it the cells start.
+    /// Grows the wilderness so that it is large enough. Returns it, and where in it the cells
+    /// start.
     fn grow<S: Source>(
         &mut self,
         len: u32,
@@ -65,7 +66,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         source: &mut S,
     ) -> Result<(Block, u32), AllocError> {
         if self.cells.end() == 0 {
-            // What an alignment asks for is known only once the origin is.
+            // The cells that an alignment needs are known only once the origin is.
             self.append(P::FIRST, source)?;
         }
         let from = self.wilderness().map_or(self.cells.end(), |block| block.start);

@@ -18,8 +18,8 @@
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
 //! - no two neighbouring blocks are both free, unless joining them is deferred;
-//! - PREV_IN_USE says of the block below what its IN_USE does, but of a withheld one that it is in use;
-//!   a free block's footer is its size;
+//! - PREV_IN_USE equals the IN_USE of the block below, but is set above a withheld one; a free
+//!   block's footer is its size;
 //! - the index has every free block but the wilderness and the withheld ones;
 //! - those of the withheld blocks (`reclaim.rs`) and of the area (`area.rs`).
 
@@ -37,7 +37,7 @@ use crate::tags::{Block, CELL, Cells, MAX_CELLS, Sizes, TAG};
 #[derive(Debug)]
 pub struct TagHeap<P, R = Immediate, A = NoArea> {
     pub(super) cells: Cells,
-    /// Cells the heap grows by.
+    /// Cells by which the heap grows.
     pub(super) growth: u32,
     pub(super) index: P,
     pub(super) reclaim: R,
@@ -47,7 +47,7 @@ pub struct TagHeap<P, R = Immediate, A = NoArea> {
 }
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// An empty heap that grows by multiples of `growth` bytes.
+    /// Makes an empty heap that grows by multiples of `growth` bytes.
     pub(crate) const fn growing_by(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self {
@@ -60,70 +60,71 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Where the first block starts.
+    /// Returns where the first block starts.
     pub(crate) fn first(&self) -> u32 {
         self.cells.first()
     }
 
-    /// Number of cells: it changes when memory is taken from the source.
+    /// Returns the number of cells: it changes when memory is taken from the source.
     pub(crate) fn end(&self) -> u32 {
         self.cells.end()
     }
 
-    /// The most bytes a block holds, as far as they can be addressed.
+    /// The most bytes that a block can hold, limited to addressable sizes.
     pub(crate) const MOST: usize = Sizes::<TAG>::MOST;
 
-    /// Cells of the block that holds this many bytes, or `None` if none does.
+    /// Returns the cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
         Sizes::<TAG>::cells_for(bytes)
     }
 
-    /// As [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
+    /// Like [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
     #[inline(always)]
     pub(crate) fn cells_of(bytes: usize) -> u32 {
         Sizes::<TAG>::cells_of(bytes)
     }
 
-    /// Bytes that a block of this many cells holds.
+    /// Returns the bytes that a block of this many cells holds.
     #[inline(always)]
     pub(crate) const fn bytes(len: u32) -> usize {
         Sizes::<TAG>::bytes(len)
     }
 
-    /// Address of the first cell.
+    /// Returns the address of the first cell.
     pub(crate) fn origin(&self) -> usize {
         self.cells.origin().addr()
     }
 
-    /// Where a block's contents lie.
+    /// Returns where a block's contents start.
     #[inline(always)]
     pub(crate) fn contents(&self, start: u32) -> *mut u8 {
         self.cells.contents(start)
     }
 
-    /// The block whose contents lie at this address; the caller vouches that it is in use.
+    /// Returns the block whose contents start at this address; the caller vouches that it is in
+    /// use.
     #[inline(always)]
     pub(crate) fn block_at(&self, address: usize) -> Block {
         self.cells.block_at(address)
     }
 
-    /// The block whose contents lie at this address; the caller vouches that it is in use and was
-    /// requested with this many bytes.
+    /// Returns the block whose contents start at this address; the caller vouches that it is in use
+    /// and was requested with `bytes` bytes.
     #[inline(always)]
     pub(crate) fn block_of(&self, address: usize, bytes: usize) -> Block {
         self.cells.block_of(address, Self::cells_of(bytes))
     }
 
-    /// The block in use whose contents lie at this address, if one's do; any address may be asked for.
-    /// O(n).
+    /// Returns the block in use whose contents start at this address, if there is one; any address
+    /// may be passed. O(n).
     pub(crate) fn find_in_use(&self, address: usize) -> Option<Block> {
         let found = self.cells.find_in_use(address, self.cells.end(), &());
         found.filter(|&found| !self.is_area(found))
     }
 
-    /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. A lazy heap
-    /// has failed to [`bump`](Self::bump) before, and gets a new free-space area.
+    /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. If the heap
+    /// is lazy, [`bump`](Self::bump) has failed before, and the heap gets a new free-space area.
     #[inline(always)]
     pub(crate) fn allocate_block<S: Source, M: Meter>(
         &mut self,
@@ -138,7 +139,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// As [`allocate_block`](Self::allocate_block), of free blocks in the index.
+    /// Like [`allocate_block`](Self::allocate_block), but takes only free blocks of the index.
     #[inline(always)]
     pub(crate) fn allocate_known<M: Meter>(
         &mut self,
@@ -160,7 +161,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(start)
     }
 
-    /// As [`allocate_block`](Self::allocate_block), where the index has nothing that serves the request.
+    /// Like [`allocate_block`](Self::allocate_block), for a request that the index cannot serve.
     #[inline(never)]
     pub(crate) fn allocate_growing<S: Source, M: Meter>(
         &mut self,
@@ -174,8 +175,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Ok(start)
     }
 
-    /// A block of the index for a request, and where in it that starts. An index by size has it no
-    /// more.
+    /// Returns a block of the index for a request, and where in it the request starts. An index by
+    /// size has already removed it.
     #[inline(always)]
     pub(super) fn look_up<M: Meter>(
         &mut self,
@@ -190,11 +191,11 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Puts `used`, cells of the free block found for them, to use. The block becomes the free-space
-    /// area if it may, else the cells below and above stay free.
+    /// Puts `used`, cells of the free block that was found for them, to use. The block becomes the
+    /// free-space area if it may; otherwise the cells below and above stay free.
     #[inline(never)]
     fn put_to_use<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
-        // Where the wilderness ends there is nothing that an index could know.
+        // A block that ends at the end of the heap is the wilderness, which no index has.
         let mut old = if P::BY_SIZE { None } else { self.indexed(block) };
         let prev_in_use = self.prev_is_in_use(block);
         if self.serves_as_area(block) {
@@ -208,8 +209,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.exchange(old, self.indexed(above), meter);
     }
 
-    /// The block whose contents lie at this address, if the tags beside it say that it is in use. They
-    /// say so of no freed block until its memory is used for something else. O(1).
+    /// Returns the block whose contents start at this address, if the tags beside it mark it as in
+    /// use. They mark a freed block as not in use until its memory is reused. O(1).
     #[inline]
     pub(crate) fn known_at(&self, address: usize) -> Option<Block> {
         let block = self.cells.block(self.cells.cell_at(address)?);
@@ -220,22 +221,22 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         (sound && in_use(block)).then_some(block)
     }
 
-    /// The block that starts at `start`; one does.
+    /// Returns the block that starts at `start`; there must be one.
     pub(crate) fn block(&self, start: u32) -> Block {
         self.cells.block(start)
     }
 
-    /// Whether a block is free.
+    /// Returns whether a block is free.
     pub(crate) fn is_free(&self, block: Block) -> bool {
         !self.cells.is_in_use(block.start)
     }
 
-    /// A block together with the free ones beside it.
+    /// Returns a block together with the free ones beside it.
     pub(crate) fn with_free_neighbours(&self, block: Block) -> Block {
         block.joined_with(self.cells.free_below(block.start), self.free_above(block.end()))
     }
 
-    /// Makes a block in use free memory: joins it with its free neighbours, and perhaps with the
+    /// Makes a block in use free memory: joins it with its free neighbours, and possibly with the
     /// free-space area. A change of the index.
     #[inline(always)]
     pub(super) fn make_free<M: Meter>(&mut self, block: Block, meter: &M) {
@@ -256,15 +257,15 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
         let joined = block.joined_with(below, above);
-        // Known blocks go out of the index while their tags are right.
+        // Blocks must leave the index while their tags are right.
         let known = (below, above.and_then(|above| self.indexed(above)));
         let old = self.index.remove_but_one(known, &mut self.cells, meter);
         self.cells.put_free(joined, true);
         self.exchange(old, self.indexed(joined), meter);
     }
 
-    /// Takes a block's free neighbours out of the index: the three together, whose tags are still
-    /// as they were.
+    /// Takes a block's free neighbours out of the index, and returns the three joined; their tags
+    /// are unchanged.
     pub(super) fn take_neighbours<M: Meter>(&mut self, block: Block, meter: &M) -> Block {
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
@@ -273,31 +274,31 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         block.joined_with(below, above)
     }
 
-    /// Whether the block below this one is in use. Where neighbours are joined at once, that below
-    /// a free one always is.
+    /// Returns whether the block below this one is in use. If neighbours are joined at once, the
+    /// block below a free one always is.
     #[inline(always)]
     fn prev_is_in_use(&self, block: Block) -> bool {
         R::JOINS || self.cells.prev_is_in_use(block.start)
     }
 
-    /// The free block that starts at `start`, if one does: a withheld one is not free.
+    /// Returns the free block that starts at `start`, if one does: a withheld one is not free.
     #[inline(always)]
     pub(super) fn free_above(&self, start: u32) -> Option<Block> {
         if R::WITHHOLDS { self.cells.joinable_above(start) } else { self.cells.free_above(start) }
     }
 
-    /// The free block that reaches the end, if there is one.
+    /// Returns the free block that reaches the end, if there is one.
     pub(super) fn wilderness(&self) -> Option<Block> {
         self.cells.free_below(self.cells.end())
     }
 
-    /// The block, if it belongs in the index: it has cells, and is not the wilderness.
+    /// Returns the block, if it belongs in the index: it has cells, and is not the wilderness.
     #[inline(always)]
     pub(super) fn indexed(&self, block: Block) -> Option<Block> {
         (block.len > 0 && block.end() != self.cells.end()).then_some(block)
     }
 
-    /// Has the index know `new` in the place of `old`.
+    /// Replaces `old` by `new` in the index.
     #[inline(always)]
     pub(super) fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
         self.index.exchange(old, new, &mut self.cells, meter);

@@ -1,5 +1,5 @@
-//! The index of a heap's free blocks, which tells one fit from another: in which order it keeps them, and
-//! which of them it takes.
+//! The index of a heap's free blocks, which distinguishes one fit from another: the order in which
+//! it keeps them, and which of them it takes.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -11,38 +11,38 @@ use crate::tags::{Block, Cells};
 /// another of those listed here.
 pub trait Index: IndexPolicy {}
 
-/// What a heap asks of an index of its free blocks.
+/// The methods of an index of free blocks, as a heap uses it.
 ///
-/// The links of free blocks are the index's own; tags are the heap's. When a block is put in or
-/// taken out, the tags of all other blocks in the index are right; its own may be gone.
+/// The links of free blocks belong to the index, their tags to the heap. When a block is inserted
+/// or removed, the tags of all other blocks in the index are right; its own may be gone.
 pub trait IndexPolicy {
     /// The index of no blocks.
     const EMPTY: Self;
 
-    /// Whether the index knows of sizes alone: a block is replaced by taking it out and putting
-    /// the new one in, and best taken out as soon as it is found.
+    /// Whether the index depends on sizes alone. A block is then replaced by removing it and
+    /// inserting the new one, and is best removed as soon as it is found.
     const BY_SIZE: bool = false;
 
-    /// Where the first block starts, cells: what lies below is the index's own.
+    /// The start of the first block, in cells; the cells below are the index's own.
     const FIRST: u32 = 1;
 
     /// Prepares the cells below the first block, which have just become the heap's.
     fn open(&mut self, _cells: &mut Cells) {}
 
-    /// Puts a free block in.
+    /// Inserts a free block.
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
 
-    /// Takes a block out.
+    /// Removes a block.
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M);
 
-    /// Takes `old` out and puts `new` in, which lies where `old` lay or has grown around it: no
-    /// other block of the index lies between.
+    /// Replaces `old` by `new`, which is in the same place or has grown around it: no other block
+    /// of the index is in between.
     fn replace<M: Meter>(&mut self, old: Block, new: Block, cells: &mut Cells, meter: &M) {
         self.remove(old, cells, meter);
         self.insert(new, cells, meter);
     }
 
-    /// Knows `new` in the place of `old`, either of which may be none.
+    /// Replaces `old` by `new` in the index; either may be none.
     #[inline(always)]
     fn exchange<M: Meter>(
         &mut self,
@@ -59,8 +59,8 @@ pub trait IndexPolicy {
         }
     }
 
-    /// Takes out of the two blocks below and above one that is to be joined with them all but the
-    /// one to be [exchanged](Self::exchange) for what they become, if there is one.
+    /// Of the two neighbours that a block joins, removes all but the one to be
+    /// [exchanged](Self::exchange) for the joined block, if there is one.
     #[inline(always)]
     fn remove_but_one<M: Meter>(
         &mut self,
@@ -83,8 +83,8 @@ pub trait IndexPolicy {
         below
     }
 
-    /// The block to serve `len` cells at a multiple of `align` bytes from, and where in it they
-    /// start.
+    /// Finds the block from which to serve `len` cells at a multiple of `align` bytes. Returns it,
+    /// and where in it they start.
     fn find<M: Meter>(
         &mut self,
         len: u32,
@@ -93,7 +93,7 @@ pub trait IndexPolicy {
         meter: &M,
     ) -> Option<(Block, u32)>;
 
-    /// As [`find`](Self::find), and takes the block out.
+    /// Like [`find`](Self::find), and removes the block.
     fn take<M: Meter>(
         &mut self,
         len: u32,
@@ -106,7 +106,7 @@ pub trait IndexPolicy {
         Some(found)
     }
 
-    /// As [`take`](Self::take), where there is no other memory: among more blocks, in more time.
+    /// Like [`take`](Self::take), if there is no other memory: searches more blocks, in more time.
     fn take_last<M: Meter>(
         &mut self,
         _len: u32,
@@ -121,14 +121,15 @@ pub trait IndexPolicy {
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault>;
 }
 
-/// Where in a free block `len` cells at a multiple of `align` bytes start at the lowest, if they fit.
+/// Returns the lowest start in a free block of `len` cells at a multiple of `align` bytes, if they
+/// fit.
 #[inline]
 pub(crate) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option<u32> {
     let start = cells.aligned(block.start, align)?;
     (start.checked_add(len)? <= block.end()).then_some(start)
 }
 
-/// The cells among which there are `len` at a multiple of `align` bytes, wherever they start.
+/// Returns how many cells contain `len` at a multiple of `align` bytes, wherever they start.
 pub(super) fn certain(len: u32, align: usize) -> Option<u32> {
     len.checked_add(u32::try_from(align / crate::tags::CELL).ok()?)?.checked_sub(1)
 }

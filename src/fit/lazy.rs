@@ -1,4 +1,5 @@
-//! The free-space area in the heap: how it serves requests, comes and goes, and what joins it.
+//! The free-space area in the heap: how it serves requests, comes and goes, and is joined with
+//! other blocks.
 
 use super::area::{Area, Beside};
 use super::heap::TagHeap;
@@ -9,7 +10,7 @@ use crate::meter::Meter;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Puts `len` cells at a multiple of `align` bytes of the area to use, if it has them. O(1).
+    /// Puts `len` cells of the area, at a multiple of `align` bytes, to use, if it has them. O(1).
     #[inline(always)]
     pub(super) fn bump<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<u32> {
         if !A::LAZY || len > self.area.len {
@@ -23,7 +24,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(start)
     }
 
-    /// Puts `len` cells of the area to use, from `start` on. What lies below them is free.
+    /// Puts `len` cells of the area to use, from `start` on. The cells below them become free.
     #[inline(always)]
     pub(super) fn use_area<M: Meter>(&mut self, start: u32, len: u32, meter: &M) {
         let gap = self.cut(start - self.area.start);
@@ -33,8 +34,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Increments the allocation pointer: the lower `len` cells of the area are a block of their
-    /// own, if they are any.
+    /// Increments the allocation pointer: the lower `len` cells of the area become a block of their
+    /// own, if `len` is not 0.
     #[inline(always)]
     fn cut(&mut self, len: u32) -> Block {
         if 0 < len && len < self.area.len {
@@ -45,7 +46,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         below
     }
 
-    /// Makes the area free memory; the heap has no area then.
+    /// Makes the area free memory; then the heap has no area.
     #[inline]
     pub(super) fn give_back<M: Meter>(&mut self, meter: &M) {
         let rest = core::mem::replace(&mut self.area, Block::NONE);
@@ -54,14 +55,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Whether a free block may become the area.
+    /// Returns whether a free block may become the area.
     #[inline(always)]
     pub(super) fn serves_as_area(&self, block: Block) -> bool {
         A::LAZY && !(A::SPARES_WILDERNESS && block.end() == self.cells.end())
     }
 
-    /// Makes a free block the area, or its lower part, to `end` at least. `indexed` is the block, if
-    /// the index has it still.
+    /// Makes a free block, or its lower part up to at least `end`, the area. `indexed` is the
+    /// block, if it is still in the index.
     pub(super) fn renew_area<M: Meter>(
         &mut self,
         block: Block,
@@ -80,7 +81,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.exchange(indexed, self.indexed(rest), meter);
     }
 
-    /// Whether a block lies right below the allocation pointer or right above the bound pointer.
+    /// Returns whether a block lies right below the allocation pointer or right above the bound
+    /// pointer.
     #[inline(always)]
     pub(super) fn adjoins_area(&self, block: Block) -> bool {
         block.end() == self.area.start || block.start == self.area.end()
@@ -96,14 +98,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.put_in_use(self.area, prev_in_use);
     }
 
-    /// Whether a block is the area.
+    /// Returns whether a block is the area.
     #[inline(always)]
     pub(super) fn is_area(&self, block: Block) -> bool {
         A::LAZY && self.area.len > 0 && block.start == self.area.start
     }
 
-    /// Makes a block in use right below the area `len` cells long, if that is shorter or the area has
-    /// the missing cells.
+    /// Makes a block in use right below the area `len` cells long, if that is shorter or if the
+    /// area has the missing cells.
     pub(super) fn resize_beside_area<M: Meter>(
         &mut self,
         block: Block,
@@ -132,7 +134,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         true
     }
 
-    /// Checks what lies beside the area.
+    /// Checks the blocks beside the area.
     pub(super) fn audit_area(&self) -> Result<(), Fault> {
         let (area, cells) = (self.area, &self.cells);
         if area.len == 0 || matches!(A::BESIDE, Beside::Apart) || !R::JOINS {

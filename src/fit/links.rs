@@ -1,5 +1,5 @@
-//! A list of free blocks that the blocks themselves are the items of: what every list of this
-//! directory is made with, whatever its order.
+//! A list whose items are the free blocks themselves. Every list in this directory is built on it,
+//! whatever its order.
 //!
 //! ```text
 //! first ─▶ [40] ⇄ [900] ⇄ [16] ⇄ … ⇄ [72] ◀─ last
@@ -26,12 +26,12 @@ impl Links {
     /// No blocks.
     pub(super) const EMPTY: Self = Self { first: NONE, last: NONE };
 
-    /// The block before this one; [`NONE`] before the first.
+    /// Returns the block before this one; [`NONE`] before the first.
     pub(super) fn before(start: u32, cells: &Cells) -> u32 {
         cells.link(start, BEFORE)
     }
 
-    /// The block behind this one; [`NONE`] behind the last.
+    /// Returns the block behind this one; [`NONE`] behind the last.
     pub(super) fn behind(start: u32, cells: &Cells) -> u32 {
         cells.link(start, BEHIND)
     }
@@ -51,7 +51,7 @@ impl Links {
         self.join(start, behind, cells);
     }
 
-    /// Takes a block out.
+    /// Removes a block.
     pub(super) fn take(&mut self, start: u32, cells: &mut Cells) {
         self.join(Self::before(start, cells), Self::behind(start, cells), cells);
     }
@@ -68,8 +68,8 @@ impl Links {
         }
     }
 
-    /// The first block from `from` up to, not including, `to` that holds the request, and where in
-    /// it that starts. O(n).
+    /// Returns the first block from `from` up to, not including, `to` that holds the request, and
+    /// where in it that starts. O(n).
     pub(super) fn search<M: Meter>(
         from: u32,
         to: u32,
@@ -110,7 +110,7 @@ pub(crate) fn audit_list(
     visit: &mut dyn FnMut(Block) -> Result<(), Fault>,
 ) -> Result<u32, Fault> {
     let (mut last, mut node) = (NONE, first);
-    // More blocks than there are cells are a circle.
+    // A list with more blocks than there are cells is a circle.
     let mut unseen = cells.end();
     while node != NONE {
         let at = cells.contents(node).addr();

@@ -1,14 +1,14 @@
-//! FIRST-FIT and NEXT-FIT over a list of the free blocks in address order, as the literature has
-//! them (Knuth 1973, §2.5, algorithm A and exercise 6): O(n) to search, and to find a freed
-//! block's place where no free neighbour shows it.
+//! FIRST-FIT and NEXT-FIT over a list of the free blocks in address order, as in the literature
+//! (Knuth 1973, §2.5, algorithm A and exercise 6): O(n) to search, and to find a freed block's
+//! place if no free neighbour shows it.
 //!
 //! ```text
 //! first ─▶ [16] ⇄ [40] ⇄ [72] ⇄ … ⇄ [900]
 //!                    ▲ rover
 //! ```
-//! The place of a freed block is looked for from that of the last one, downwards or upwards:
-//! programs free neighbours together. The meter counts every block looked at. For a first fit
-//! in O(log n) see [`FirstFit`](crate::segments::FirstFit).
+//! The place of a freed block is searched from that of the last one, downwards or upwards, since
+//! programs free neighbours together. The meter counts every block looked at. For a first fit in
+//! O(log n) see [`FirstFit`](crate::segments::FirstFit).
 
 use core::marker::PhantomData;
 
@@ -32,9 +32,9 @@ pub struct Lowest;
 #[derive(Debug)]
 pub struct Rover;
 
-/// Free blocks on one list in address order, searched from [`Lowest`] or [`Rover`] on. Invariants: `rover`
-/// is a block of the list, or `NONE` for its start; `recent` is the block that was last put in or
-/// replaced, or one beside it, and `NONE` iff the list is empty.
+/// Free blocks on one list in address order, searched from [`Lowest`] or [`Rover`] on. Invariants:
+/// `rover` is a block of the list, or `NONE` for its start; `recent` is the block that was inserted
+/// or replaced last, or one beside it, and `NONE` iff the list is empty.
 #[derive(Debug)]
 pub struct List<T> {
     links: Links,
@@ -172,11 +172,11 @@ mod tests {
     use crate::source::Region;
     use crate::tags::{CELL, Link};
 
-    /// What an audit says of a heap with three free blocks on its list, whose starts are given, after
-    /// damage.
+    /// Returns the audit's answer for a heap with three free blocks on its list, after `damage`,
+    /// which gets their starts.
     fn told(damage: impl FnOnce(&mut TagHeap<Next>, [u32; 3])) -> &'static str {
         let mut memory = vec![MaybeUninit::<u64>::uninit(); 4096];
-        // SAFETY: nobody else uses the memory, which outlives the heap.
+        // SAFETY: only the region uses the memory, which outlives it.
         let mut region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory)) };
         let mut heap = TagHeap::<Next>::growing_by(1 << 14);
         let mut take = || heap.allocate_block(6, CELL, &mut region, &()).expect("there is room");

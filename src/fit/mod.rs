@@ -31,14 +31,14 @@
 //! and more within free ones. A program that writes outside its blocks can destroy it.
 //!
 //! # Which lazy fit?
-//! A conventional fit searches at every request. A *lazy* fit (Chung & Moon 2000) takes the whole free
-//! block that it finds as its *free-space area*, and serves requests from the area's lower end by moving a
-//! pointer, as long as they fit; only then does it search again. So it saves searches: over the
-//! repository's traces of real programs it serves between four and eight of ten requests without one. It
-//! pays in memory: the pointer passes over small holes that a fit would have filled, and small blocks come
-//! to lie in large free ones.
+//! A conventional fit searches at every request. A *lazy* fit (Chung & Moon 2000) takes the whole
+//! free block that it finds as its *free-space area*, and serves requests from the area's lower end
+//! by moving a pointer, as long as they fit; only then does it search again. Over the repository's
+//! traces of real programs it serves between four and eight of ten requests without a search. The
+//! price is memory: the pointer passes over small holes that a fit would have filled, and small
+//! blocks are placed in large free ones.
 //!
-//! The paper's letters say which fit finds the next area, and what happens to a block that is freed beside
+//! The paper's letters tell which fit finds the next area, and what happens to a block freed beside
 //! the area:
 //!
 //! | a block freed beside the area | policy | first fit: [`LazyFirstFit`] | worst fit: [`LazyWorstFit`] | best fit: [`LazyBestFit`] |
@@ -48,8 +48,8 @@
 //! | is joined with the area | [`Joining`] | LFB | LWB | LBB |
 //! | is joined with the area, and both are free memory | [`Releasing`] | LFL | LWL | LBL |
 //!
-//! LFL, for example, is `LazyFirstFit<Releasing, S>` over a source `S`. Marked (GC), as in LF (GC), freed
-//! blocks wait until an allocation fails: [`CollectedFirstFit`] and its like.
+//! LFL, for example, is `LazyFirstFit<Releasing, S>` over a source `S`. Marked (GC), as in LF (GC),
+//! freed blocks wait until an allocation fails: [`CollectedFirstFit`] and similar strategies.
 //!
 //! - *First fit* is over segregated lists, as in the paper: [`Segregated`] has a list for each power of
 //!   two, so that blocks much too small are not looked at. Over a single list it would be [`Fifo`]; in
@@ -74,13 +74,13 @@
 // | file | what |
 // |---|---|
 // | `index`, `reclaim`, `area` | the three policy traits, and all policies of the last two |
-// | `heap` | blocks that are split and joined |
+// | `heap` | the engine: blocks that are split and joined |
 // | `lazy` | its free-space area |
 // | `collect`, `grow`, `resize` | freeing; more memory; growing in place |
 // | `audit` | spans and invariants |
 // | `boundary_tag_heap` | the heap as a strategy |
 // | `bins` | best and worst fit |
-// | `good`, `branchless` | good fit, and what its heap does most often |
+// | `good`, `branchless` | good fit, and its heap's most frequent operations |
 // | `links`, `list`, `unsorted`, `segregated`, `half_fit`, `decrement` | the fits over lists |
 // | `stacks` | stacks of blocks for `hybrid` and `kingsley` |
 

@@ -3,7 +3,7 @@
 //! | policy | a freed block | when a search fails |
 //! |---|---|---|
 //! | [`Immediate`] | joins its free neighbours | |
-//! | [`Deferred`] | is free as it is, and can serve a request of its size at once | free neighbours are joined (Hasan & Chang 2006, §2.3) |
+//! | [`Deferred`] | is free but not joined, and can serve a request of its size at once | free neighbours are joined (Hasan & Chang 2006, §2.3) |
 //! | [`Collected`] | is *withheld*: it serves nothing | all withheld blocks are freed, in the order of their frees (Chung & Moon, §4.2) |
 //!
 //! [`Collected`] is how Chung & Moon simulate a program with a garbage collector, whose heap grows
@@ -13,11 +13,11 @@
 //! ```text
 //! first ─▶ withheld ─▶ withheld ─▶ … ─▶ withheld ◀─ last        the oldest first
 //! ```
-//! A search fails if neither the index nor the wilderness as it is has a block large enough; only
+//! A search fails if neither the index nor the present wilderness has a block large enough; only
 //! then is the source asked for more. Unlike Hasan & Chang's, a deferred heap does not join its
-//! blocks at every such failure: a pass visits every block of the heap, so it waits until a
-//! sixteenth of the heap was freed since the last one, or the source is exhausted. So a pass costs
-//! O(1) for each cell freed, where otherwise a growing heap would be walked at every step.
+//! blocks at every failure: a pass visits every block of the heap, so it waits until a sixteenth of
+//! the heap was freed after the last pass, or the source is exhausted. So passes cost O(1) for each
+//! freed cell, and a growing heap is not walked at every step.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -26,7 +26,7 @@ use crate::tags::{Block, Cells, Link, NONE};
 /// When a freed block becomes free memory: [`Immediate`], [`Deferred`] or [`Collected`].
 pub trait Reclaim: ReclaimPolicy {}
 
-/// What a heap asks of a policy of reclaiming.
+/// The methods of a policy of reclaiming, as a heap uses it.
 pub trait ReclaimPolicy: Sized {
     /// Nothing was freed.
     const EMPTY: Self;
@@ -37,11 +37,11 @@ pub trait ReclaimPolicy: Sized {
     /// Whether there are withheld blocks.
     const WITHHOLDS: bool;
 
-    /// Takes note of a block in use that is freed; says whether it is free memory at once.
+    /// Records that a block in use is freed. Returns whether it is free memory at once.
     fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
-    /// Whether to join free neighbours now, after a search of a heap of `cells` cells has failed.
-    /// `exhausted`: there is no other memory.
+    /// Returns whether to join free neighbours now, after a failed search of a heap of `cells`
+    /// cells. `exhausted`: there is no other memory.
     fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
         false
     }
@@ -61,15 +61,15 @@ pub trait ReclaimPolicy: Sized {
 #[derive(Debug)]
 pub struct Immediate;
 
-/// Freed blocks are free as they are; neighbours are joined when a search fails.
+/// Freed blocks are free but not joined; neighbours are joined when a search fails.
 #[derive(Debug)]
 pub struct Deferred {
     /// Cells freed since neighbours were last joined.
     loose: u32,
 }
 
-/// Freed blocks are withheld until a search fails. Invariant: `first` leads to every withheld block, of
-/// which `last` is the last; `NONE` iff there are none.
+/// Freed blocks are withheld until a search fails. Invariant: the list from `first` to `last` has
+/// every withheld block; both are `NONE` iff there are none.
 #[derive(Debug)]
 pub struct Collected {
     first: u32,
@@ -79,7 +79,7 @@ pub struct Collected {
 /// The link of a withheld block to the next.
 const NEXT: Link = Link::First;
 
-/// A deferred heap joins free neighbours once this part of it was freed.
+/// A deferred heap joins free neighbours once 1 / `LOOSE_PART` of it was freed.
 const LOOSE_PART: u32 = 16;
 
 impl Reclaim for Immediate {}
@@ -149,7 +149,7 @@ impl ReclaimPolicy for Collected {
         let (mut count, mut last, mut next) = (0, NONE, self.first);
         while next != NONE {
             let at = cells.contents(next).addr();
-            // More blocks than there are cells are a circle.
+            // A list with more blocks than there are cells is a circle.
             let sound = next < cells.end() && count < cells.end();
             Fault::unless(
                 sound && cells.is_withheld(cells.block(next)),

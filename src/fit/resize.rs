@@ -15,8 +15,8 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
-    /// above it is, or the source has more. A change of the index.
+    /// Makes a block in use `len` cells long without moving it, if it is long enough, the free
+    /// memory above it is, or the source has more. A change of the index.
     pub(crate) fn resize_block<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -27,7 +27,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.resize_known(block, len, meter) || self.resize_growing(block, len, source, meter)
     }
 
-    /// As [`resize_block`](Self::resize_block), with the memory the heap has.
+    /// Like [`resize_block`](Self::resize_block), without more memory.
     #[inline(always)]
     pub(crate) fn resize_known<M: Meter>(&mut self, block: Block, len: u32, meter: &M) -> bool {
         if len == block.len || (A::LAZY && self.resize_beside_area(block, len, meter)) {
@@ -50,7 +50,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         true
     }
 
-    /// As [`resize_block`](Self::resize_block), with more memory, if that would lie right above.
+    /// Like [`resize_block`](Self::resize_block), with more memory, if that would be right above.
     #[inline(always)]
     pub(crate) fn resize_growing<S: Source, M: Meter>(
         &mut self,
@@ -63,7 +63,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         reach == self.cells.end() && self.resize_last(block, len, source, meter)
     }
 
-    /// As [`resize_block`](Self::resize_block), of the uppermost block.
+    /// Like [`resize_block`](Self::resize_block), for the uppermost block.
     #[cold]
     #[inline(never)]
     fn resize_last<S: Source, M: Meter>(
@@ -77,9 +77,9 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.extend(wanted, source).is_ok() && self.resize_known(block, len, meter)
     }
 
-    /// Makes a block in use `len` cells long, more than it has, by moving the first `bytes` bytes of
-    /// its contents down into the free block below it, if that and the free block above are enough.
-    /// Gives its new start, at a multiple of `align` bytes. A move and changes of the index.
+    /// Makes a block in use longer, `len` cells, by moving the first `bytes` bytes of its contents
+    /// down into the free block below it, if that and the free block above are enough. Returns its
+    /// new start, at a multiple of `align` bytes. A move and changes of the index.
     pub(crate) fn grow_down<M: Meter>(
         &mut self,
         block: Block,
@@ -93,8 +93,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         let start = fit(whole, len, align, &self.cells)?;
         debug_assert!(start <= block.start && len > block.len && bytes <= Self::bytes(block.len));
         self.take_neighbours(block, meter);
-        // SAFETY: both ranges lie in cells of `whole`, which hold this block and free ones that are
-        // in no index any more; what they write over, tags included, is written anew below.
+        // SAFETY: both ranges are in the cells of `whole`, that is, of this block and of free ones
+        // that are in no index any more. The tags that the copy overwrites are written anew below.
         unsafe { self.contents(start).copy_from(self.contents(block.start), bytes) };
         let prev_in_use = self.cells.prev_is_in_use(whole.start);
         self.cells.put_in_use(whole, prev_in_use);

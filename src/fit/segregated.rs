@@ -7,8 +7,8 @@
 //! ```
 //! List i has the free blocks of 2ⁱ up to, not including, 2ⁱ⁺¹ cells. The list of the request's own
 //! size is searched, since its blocks may be too small. Every block of a higher list is large
-//! enough, and bits say which of them have any: their order decides, in O(1). Only the
-//! search of the one list is linear. The lists may be of any kind; Chung & Moon's are FIFO.
+//! enough, and bits tell which lists have any, so the first block is taken in O(1). Only the search
+//! of the one list is linear. The lists may be of any kind; Chung & Moon's are FIFO.
 
 use super::index::{Index, IndexPolicy};
 use super::unsorted::{Back, End, Unsorted};
@@ -28,14 +28,14 @@ pub struct Segregated<E = Back> {
     lists: [Unsorted<E>; LISTS],
 }
 
-/// The list of a size.
+/// Returns the list of a size.
 #[inline(always)]
 fn list_of(len: u32) -> usize {
     len.ilog2() as usize
 }
 
 impl<E: End> Segregated<E> {
-    /// The first block that holds the request on the list `from` or a higher one.
+    /// Returns the first block that holds the request on the list `from` or a higher one.
     pub(super) fn find_from<M: Meter>(
         &mut self,
         mut from: usize,
@@ -43,7 +43,7 @@ impl<E: End> Segregated<E> {
         cells: &Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        // The second list serves all but requests of a great alignment.
+        // The second list serves every request without a large alignment.
         loop {
             let list = bits::first(&self.occupied, from)?;
             let found = self.lists[list].find(len, align, cells, meter);

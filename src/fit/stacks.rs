@@ -1,5 +1,5 @@
-//! Stacks of blocks that are not in use, one for each class, which neither split nor join: the quick
-//! lists of Hasan & Chang (§3.10), and all there is of Kingsley's allocator.
+//! Stacks of free blocks, one for each class, that are neither split nor joined: the quick lists of
+//! Hasan & Chang (§3.10), and the whole of Kingsley's allocator.
 //!
 //! ```text
 //! class     1    2    3   …
@@ -7,9 +7,10 @@
 //!                ▼    ▼       ▼                 not in use, but their neighbours are not told
 //!                ●    ●       ●
 //! ```
-//! A push and a pop are a few instructions. The block above one on a stack takes it to be in use, so
-//! that nothing joins it. Hasan & Chang leave the block's own IN_USE set, too; here it is cleared, one
-//! instruction each way, so that a walk of the heap and a checked free see that the block is not in use.
+//! A push and a pop take a few instructions each. The tag of the block above still marks a block on
+//! a stack as in use, so nothing joins it. Hasan & Chang leave the block's own IN_USE set as well.
+//! Here it is cleared, at one instruction each way, so that heap walks and checked frees see that
+//! the block is free.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -81,8 +82,8 @@ impl<const N: usize> Stacks<N> {
         Some(start)
     }
 
-    /// Checks that each stack has as many blocks as `counts` says, and that each block `belongs` on
-    /// its stack.
+    /// Checks that each stack has as many blocks as `counts` tells, and that each block `belongs`
+    /// on its stack.
     pub(crate) fn audit(
         &self,
         counts: &[u32; N],

@@ -6,8 +6,8 @@
 //! FIFO         [40] ⇄ … ⇄ [900] ⇄ [16] ⇄ [72] ◀─ put
 //! ```
 //! A block that is split or grows is a new block, and goes where a freed one goes. LIFO finds
-//! memory that is still in the cache; FIFO lets it rest, and its neighbours be freed, which keeps
-//! fragmentation down as the order of addresses does.
+//! memory that is still in the cache. FIFO leaves a block time until its neighbours are freed,
+//! which keeps fragmentation down, as address order does.
 
 use core::marker::PhantomData;
 
@@ -31,22 +31,22 @@ pub struct Front;
 #[derive(Debug)]
 pub struct Back;
 
-/// Free blocks on one list in the order of their frees; [`Front`] or [`Back`] says at which end a block
-/// is put.
+/// Free blocks on one list in the order of their frees; [`Front`] or [`Back`] decides at which end
+/// a block is put.
 #[derive(Debug)]
 pub struct Unsorted<E> {
     links: Links,
     end: PhantomData<E>,
 }
 
-/// FIRST-FIT, LIFO: of the blocks that fit the one that was freed last.
+/// FIRST-FIT, LIFO: the block freed last of those that fit.
 pub type Lifo = Unsorted<Front>;
 
-/// FIRST-FIT, FIFO: of the blocks that fit the one that was freed first.
+/// FIRST-FIT, FIFO: the block freed first of those that fit.
 pub type Fifo = Unsorted<Back>;
 
 impl<E> Unsorted<E> {
-    /// Whether it has no blocks.
+    /// Returns whether it has no blocks.
     pub(super) fn is_empty(&self) -> bool {
         self.links.first == NONE
     }

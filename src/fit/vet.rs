@@ -1,23 +1,24 @@
-//! Whether a free block's words are still as the heap wrote them, before they are followed.
+//! Checks whether a free block's words are still as the heap wrote them, before the heap follows
+//! them.
 //!
-//! A free block of [`Good`] lies among blocks in use, whose owners may write beyond them, and was in use
-//! itself, by somebody who may write to it still. Its words say in more than one place what they say:
+//! A free block of [`Good`] is among blocks in use, whose owners may write beyond them; and its
+//! former owner may still write to it. Its words are redundant:
 //!
 //! ```text
 //! [H] [next][back] …            … [F] [H']       H: size, free; F: the size again; H': below is free
 //!       │     └── what leads here ── leads here
 //!       └──────── its back leads here
 //! ```
-//! A heap that vets looks at all of it first, in some thirty instructions; a block that fails is left
-//! where it is, and the heap [remembers](TagHeap::damaged) it. Whoever asked finds that before going
-//! on: the heap's walks and audits read tags that others wrote from then on.
+//! A heap that vets compares all of them first, in some thirty instructions. A block that fails
+//! stays where it is, and the heap [remembers](TagHeap::damaged) it. The caller checks that before
+//! going on, since walks and audits from then on read tags that others may have overwritten.
 
 use super::good::Good;
 use super::heap::TagHeap;
 use crate::tags::{Block, Cells};
 
 impl Good {
-    /// Whether a block of the index is as the heap left it; else it is remembered.
+    /// Returns whether a block of the index is as the heap left it. If not, remembers it.
     #[inline]
     pub(super) fn vet(&mut self, block: Block, cells: &Cells) -> bool {
         let sound = cells.is_whole_free(block) && self.is_linked(block, cells);
@@ -40,13 +41,13 @@ impl TagHeap<Good> {
         self.index.vets = true;
     }
 
-    /// Whether they are.
+    /// Returns whether free blocks are vetted.
     #[inline]
     pub(crate) fn vets(&self) -> bool {
         self.index.vets
     }
 
-    /// Remembers damage to the tags of the block at this address, which lies in the heap.
+    /// Remembers damage to the tags of the block at this address, which is in the heap.
     #[cold]
     pub(crate) fn damage_at(&mut self, address: usize) {
         if let Some(start) = self.cells.cell_at(address) {
@@ -54,13 +55,13 @@ impl TagHeap<Good> {
         }
     }
 
-    /// The first free block found overwritten, if one was.
+    /// Returns the first free block found overwritten, if one was.
     pub(crate) fn damaged(&self) -> Option<Block> {
         self.index.damaged
     }
 
-    /// Whether the free blocks beside a block in use, which it may soon be joined with, are as the heap
-    /// left them; if not, the heap [remembers](Self::damaged) that.
+    /// Returns whether the free blocks beside a block in use, with which it may soon be joined, are
+    /// as the heap left them. If not, the heap [remembers](Self::damaged) that.
     pub(crate) fn vet_neighbours(&mut self, block: Block) -> bool {
         let end = self.cells.end();
         if !self.cells.prev_is_in_use(block.start) {
@@ -76,7 +77,7 @@ impl TagHeap<Good> {
         }
     }
 
-    /// Whether a free block is sound: on its list, but for the wilderness, which is on none.
+    /// Returns whether a free block is sound and on its list; the wilderness is on no list.
     fn vet(&mut self, block: Block) -> bool {
         if self.indexed(block).is_some() {
             return self.index.vet(block, &self.cells);
@@ -97,7 +98,7 @@ mod tests {
     use crate::source::Region;
     use crate::tags::CELL;
 
-    /// A heap that vets, with five blocks of 6 cells, the second and the fourth free.
+    /// Makes a heap that vets, with five blocks of 6 cells, the second and the fourth free.
     fn heap(region: &mut Region) -> (TagHeap<Good>, [u32; 5]) {
         let mut heap = TagHeap::<Good>::growing_by(1 << 14);
         heap.vet_all();
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn region(memory: &mut [MaybeUninit<u8>]) -> Region {
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) }
     }
 
@@ -140,9 +141,9 @@ mod tests {
                 let place = heap.contents(starts[free]).cast::<u32>().wrapping_offset(word);
                 // SAFETY: the word lies in the heap's memory.
                 let same = unsafe { place.replace(value) } == value;
-                // A header that says of both blocks what it must, whatever the size it tells.
+                // A header above marks both blocks as it must, whatever size it tells.
                 let agrees = word == ABOVE && value & 3 == 1;
-                // A header that says that its block is in use: nothing is followed.
+                // A header that marks its block as in use: none of its words is followed.
                 let unused = (free, word) == (3, HEADER) && value & 1 == 1;
                 let sound = same || agrees || unused;
                 assert_eq!(heap.vet_neighbours(between), sound, "{free} {word} {value:#x}");

@@ -1,19 +1,18 @@
 //! Head-first best fit with space-fitting (Hakarsa 2024, *Head-First Memory Allocation on Best-Fit
 //! with Space-Fitting*).
 //!
-//! A best fit has to look for the block it takes. If the memory that was never allocated is kept at
-//! the head of the heap, it is there at once, and a request for which there is room in it need not
-//! look any further:
+//! A best fit has to search for the block that it takes. If the never-allocated memory is kept at
+//! the head of the heap, it is found at once, and a request that fits in it needs no search:
 //!
 //! ```text
 //! head-first        | 8 | unallocated            ◀ | 32 | 16 | 128 free | 8 |    Tables 2, 5
 //! non-head-first    | 8 | 8 | 32 | 80 free | 16 | unallocated ▶             |    Tables 3, 4
 //! ```
-//! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half is
-//! large enough; `SpaceFit` gives what is too much to a free neighbour, or makes it a block of its
-//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its free
-//! neighbours at once. The paper's answers whether the block was freed, was none, or is another's; here
-//! only [`try_free`](Strategy::try_free) does.
+//! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half
+//! is large enough; `SpaceFit` gives the excess to a free neighbour, or makes it a block of its
+//! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its
+//! free neighbours at once. The paper's `Free` answers whether the block was freed, was not a
+//! block, or has another owner; here only [`try_free`](Strategy::try_free) does.
 //!
 //! | strategy | asks first | `ChunkUp` | in the paper |
 //! |---|---|---|---|
@@ -31,19 +30,19 @@
 //! Its listings are lost in the text we have; prose and tables leave one reading.
 //! - Memory is laid out as two halves (Table 1). In Table 2 the first block lies at 0 although all
 //!   later ones come from the high end: its extra bytes went to the free upper half on its right.
-//! - A block that is not halved and has no free neighbour gives its high end (Table 2), a halved one
-//!   its low end, the upper half growing by the extra bytes (Table 3). So the absence of `ChunkUp` is
-//!   what keeps the region at the head.
+//! - A block that is not halved and has no free neighbour gives its high end (Table 2), a halved
+//!   one its low end, the upper half growing by the extra bytes (Table 3). So the region stays at
+//!   the head because there is no `ChunkUp`.
 //! - In Table 5 a free block of 128 bytes would fit best and is left alone: the region comes first.
 //!
 //! # Deviations
 //! - The header has 8 bytes instead of 16: the link to the left is a footer, which only free blocks
 //!   have; in its place blocks in use have their owner. Blocks are aligned to 16 bytes, the double
-//!   word of a 64-bit machine. So each block can be cut anywhere, and the case in which a block
-//!   "remains as-is" is that of rounding only.
+//!   word of a 64-bit machine. So each block can be cut anywhere, and a block "remains as-is" only
+//!   because of rounding.
 //! - `Free` joins neighbours at once, so only the two halves ever lie unjoined. `Stitch` runs once,
 //!   and from the head on; what it leaves is the same.
-//! - When the source gives more memory, that becomes the unallocated region, wherever it lies; the
+//! - When the source gives more memory, that becomes the unallocated region, wherever it is; the
 //!   rest of the old one is a free block like any other.
 
 // `policy`: what the compositions differ in; `heap`: the engine; `traverse`: the paper's search.
@@ -68,19 +67,19 @@ use crate::source::Source;
 use crate::strategy::{Span, Strategy};
 use crate::tags::Sizes;
 
-/// Whose a block is: a process, a thread, a module; what it stands for is the program's business.
+/// The owner of a block: a process, a thread, a module, or anything else that the program chooses.
 ///
-/// A heap of [`SpaceFitting`], such as the catalogue's [`HeadFirst`](crate::catalogue::HeadFirst), keeps
-/// one with each block: the one that was [set](Heap::set_owner) when it was allocated, or that it was
-/// [allocated for](Heap::allocate_for). [`owner_of`](Heap::owner_of) tells it. These are methods of the
-/// heap, and need it exclusively: an [`Arena`](crate::Arena) that is shared allocates and frees for the
-/// owner that was set last, and that is set through [`Arena::get_mut`](crate::Arena::get_mut) only.
+/// Each block of a [`SpaceFitting`] heap, such as the catalogue's
+/// [`HeadFirst`](crate::catalogue::HeadFirst), has the owner that was [set](Heap::set_owner) when
+/// it was allocated, or that it was [allocated for](Heap::allocate_for).
+/// [`owner_of`](Heap::owner_of) returns it. These are methods of the heap and need it exclusively:
+/// a shared [`Arena`](crate::Arena) allocates and frees for the owner that was set last, which only
+/// [`Arena::get_mut`](crate::Arena::get_mut) can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owner(pub u32);
 
-/// Best fit with space-fitting over a source: which free block is asked first is the [`Order`]'s
-/// choice, whether it is halved the [`Halving`]'s, and which of the others is taken the
-/// [`Index`]'s.
+/// Best fit with space-fitting over a source: the [`Order`] chooses which free block is tried
+/// first, the [`Halving`] whether it is halved, and the [`Index`] which of the others is taken.
 ///
 /// A block of 8, 24, 40, … bytes takes 8 more, and is aligned to 16. Greater alignments split the
 /// gap off. Allocating from the unallocated region takes O(1), else the time of a search of the
@@ -104,7 +103,7 @@ pub struct Owner(pub u32);
 ///
 /// let layout = Layout::new::<[u64; 5]>();
 /// let block = heap.allocate_for(Owner(7), layout).expect("64 KiB hold 40 bytes").cast();
-/// // SAFETY: nobody uses the block.
+/// // SAFETY: the block is no longer used.
 /// unsafe {
 ///     assert_eq!(heap.try_free(block, layout), Freed::NotOwner);
 ///     heap.set_owner(Owner(7));
@@ -122,9 +121,9 @@ pub struct SpaceFit<O, H, P> {
 }
 
 impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
-    /// The heap over `source`, which grows by multiples of `growth` bytes, or by as little as will
-    /// do where the source has no more. Takes no memory before the first allocation. Blocks are
-    /// `Owner(0)`'s until another is set.
+    /// Makes the heap over `source`, which grows by multiples of `growth` bytes, or by just the
+    /// bytes needed if the source has no more. Takes no memory before the first allocation. Blocks
+    /// belong to `Owner(0)` until another is set.
     ///
     /// # Panics
     /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
@@ -143,12 +142,13 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
         self.engine.heap.prepare(&mut self.backing.source, &self.backing.meter)
     }
 
-    /// Whose blocks are allocated and freed from now on. Blocks in use keep their owner. O(1).
+    /// Sets the owner for which blocks are allocated and freed from now on. Blocks in use keep
+    /// their owner. O(1).
     pub fn set_owner(&mut self, owner: Owner) {
         self.engine.owner = owner;
     }
 
-    /// Allocates a block for an owner, whoever is set.
+    /// Allocates a block for `owner`, regardless of the owner that is set.
     ///
     /// # Errors
     /// As [`allocate`](Strategy::allocate).
@@ -163,8 +163,8 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
         allocated
     }
 
-    /// The owner of the block in use that starts at `block` and that `layout` could have asked
-    /// for, if one does. Any pointer may be passed. O(n).
+    /// Returns the owner of the block in use that starts at `block` and that `layout` could have
+    /// requested, if there is one. Any pointer may be passed. O(n).
     #[must_use]
     pub fn owner_of(&self, block: NonNull<u8>, layout: Layout) -> Option<Owner> {
         (self.is_in_use(block, layout)).then(|| self.engine.owner_at(block))
@@ -172,7 +172,7 @@ impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>
 }
 
 impl<O: Order, H: Halving, P: Index> SpaceFit<O, H, P> {
-    /// The owner of a block in use.
+    /// Returns the owner of a block in use.
     fn owner_at(&self, block: NonNull<u8>) -> Owner {
         Owner(self.heap.owner(self.heap.block_at(block.addr().get())))
     }

@@ -1,18 +1,19 @@
-//! What the heap's four compositions differ in: whether the unallocated region is asked first
-//! ([`Order`]), and whether the block that was found is halved first ([`Halving`]).
+//! The differences between the heap's four compositions: whether the unallocated region is tried
+//! first ([`Order`]), and whether the block that was found is halved first ([`Halving`]).
 
-/// Whether the unallocated region serves before anything is searched: [`RegionFirst`], or not:
+/// Whether the unallocated region is tried before anything is searched: [`RegionFirst`], or not:
 /// [`FitFirst`].
 pub trait Order: OrderPolicy {}
 
-/// What the heap asks of an order.
+/// The methods of an order, as the heap uses them.
 pub trait OrderPolicy {
-    /// Whether the unallocated region serves what it can, before anything is searched.
+    /// Whether the unallocated region serves every request that it can, before anything is
+    /// searched.
     const REGION_FIRST: bool;
 }
 
-/// Head-first: the unallocated region, while it can serve the request; then the best fit (§4, Table 5),
-/// or whatever [`Index`](crate::fit::Index) is searched.
+/// Head-first: the unallocated region, while it can serve the request; then the best fit (§4, Table
+/// 5), or the given [`Index`](crate::fit::Index).
 #[derive(Debug)]
 pub struct RegionFirst;
 
@@ -25,7 +26,7 @@ pub struct FitFirst;
 /// [`NoChunkUp`].
 pub trait Halving: HalvingPolicy {}
 
-/// What the heap asks of a policy of halving.
+/// The constants of a policy of halving, as the heap uses them.
 pub trait HalvingPolicy {
     /// Whether a block is halved if its lower half holds the request.
     const CHUNKS_UP: bool;
@@ -35,7 +36,7 @@ pub trait HalvingPolicy {
 #[derive(Debug)]
 pub struct ChunkUp;
 
-/// The block is not halved: `SpaceFit` alone says where the request lies (Tables 2, 5).
+/// The block is not halved: `SpaceFit` alone places the request (Tables 2, 5).
 #[derive(Debug)]
 pub struct NoChunkUp;
 

@@ -1,5 +1,4 @@
-//! The paper's heap walks, the four compositions against a plain search, and what the heap does at
-//! its edges.
+//! The paper's heap walks, the four compositions against a plain search, and the heap's edge cases.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -64,7 +63,7 @@ fn table_1_fresh_memory_is_two_halves() {
     heap.audit().unwrap();
 }
 
-/// The requests behind Tables 2 and 3.
+/// Returns the requests behind Tables 2 and 3.
 fn play<O: Order, H: Halving, P: Index>() -> Heap<O, H, P> {
     let mut heap = heap(MEMORY);
     let [_, _, freed, _] = [8, 8, 128, 16].map(|size| allocate(&mut heap, size));

@@ -1,11 +1,11 @@
-//! Best fit as the paper has it: the chain of all blocks is traversed, in use and free alike, from
-//! the head to the end; O(n).
+//! Best fit as in the paper: traverses the chain of all blocks, in use and free alike, from the
+//! head to the end; O(n).
 //!
 //! ```text
 //! head ─▶ [8 in use] ─▶ [8 in use] ─▶ [128 free] ─▶ [16 in use] ─▶ [8 388 360 free] ─▶ end
 //! ```
-//! The chain is the tags themselves, so nothing is kept. [`Best`](crate::fit::Best) takes the same
-//! blocks in O(log n).
+//! The tags themselves are the chain, so no other data is kept. [`Best`](crate::fit::Best) takes
+//! the same blocks in O(log n).
 
 use crate::error::Fault;
 use crate::fit::index::{Index, IndexPolicy, fit};
@@ -16,7 +16,7 @@ use crate::tags::{Block, Cells};
 #[derive(Debug)]
 pub struct Traverse;
 
-/// All blocks from the head on, as far as the tags make sense.
+/// Returns all blocks from the head on, as far as the tags make sense.
 fn chain(cells: &Cells) -> impl Iterator<Item = Block> {
     cells.blocks(cells.end())
 }

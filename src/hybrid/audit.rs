@@ -7,8 +7,8 @@ use crate::strategy::{Span, SpanKind};
 use crate::tags::{Block, CELL, TAG};
 
 impl HybridHeap {
-    /// The block in use whose contents lie at this address, if one's do; any address may be asked for.
-    /// O(n).
+    /// Returns the block in use whose contents start at this address, if there is one; any address
+    /// may be asked for. O(n).
     pub(super) fn find_in_use(&self, address: usize) -> Option<Block> {
         self.cells.find_in_use(address, self.top, &())
     }

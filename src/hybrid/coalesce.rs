@@ -1,8 +1,8 @@
-//! Joining free blocks with their free neighbours: until a block is large enough, or all of them
+//! Joins free blocks with their free neighbours: until a block is large enough, or all of them
 //! (§3.7, §3.8).
 //!
-//! Only blocks that wait are looked at: a block is joined once for each time it was freed, so that
-//! joining costs a free no more than O(1), but for the tree of large blocks.
+//! Only blocks that wait are looked at: a block is joined once for each time it was freed. So
+//! joining costs each free no more than O(1), except for the tree of large blocks.
 
 use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State};
@@ -48,12 +48,12 @@ impl HybridHeap {
                 self.release(Block { start, len: len as u32 }, prev_in_use, meter);
             }
         }
-        // No block is so long.
+        // No block is that long, so all are joined.
         self.join_large(u32::MAX, meter);
         self.join_below(u32::MAX, meter);
     }
 
-    /// A free block, off its list, with all its free neighbours.
+    /// Returns a free block, off its list, joined with all its free neighbours.
     fn join<M: Meter>(&mut self, block: Block, meter: &M) -> Block {
         let (mut start, mut end) = (block.start, block.end());
         while let Some(below) = self.cells.free_below(start) {

@@ -12,20 +12,21 @@
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `top`, where the empty block in use is;
-//! - a block is in use; or *withheld*, that is, on the quick list of its size, and the block above
-//!   takes it to be in use; or free: on the list of its size, its size in its footer, and the block
-//!   above knows that;
-//! - of two neighbours that are free, one at least waits to be joined.
+//! - a block is in use; or *withheld*, that is, on the quick list of its size and marked as in use
+//!   in the block above; or free: on the list of its size, with its size in its footer, and marked
+//!   as free in the block above;
+//! - of two free neighbours, at least one waits to be joined.
 //!
-//! The tags and the stacks of the quick lists are those of the fits. Their heap is not: its policies
-//! would have to say more than what stands here, for what the two represent is different:
-//! - A free block waits or is joined, and its list depends on it. An index of the fits knows a block by
-//!   its place and size alone.
-//! - Any number of free blocks may lie side by side, so that joining and extending take runs of them, not
+//! The tags and the stacks of the quick lists are those of the fits, but the heap is not. Policies
+//! that turned the fits' heap into this one would need more code than this file, since the two
+//! differ in what they represent:
+//! - A free block waits or is joined, and its list depends on it. An index of the fits depends on a
+//!   block's place and size alone.
+//! - Any number of free blocks may be side by side, so joining and extending take runs of them, not
 //!   one neighbour on either side.
-//! - A rest of one cell stays with its block, so that the layout does not tell how long the block is.
+//! - A rest of one cell stays with its block, so the layout does not determine the block's length.
 //! - The wilderness is no block. In a fit it is a free one, with tags.
-//! - Which memory is tried in which order, the parameters say at run time.
+//! - The parameters decide at run time which memory is tried in which order.
 
 use super::lists::{LISTS, Lists, State, Taken};
 use super::monitor::Monitor;
@@ -45,8 +46,8 @@ pub(super) struct HybridHeap {
     /// The quick lists, by size in cells.
     pub(super) quick: Stacks<LISTS>,
     pub(super) lists: Lists,
-    /// The most bytes in use, tags included, at any time this was asked for: what the threshold
-    /// is a percentage of.
+    /// The largest number of bytes in use, tags included, among the times when this was updated.
+    /// The threshold is a percentage of it.
     pub(super) most_in_use: usize,
     /// How many blocks had been freed when all free blocks were joined last; [`UNJOINED`] if some were
     /// preallocated since.
@@ -54,7 +55,7 @@ pub(super) struct HybridHeap {
     pub(super) monitor: Monitor,
 }
 
-/// What the heap works with, but does not own.
+/// The parts of the heap that the engine works with but does not own.
 pub(super) struct Context<'c, S, M> {
     pub(super) settings: &'c Settings,
     pub(super) source: &'c mut S,
@@ -65,7 +66,7 @@ pub(super) struct Context<'c, S, M> {
     pub(super) frees: u64,
 }
 
-/// No number of frees: there may be blocks to join, whatever was freed.
+/// Not a number of frees: there may be blocks to join, however many were freed.
 const UNJOINED: u64 = u64::MAX;
 
 /// The sizes of its blocks.
@@ -97,8 +98,8 @@ impl HybridHeap {
         used
     }
 
-    /// As [`serve`](Self::serve), for a small block: of the rest, up to `most` more blocks are
-    /// made and put on the quick list, the lowest first (§3.10).
+    /// Like [`serve`](Self::serve), for a small block. Makes up to `most` more blocks of the rest
+    /// and puts them on the quick list, the lowest first (§3.10).
     pub(super) fn serve_small<M: Meter>(
         &mut self,
         taken: Taken,
@@ -111,7 +112,7 @@ impl HybridHeap {
         if more == 0 {
             return self.serve(taken, len, meter);
         }
-        // A last block of one cell more would be of another size.
+        // The last block must not keep one more cell: it would have another size.
         let rest = Block { start: run.end(), len: taken.block.len - run.len };
         let prev_in_use = self.cells.prev_is_in_use(run.start);
         self.monitor.splits += 1;
@@ -214,7 +215,7 @@ impl HybridHeap {
     }
 }
 
-/// The first `len` cells of a block, or all if that leaves but one.
+/// Returns the first `len` cells of a block, or all of them if only one would remain.
 fn used(block: Block, len: u32) -> Block {
     if block.len > len + 1 { Block { start: block.start, len } } else { block }
 }

@@ -38,7 +38,7 @@ pub(super) enum State {
     Joined,
 }
 
-/// A free block taken off its list, and what it was like there.
+/// A free block taken off its list, and its state there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) block: Block,
@@ -71,7 +71,7 @@ impl Lists {
         }
     }
 
-    /// Puts a free block on its list, whose tags are written.
+    /// Puts a free block, whose tags are written, on its list.
     pub(super) fn insert<M: Meter>(
         &mut self,
         block: Block,
@@ -91,7 +91,7 @@ impl Lists {
         }
     }
 
-    /// Takes a free block off its list. Its tags and links are as they were put there.
+    /// Takes a free block off its list. Its tags and links are those of when it was put there.
     pub(super) fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let Block { start, len } = block;
         if len as usize >= LISTS {
@@ -109,8 +109,8 @@ impl Lists {
         }
     }
 
-    /// A free block for `len` cells: of that size or the next; else, if a larger one may be
-    /// `split`, of the next size there is, and among large ones the smallest that fits.
+    /// Takes a free block for `len` cells: of that size or the next. Otherwise, if a larger one may
+    /// be `split`, takes one of the next size there is; among large blocks the smallest that fits.
     pub(super) fn find<M: Meter>(
         &mut self,
         len: u32,
@@ -132,7 +132,7 @@ impl Lists {
         Some(Taken { block, state })
     }
 
-    /// The first block of a size that has free blocks; one that waits, if there is one.
+    /// Returns the first block of a size that has free blocks; one that waits, if there is one.
     fn first_of<M: Meter>(&mut self, len: u32, cells: &mut Cells, meter: &M) -> Taken {
         let [waiting, joined] = self.heads[len as usize];
         let (start, state) =
@@ -200,8 +200,7 @@ impl Lists {
         State::Waiting
     }
 
-    /// Checks the lists against the free blocks there are: how many of each size, and how many
-    /// large ones.
+    /// Checks the lists against the given numbers of free blocks of each size, and of large ones.
     pub(super) fn audit(
         &self,
         free: &[u32; LISTS],
@@ -256,7 +255,7 @@ fn push(head: &mut u32, start: u32, [prev, next]: [Link; 2], cells: &mut Cells) 
     }
 }
 
-/// Takes a block off its list; the list's first block then, if this was.
+/// Takes a block off its list. Returns the new first block if this was the first.
 #[inline(always)]
 fn unlink(start: u32, [prev, next]: [Link; 2], cells: &mut Cells) -> Option<u32> {
     let (before, behind) = (cells.link(start, prev), cells.link(start, next));

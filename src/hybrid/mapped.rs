@@ -1,13 +1,13 @@
 //! Blocks outside the contiguous heap: large requests get a mapping of their own, and give it back
 //! to the system when they are freed (§3.2).
 //!
-//! Whether there are such is the source's affair ([`Source::map`]): over a fixed region there are
+//! The source decides whether there are mappings ([`Source::map`]): over a fixed region there are
 //! none, and the heap serves requests of any size.
 //!
 //! ```text
 //!  | … the source's … | length of the block   …  [H]| contents …
 //! ```
-//! H is the header of a block of no cells, as no block of the heap has it.
+//! H is the header of a block of 0 cells, which no block of the heap has.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -28,16 +28,17 @@ pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[
     Ok(mapped)
 }
 
-/// The length of a mapped block, bytes.
+/// Returns the length of a mapped block in bytes.
 ///
 /// # Safety
-/// [`map`] mapped it, and it is in use.
+/// [`map`] mapped the block, and it is in use.
 pub(super) unsafe fn len(block: NonNull<u8>) -> usize {
     // SAFETY: `map` wrote it there.
     unsafe { block.sub(OWNERS).cast::<usize>().read() }
 }
 
-/// The length of the mapped block at this address, if one is there. O(n) in the number of mappings.
+/// Returns the length of the mapped block at this address, if one is there. O(n) in the number of
+/// mappings.
 pub(super) fn find<S: Source>(source: &S, address: usize) -> Option<usize> {
     let mut found = None;
     source.mapped(&mut |mapping, block| {

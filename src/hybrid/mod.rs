@@ -1,6 +1,6 @@
 //! The tunable hybrid allocator, HC (Hasan & Chang 2006): quick lists for small blocks, segregated
-//! fits for medium ones, best fit for large ones. Free blocks are joined only when no free block is large
-//! enough. Its parameters, the [`Settings`], say which of that a program gets.
+//! fits for medium ones, best fit for large ones. Free blocks are joined only when no free block is
+//! large enough. Its parameters, the [`Settings`], turn each of these on or off.
 //!
 //! ```text
 //!         up to QL_HIGH             up to 2,032 bytes            above         100 KiB and above
@@ -13,14 +13,15 @@
 //! ```
 //!
 //! Where we deviate, and why:
-//! - Sizes of blocks are twice the paper's, as words are: QL_HIGH is 144, where the paper has 72. A link is a cell number of
-//!   4 bytes, so the least block takes 16 bytes, as in the paper.
+//! - Block sizes are twice the paper's, as words are twice as large: QL_HIGH is 144, where the
+//!   paper has 72. A link is a cell number of 4 bytes, so the smallest block takes 16 bytes, as in
+//!   the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken.
-//! - A block on a quick list is marked as not in use, so that a double free is noticed.
-//! - The paper reads as if COALESCE, when off, excepted large blocks (§5.3 on espresso): they are
-//!   then joined only beyond the threshold. With COALESCE on they are joined whenever none is large enough;
-//!   the paper's words in §3.3, which ask for the threshold then, too, are
-//!   [`Settings::strict_threshold`].
+//! - A block on a quick list is marked as not in use, so that a double free is detected.
+//! - The paper reads as if large blocks were exempt when COALESCE is off (§5.3 on espresso): they
+//!   are then joined only beyond the threshold. With COALESCE on they are joined whenever none is
+//!   large enough. §3.3 of the paper asks for the threshold in that case as well;
+//!   [`Settings::strict_threshold`] does so.
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
 //! - The threshold is a percentage of the most bytes in use; that figure is updated when the threshold
 //!   is compared, not at each allocation.
@@ -100,8 +101,8 @@ use crate::source::Source;
 pub type Hybrid<T, S, M = ()> = Heap<Tuned<T>, S, M>;
 
 impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
-    /// The heap over `source` with parameters that may change. Takes no memory before the first
-    /// allocation.
+    /// Makes the heap over `source` with parameters that may change. Takes no memory before the
+    /// first allocation.
     ///
     /// # Panics
     /// If the parameters make no sense ([`Settings::check`]); in a `const`, at compile time.
@@ -111,8 +112,8 @@ impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
         Self::over(Tuned { heap: HybridHeap::new(), parameters: settings }, source, meter)
     }
 
-    /// Changes the parameters. If QL_HIGH falls, all free blocks are joined, for the quick lists
-    /// above it would be forgotten.
+    /// Changes the parameters. If QL_HIGH falls, joins all free blocks, since the quick lists above
+    /// it are no longer searched.
     ///
     /// # Errors
     /// The first parameter that is out of its range; nothing is changed.
@@ -129,7 +130,7 @@ impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
 }
 
 impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
-    /// The heap over `source` with the parameters of `P`. Takes no memory before the first
+    /// Makes the heap over `source` with the parameters of `P`. Takes no memory before the first
     /// allocation.
     #[must_use]
     pub const fn constant(source: S, meter: M) -> Self {
@@ -140,12 +141,12 @@ impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
 }
 
 impl<T: HasSettings, S: Source, M: Meter> Heap<Tuned<T>, S, M> {
-    /// The parameters.
+    /// Returns the parameters.
     pub fn settings(&self) -> &Settings {
         self.engine.parameters.settings()
     }
 
-    /// What MONITOR keeps; `None` if it is off.
+    /// Returns the figures of MONITOR; `None` if it is off.
     pub fn monitor(&self) -> Option<&Monitor> {
         self.settings().monitor.then_some(&self.engine.heap.monitor)
     }

@@ -1,7 +1,7 @@
-//! What the heap counts of its own work (§3.11, MONITOR).
+//! The heap's counts of its own work (§3.11, MONITOR).
 
-/// Figures since the beginning, to be had with MONITOR on. What is in use and held, and how many
-/// blocks were allocated and freed, is known in any case: [`Usage`](crate::Usage).
+/// Figures since the beginning, kept if MONITOR is on. Bytes in use and held, and the numbers of
+/// allocations and frees, are always known: [`Usage`](crate::Usage).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Monitor {
     /// The most blocks that were in use at one time.

@@ -7,8 +7,8 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl HybridHeap {
-    /// Makes a block in use `len` cells long, or one more, where it starts: cells too many are
-    /// freed; missing ones come from the free blocks above, from the wilderness, or the source.
+    /// Makes a block in use `len` cells long, or one more, in place. Excess cells are freed;
+    /// missing ones come from the free blocks above, from the wilderness, or from the source.
     pub(super) fn resize<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -28,8 +28,8 @@ impl HybridHeap {
         Some(self.trim(all, Block { start: all.start, len }, context.meter))
     }
 
-    /// Extends a block in use by free blocks below and above it to `len` cells or more. What is too
-    /// much can be [trimmed](Self::trim) once the contents have moved to the new start.
+    /// Extends a block in use by free blocks below and above it to `len` cells or more. The excess
+    /// can be [trimmed](Self::trim) once the contents have moved to the new start.
     pub(super) fn extend_downwards<M: Meter>(
         &mut self,
         block: Block,
@@ -47,7 +47,8 @@ impl HybridHeap {
         Some(all)
     }
 
-    /// Where the run of free blocks that starts at `end` ends, looked for up to `wanted`.
+    /// Returns the end of the run of free blocks that starts at `end`, but looks no further than
+    /// `wanted`.
     fn reach<M: Meter>(&self, mut end: u32, wanted: u32, meter: &M) -> u32 {
         while end < wanted
             && let Some(above) = self.cells.joinable_above(end)

@@ -1,12 +1,13 @@
-//! Where a request is looked for, one place after the other (§3.6–3.10):
+//! Searches for a block in one place after the other (§3.6–3.10):
 //!
 //! 1. small blocks: the quick list of the size, then of the next;
 //! 2. the free blocks of the size, then of the next; with SPLIT any larger one, which is split;
 //! 3. incremental coalescing: with COALESCE blocks that wait are joined until one is large enough;
-//! 4. complete coalescing: with COALESCE_QL, if more is held than the threshold allows, all are;
+//! 4. complete coalescing: with COALESCE_QL, if more is held than the threshold allows, all are
+//!    joined;
 //! 5. the wilderness.
 //!
-//! When the source has no more memory, everything is joined whatever the parameters say, before the
+//! When the source has no more memory, everything is joined regardless of the parameters before the
 //! request fails. The paper's heap never ends.
 
 use super::heap::{Context, HybridHeap};
@@ -41,7 +42,7 @@ impl HybridHeap {
                     let found = self.lists.find(len, true, &mut self.cells, context.meter);
                     match found {
                         Some(taken) => taken,
-                        // What was joined may lie below the wilderness.
+                        // Joined blocks may adjoin the wilderness.
                         None => return self.cut(len, context).map_err(|_| exhausted),
                     }
                 }
@@ -61,7 +62,7 @@ impl HybridHeap {
         align: usize,
         context: &mut Context<'_, S, M>,
     ) -> Result<Block, AllocError> {
-        // Wherever these cells start, they have the block in them.
+        // These cells contain the aligned block wherever they start.
         let certain = u32::try_from(align / CELL - 1).ok().and_then(|gap| len.checked_add(gap));
         let block = self.allocate(certain.ok_or(AllocError::Exhausted)?, context)?;
         // Within a block in use, so the address does not wrap around.
@@ -69,7 +70,7 @@ impl HybridHeap {
         Ok(self.trim(block, Block { start, len }, context.meter))
     }
 
-    /// A block from the quick list of the size or the next.
+    /// Returns a block from the quick list of the size or the next.
     fn quick_block<S, M: Meter>(
         &mut self,
         len: u32,
@@ -86,7 +87,7 @@ impl HybridHeap {
         None
     }
 
-    /// Joins blocks to serve `len` cells, as far as the parameters have it.
+    /// Joins blocks to serve `len` cells, as far as the parameters allow.
     fn coalesce_for<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -112,7 +113,7 @@ impl HybridHeap {
         None
     }
 
-    /// Whether more is held than the threshold allows.
+    /// Returns whether more is held than the threshold allows.
     fn exceeds<S: Source, M>(&mut self, context: &Context<'_, S, M>) -> bool {
         self.most_in_use = self.most_in_use.max(context.in_use);
         let allowed = self.most_in_use as u128 * u128::from(context.settings.threshold);

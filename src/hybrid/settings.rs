@@ -1,12 +1,13 @@
 //! The parameters of §3 of the paper, and the settings it gives for them.
 //!
 //! A heap reads its [`Settings`] at run time, where they can be changed at any moment, or has them
-//! built in as a constant ([`Parameters`]); then the compiler leaves out what is turned off.
+//! built in as a constant ([`Parameters`]); then the compiler leaves out the code of options that
+//! are off.
 //!
-//! The paper's machine has words of 4 bytes. Here sizes of blocks are twice as large, as are the
-//! program's own objects: its multiples of 8 are ours of 16, its QL_HIGH of 72 is 144, its 127 lists
-//! for blocks up to 1 KiB end at 2,032 bytes. Amounts of memory taken from the system are as they
-//! were.
+//! The paper's machine has words of 4 bytes. Block sizes here are twice as large, as are the
+//! program's own objects: multiples of 8 become multiples of 16, QL_HIGH 72 becomes 144, and the
+//! 127 lists for blocks up to 1 KiB end at 2,032 bytes. Amounts of memory taken from the system are
+//! the paper's.
 
 use core::fmt;
 
@@ -35,11 +36,11 @@ pub struct Settings {
     /// COALESCE_QL: join all free blocks, those of the quick lists included, when that fails and
     /// more is held than [`threshold`](Self::threshold) allows (§3.8).
     pub coalesce_ql: bool,
-    /// What may be held, in percent of the most bytes that were in use, before COALESCE_QL, or
-    /// large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
+    /// Bytes that may be held, in percent of the most bytes that were in use, before COALESCE_QL,
+    /// or large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
     pub threshold: u32,
-    /// Join large blocks only when more is held than [`threshold`](Self::threshold) allows, also with
-    /// COALESCE on: so §3.3 words it. Otherwise COALESCE joins them whenever none is large enough.
+    /// Joins large blocks only when more is held than [`threshold`](Self::threshold) allows, also
+    /// with COALESCE on, as §3.3 says. Otherwise COALESCE joins them whenever none is large enough.
     pub strict_threshold: bool,
     /// COALESCE_IN_FREE: join all free blocks when a free leaves fewer than
     /// [`few_blocks`](Self::few_blocks) in use and more than [`much_held`](Self::much_held) bytes
@@ -57,9 +58,9 @@ pub struct Settings {
     /// Most blocks that are made from the rest of a block that was split for a small request, and
     /// put on its quick list (§3.10).
     pub preallocate: u32,
-    /// Requests of more than this many bytes get a mapping of their own where the source has such
-    /// ([`Source::map`](crate::source::Source::map)), not a block of the heap (§3.2); `usize::MAX`:
-    /// never.
+    /// Requests of more than this many bytes get a mapping of their own, not a block of the heap,
+    /// if the source has mappings ([`Source::map`](crate::source::Source::map), §3.2).
+    /// `usize::MAX`: never.
     pub mmap_threshold: usize,
     /// The heap grows by multiples of this many bytes, a multiple of 16 (§3.9).
     pub growth: usize,
@@ -93,10 +94,11 @@ impl Settings {
         Self { coalesce_in_free: true, monitor: false, ..Self::generic() }
     }
 
-    /// HCperf, for most speed: what most programs of Table 7 have (espresso, cfrac, electric and groff), no
-    /// joining but that of large blocks, SPLIT on, and a low QL_HIGH. §5.2 advises more for speed alone:
-    /// SPLIT off, too, and QL_HIGH "512 or higher", which holds more memory. Unlike the paper's it maps
-    /// nothing: requests of 100 KiB are not rare any more, and each costs system calls and page faults.
+    /// HCperf, for most speed. These are the settings of most programs of Table 7 (espresso, cfrac,
+    /// electric and groff): only large blocks are joined, SPLIT is on, and QL_HIGH is low. §5.2
+    /// advises more for speed alone: SPLIT off and QL_HIGH "512 or higher", which holds more
+    /// memory. Unlike the paper's it maps nothing: requests of 100 KiB are common today, and each
+    /// mapping costs system calls and page faults.
     #[must_use]
     pub const fn performance() -> Self {
         Self {
@@ -134,7 +136,7 @@ impl Settings {
         (self.ql_high / CELL) as u32
     }
 
-    /// The growth unit in cells.
+    /// Returns the growth unit in cells.
     pub(super) const fn growth_cells(&self) -> u32 {
         (self.growth / CELL) as u32
     }
@@ -200,9 +202,9 @@ impl fmt::Display for SettingsError {
 
 impl core::error::Error for SettingsError {}
 
-/// Where a heap has its parameters from: [`Settings`] of its own, or a [`Constant`].
+/// The origin of a heap's parameters: [`Settings`] of its own, or a [`Constant`].
 pub trait HasSettings {
-    /// The parameters.
+    /// Returns the parameters.
     fn settings(&self) -> &Settings;
 }
 
@@ -228,7 +230,7 @@ impl HasSettings for Settings {
 /// # let _: Option<Heap> = None;
 /// ```
 pub trait Parameters {
-    /// The parameters; a heap with such that make no sense does not compile.
+    /// The parameters; a heap with invalid ones does not compile.
     const SETTINGS: Settings;
 }
 

@@ -1,4 +1,4 @@
-//! What each parameter does, what the heap does at its edges, and what its audit finds.
+//! The effect of each parameter, the heap's edge cases, and the faults that its audit finds.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

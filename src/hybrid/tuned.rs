@@ -1,4 +1,4 @@
-//! The engine: which of its parts serves a request, and counts it.
+//! The engine: chooses which of its parts serves a request, and counts it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -21,7 +21,7 @@ pub struct Tuned<T> {
 }
 
 impl<T: HasSettings> Tuned<T> {
-    /// The heap, and what it works with.
+    /// Returns the heap, and the context it works with.
     pub(super) fn parts<'c, S: Source, M: Meter>(
         &'c mut self,
         backing: &'c mut Backing<S, M>,
@@ -36,7 +36,7 @@ impl<T: HasSettings> Tuned<T> {
         (&mut self.heap, context)
     }
 
-    /// A block that serves a request, one more than the `blocks` in use.
+    /// Counts and returns a block that serves a request, one more than the `blocks` in use.
     #[inline(always)]
     fn served(
         &mut self,
@@ -53,7 +53,7 @@ impl<T: HasSettings> Tuned<T> {
         Served::whole(block, bytes, Part::Fit)
     }
 
-    /// Where a block's contents lie.
+    /// Returns where a block's contents start.
     #[inline(always)]
     fn contents(&self, start: u32) -> NonNull<u8> {
         // SAFETY: a block lies in the heap, which is valid memory, hence not at address 0.
@@ -120,15 +120,15 @@ impl<T: HasSettings> Tuned<T> {
         }
     }
 
-    /// The cell at which a block of the heap starts.
+    /// Returns the cell at which a block of the heap starts.
     #[inline(always)]
     fn start_of(&self, block: NonNull<u8>) -> u32 {
         let offset = block.addr().get() - self.heap.cells.origin().addr();
         (offset / CELL) as u32
     }
 
-    /// Whether a block of the heap is in use, as far as its own tag and the next one's say; of a
-    /// mapped one nothing can be said.
+    /// Returns whether a block of the heap is in use, according to its own tag and the next one's;
+    /// true for every mapped block.
     fn is_sound(&self, block: NonNull<u8>) -> bool {
         self.heap.cells.cell_at(block.addr().get()).is_none_or(|start| {
             let end = self.heap.cells.block(start).end();
@@ -189,14 +189,14 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         let lens = match unsafe { header::len_at(block) } {
             // SAFETY: as above, and it is a mapped one.
             0 => match unsafe { mapped::len(block) } {
-                // What would free at least half of it had better be moved.
+                // If shrinking would free at least half of it, the block should be moved instead.
                 old if new_size <= old && new_size > old / 2 => (old, old),
                 _ => return None,
             },
             len => {
                 let old = Block { start: self.start_of(block), len };
                 let wanted = Size::cells_for(new_size)?;
-                // The block may stay as it is if it is what the request would get.
+                // The block may stay unchanged if the request would get one of its length.
                 if len - 1 > wanted || len < wanted {
                     let (heap, mut context) = self.parts(backing);
                     let new = heap.resize(old, wanted, &mut context)?;

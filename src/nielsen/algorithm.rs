@@ -1,4 +1,4 @@
-//! What tells one algorithm from another: [`Algorithm`].
+//! The interface of an algorithm: [`Algorithm`].
 
 use core::alloc::Layout;
 
@@ -7,7 +7,7 @@ use super::words::{Block, Request, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
 
-/// What a [`WordHeap`](super::WordHeap) does with its words.
+/// How a [`WordHeap`](super::WordHeap) manages its words.
 pub trait Algorithm {
     /// The overhead fields of its blocks.
     type Fields: Fields;
@@ -16,16 +16,16 @@ pub trait Algorithm {
     /// Words that the end of memory is a multiple of.
     const UNIT: u32;
 
-    /// What to ask for to serve a layout; `None` if no memory is long enough.
+    /// Converts a layout to a request; `None` if no memory is long enough.
     fn request(layout: Layout) -> Option<Request>;
 
-    /// Whether this block may have come of this request.
+    /// Returns whether this block can have served this request.
     fn serves(block: Block, request: Request) -> bool;
 
     /// Start of the block in which a request was served whose contents start at this word.
     fn start_of(contents: u32, request: Request) -> Option<u32>;
 
-    /// Where memory must end for words added now to serve a request.
+    /// Returns where memory must end for words added now to serve a request.
     fn reach(request: Request, words: &Words) -> Option<u32>;
 
     /// Takes a block for a request: search, compaction.
@@ -37,7 +37,7 @@ pub trait Algorithm {
     /// Frees a block in use.
     fn release<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
-    /// Makes a block in use serve another request without moving it, if that can be.
+    /// Makes a block in use serve another request without moving it, if possible.
     fn resize<M: Meter>(
         &mut self,
         block: Block,

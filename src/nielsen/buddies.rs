@@ -5,10 +5,10 @@
 //!  word  0               8       12  14  16
 //!        [S|→|…          [S|→|…  [S|…[S|→|        a block's buddy is at start ⊻ length
 //! ```
-//! Memory is, to begin with, the largest such blocks it holds. A block too long is halved; only
-//! halves of the same block are joined again. With forward pointers only, a buddy is looked for on
-//! its list. Unlike [`Buddy`](crate::buddy::Buddy), whose tags lie apart, a block's length costs a
-//! word of it, as in the paper.
+//! At first, memory consists of the largest such blocks that it can hold. A block too long is
+//! halved; only halves of the same block are joined again. With forward pointers only, a buddy is
+//! looked for on its list. Unlike in [`Buddy`](crate::buddy::Buddy), whose tags are apart, the
+//! length takes a word of each block, as in the paper.
 //!
 //! Invariants:
 //! - blocks tile the memory, each 2^k words long and starting at a multiple of that;
@@ -26,7 +26,7 @@ use super::words::{ALIGN, Block, MAX_WORDS, NIL, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
 
-/// Lengths there are: no memory has 2³¹ words.
+/// Number of lengths: no memory has 2³¹ words.
 const ORDERS: usize = 31;
 
 /// Binary buddies.
@@ -37,13 +37,13 @@ pub struct Buddies<O, F, C> {
     compaction: PhantomData<C>,
 }
 
-/// The block of a length that starts at `start`; its buddy is this of `start ⊻ len`.
+/// Returns the block of a length that starts at `start`; its buddy is this of `start ⊻ len`.
 fn buddy_of(block: Block, words: &Words) -> Option<Block> {
-    // Whatever is not part of a block of twice the length starts with a block there.
+    // If that word is not in a block of twice the length, a block starts there.
     words.free_block(block.start ^ block.len).filter(|buddy| buddy.len == block.len)
 }
 
-/// A block and its buddy.
+/// Returns a block and its buddy.
 fn parent_of(block: Block) -> Block {
     Block { start: block.start & !block.len, len: 2 * block.len }
 }
@@ -87,8 +87,8 @@ impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
         block
     }
 
-    /// Makes the lists anew from all of memory. Blocks are joined first, upwards: what lies below a
-    /// block is joined already.
+    /// Makes the lists anew from all of memory. Joins blocks first, upwards, so that those below a
+    /// block are already joined.
     #[cold]
     fn collect<M: Meter>(&mut self, collection: Collection, words: &mut Words, meter: &M) {
         self.collections += u64::from(words.end() > 0);

@@ -15,7 +15,7 @@ pub trait Compaction {
 /// A pass over all memory that makes the list of free blocks anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collection {
-    /// From the free blocks as they are.
+    /// From the free blocks without joining them.
     List,
     /// From free blocks joined with their neighbours.
     Join,
@@ -29,8 +29,8 @@ pub struct OnAllocation;
 #[derive(Debug)]
 pub struct OnDeallocation;
 
-/// Garbage Collection: freed blocks go on their list as they are; all neighbours are joined when
-/// no block is large enough.
+/// Garbage Collection: freed blocks go on their list unjoined; all neighbours are joined when no
+/// block is large enough.
 #[derive(Debug)]
 pub struct GarbageCollection;
 
@@ -39,7 +39,7 @@ pub struct GarbageCollection;
 #[derive(Debug)]
 pub struct Limbo;
 
-/// 2 Stage: as [`Limbo`], but the list is first made anew without joining.
+/// 2 Stage: like [`Limbo`], but the list is first made anew without joining.
 #[derive(Debug)]
 pub struct TwoStage;
 

@@ -1,5 +1,5 @@
-//! Overhead fields: what a block keeps beside its contents (Nielsen 1977, Table III, "Overhead
-//! space"), written as the table writes it: `(Size, Double, Preceding)` is S + DP + B.
+//! Overhead fields: the words of a block beside its contents (Nielsen 1977, Table III, "Overhead
+//! space"), written as in the table: `(Size, Double, Preceding)` is S + DP + B.
 
 /// S: the block's length, and whether it is available. Every block has it.
 #[derive(Debug)]
@@ -9,11 +9,11 @@ pub struct Size;
 #[derive(Debug)]
 pub struct Preceding;
 
-/// FP: a pointer forward on a free list. It lies in the contents, for only a free block has it.
+/// FP: a pointer forward on a free list. It is within the contents, as only a free block has it.
 #[derive(Debug)]
 pub struct Forward;
 
-/// DP: pointers forward and back on a free list. They lie in the contents, as [`Forward`] does.
+/// DP: pointers forward and back on a free list, within the contents as [`Forward`] is.
 #[derive(Debug)]
 pub struct Double;
 

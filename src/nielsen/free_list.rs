@@ -1,7 +1,7 @@
 //! Categories 2, 3 and 6: one list of the free blocks, in memory order, LIFO, FIFO or by size.
 //!
-//! Invariant: `rover`, what a rotating search starts behind, is a block on the list, or [`NIL`] for
-//! the front. On a list in memory order it is the last block before `point`, where the last
+//! Invariant: `rover`, the block behind which a rotating search starts, is on the list, or [`NIL`]
+//! for the front. On a list in memory order it is the last block before `point`, where the last
 //! allocation ended.
 
 use core::marker::PhantomData;
@@ -24,12 +24,12 @@ pub struct OneList<O, Q, F> {
 }
 
 impl<O: Order, Q: Search, F: Fields> OneList<O, Q, F> {
-    /// The list of the free blocks of at least `least` words.
+    /// Returns the list of the free blocks of at least `least` words.
     pub(super) const fn of_at_least(least: u32) -> Self {
         Self { list: List::new(least), rover: NIL, point: 0, search: PhantomData }
     }
 
-    /// Puts a block in behind another. If it lies before the point, a search starts behind it.
+    /// Inserts a block behind another. If it is before the point, the next search starts behind it.
     fn put_behind<M: Meter>(&mut self, before: u32, start: u32, words: &mut Words, meter: &M) {
         self.list.put_behind(before, start, words, meter);
         if Q::ROTATES && before == self.rover && start < self.point {
@@ -37,7 +37,7 @@ impl<O: Order, Q: Search, F: Fields> OneList<O, Q, F> {
         }
     }
 
-    /// Takes the block behind `before` off, which the rover must not stay at.
+    /// Takes the block behind `before` off the list. If the rover is there, moves it to `before`.
     fn take_behind(&mut self, before: u32, words: &mut Words) {
         if self.rover == self.list.after(before, words) {
             self.rover = before;

@@ -1,5 +1,5 @@
-//! The engine of all algorithms but the buddies: blocks are carved from larger ones, joined with
-//! their neighbours when the algorithm's [`Compaction`] says so, and found by its [`Index`].
+//! The engine of all algorithms but the buddies. Blocks are carved from larger ones, joined with
+//! their neighbours according to the algorithm's [`Compaction`], and found by its [`Index`].
 //!
 //! ```text
 //!  take:   index.find ──▶ carve        nothing found: collect, find again …, then more memory
@@ -7,7 +7,7 @@
 //! ```
 //! Invariants:
 //! - blocks tile the memory; pointers to preceding blocks are right;
-//! - the index knows the free blocks: all of them, unless freed ones wait in limbo;
+//! - the index has all free blocks, except those that wait in limbo;
 //! - with compaction on deallocation no two free neighbours are both of a kind the index can join.
 
 use core::alloc::Layout;
@@ -21,41 +21,41 @@ use super::words::{ALIGN, Block, MAX_WORDS, Request, WORD, Words};
 use crate::error::Fault;
 use crate::meter::Meter;
 
-/// How an algorithm knows its free blocks, and in which order it looks at them.
+/// How an algorithm keeps its free blocks, and in which order it looks at them.
 pub trait Index {
     /// The overhead fields of its blocks.
     type Fields: Fields;
     /// The index of no blocks.
     const EMPTY: Self;
 
-    /// Length of the block that serves a request for a block of this length.
+    /// Returns the length of the block that serves a request for a block of this length.
     fn rounded(len: u32) -> Option<u32> {
         Some(len)
     }
 
-    /// Where a freed block belongs: what it goes behind. Asked before anything is changed.
+    /// Returns the block behind which a freed block belongs. Called before anything is changed.
     fn seat<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32;
 
-    /// The free block that ends where `block` starts, if its seat shows one.
+    /// Returns the free block that ends where `block` starts, if its seat shows one.
     fn below(&self, seat: u32, block: Block, words: &Words) -> Option<Block>;
 
-    /// Whether a free block can be taken out without a long search, in order to be joined.
+    /// Returns whether a free block can be removed, in order to be joined, without a long search.
     fn can_join(_: Block) -> bool {
         true
     }
 
-    /// Puts a free block in, at its seat if that is known.
+    /// Inserts a free block, at its seat if that is known.
     fn insert<M: Meter>(&mut self, block: Block, seat: Option<u32>, words: &mut Words, meter: &M);
 
-    /// Puts in, during a collection, a free block that lies behind all others in memory.
+    /// Inserts, during a collection, a free block that is behind all others in memory.
     fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         self.insert(block, None, words, meter);
     }
 
-    /// Takes a free block out, if it is in.
+    /// Removes a free block, if the index has it.
     fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
-    /// Puts a free block in the place of a part of it that was one.
+    /// Replaces a free block by a larger one that contains it.
     fn replace<M: Meter>(&mut self, old: Block, new: Block, words: &mut Words, meter: &M) {
         self.remove(old, words, meter);
         self.insert(new, None, words, meter);
@@ -64,11 +64,11 @@ pub trait Index {
     /// Takes everything out.
     fn clear(&mut self);
 
-    /// Told when blocks have become one: whatever started inside is gone.
+    /// Called when blocks have been joined to one: no block starts within it any more.
     fn joined(&mut self, _: Block) {}
 
-    /// Searches. If `joins`, every free block met is joined with those behind it; at the `last`
-    /// search no block that would do may be left out.
+    /// Searches. If `joins`, joins every free block met with those behind it. The `last` search
+    /// must not pass over any block that is large enough.
     fn find<M: Meter>(
         &mut self,
         request: Request,
@@ -78,7 +78,8 @@ pub trait Index {
         meter: &M,
     ) -> Option<Found>;
 
-    /// Puts what is left of a block found in its place: before and behind what was taken of it.
+    /// Puts the remains of a found block, before and behind the part taken, in its place in the
+    /// list.
     fn carved<M: Meter>(
         &mut self,
         found: Found,
@@ -103,7 +104,7 @@ pub struct Indexed<I, C> {
     compaction: PhantomData<C>,
 }
 
-/// Joins a free block with the free blocks behind it and returns the whole. `index` is told of every
+/// Joins a free block with the free blocks behind it and returns the whole. Tells `index` of every
 /// block that disappears.
 pub(super) fn absorb<F: Fields, M: Meter>(
     block: Block,
@@ -124,7 +125,7 @@ pub(super) fn absorb<F: Fields, M: Meter>(
 }
 
 impl<I: Index, C: Compaction> Indexed<I, C> {
-    /// Takes the request's block out of one found.
+    /// Cuts the request's block out of the block that was found.
     fn carve<M: Meter>(
         &mut self,
         found: Found,
@@ -215,7 +216,7 @@ impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
     type Fields = I::Fields;
     const UNIT: u32 = 1;
     const EMPTY: Self = {
-        // With pointers back, a list is not asked whether it has a block.
+        // With pointers back, a list is only asked for blocks that are on it.
         assert!(!(C::LIMBO && I::Fields::LINKS == 2), "blocks in limbo take forward pointers");
         Self { index: I::EMPTY, collections: 0, compaction: PhantomData }
     };

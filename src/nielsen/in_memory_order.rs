@@ -4,8 +4,7 @@
 //!  0 ─▶ [used][free][used][used][free][used] … ─▶ 0
 //!                    ▲ rover: where the last allocation was made
 //! ```
-//! The way from one block to the next is its length. Invariant: `rover` is the start of a block, or
-//! 0.
+//! A block's length leads to the next block. Invariant: `rover` is the start of a block, or 0.
 
 use core::marker::PhantomData;
 
@@ -27,7 +26,7 @@ impl<Q: Search, F: Fields> Index for AllBlocks<Q, F> {
     type Fields = F;
     const EMPTY: Self = Self { rover: 0, kind: PhantomData };
 
-    /// The block before, looked for from the start of memory.
+    /// Returns the block before this one, found by a walk from the start of memory.
     fn seat<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32 {
         let (mut before, mut node) = (NIL, 0);
         while node < block.start {

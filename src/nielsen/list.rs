@@ -4,8 +4,8 @@
 //! ```text
 //!  head ─▶ [S|→|←|…] ⇄ [S|→|←|…] ⇄ … ⇄ [S|→|←|…] ◀─ tail
 //! ```
-//! With forward pointers only, what comes before a block is found by a walk from the head. Every
-//! block walked over is told to the meter.
+//! With forward pointers only, the block before another is found by a walk from the head. The meter
+//! counts every block walked over.
 
 use core::marker::PhantomData;
 
@@ -16,12 +16,12 @@ use crate::meter::Meter;
 
 /// The order of a free list.
 pub trait Order: Sized {
-    /// Whether what is left of a block can stay in that block's place.
+    /// Whether the rest of a split block can stay in that block's place.
     const REST_STAYS: bool = true;
     /// Whether a block that grew can stay in its place: the order is that of memory.
     const GROWN_STAYS: bool = false;
 
-    /// What a freed block is put behind; [`NIL`] for the front.
+    /// Returns the block behind which a freed block belongs; [`NIL`] for the front.
     fn seat<F: Fields, M: Meter>(
         list: &List<Self, F>,
         block: Block,
@@ -75,14 +75,14 @@ impl<O: Order, F: Fields> List<O, F> {
         *self = Self::new(self.least);
     }
 
-    /// What follows a block, or the front if `before` is [`NIL`].
+    /// Returns the block behind `before`, or the front if `before` is [`NIL`].
     #[inline(always)]
     pub(super) fn after(&self, before: u32, words: &Words) -> u32 {
         if before == NIL { self.head } else { words.link::<F>(before, Link::Forward) }
     }
 
-    /// What a block on the list is behind; `None` if it is not on the list at all. A list with
-    /// pointers back is only asked for blocks on it: O(1); otherwise O(n).
+    /// Returns the block before one on the list; `None` if it is not on the list. O(n); with
+    /// pointers back O(1), but then only for blocks on the list.
     pub(super) fn before<M: Meter>(&self, start: u32, words: &Words, meter: &M) -> Option<u32> {
         if F::LINKS == 2 {
             return Some(words.link::<F>(start, Link::Back));
@@ -119,13 +119,13 @@ impl<O: Order, F: Fields> List<O, F> {
         self.set_before(after, start, words);
     }
 
-    /// Puts a free block where the order wants it.
+    /// Inserts a free block at its place in the order.
     pub(super) fn insert<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         let seat = O::seat(self, block, words, meter);
         self.put_behind(seat, block.start, words, meter);
     }
 
-    /// Where the order wants a free block that lies behind all others in memory.
+    /// Returns the block behind which a free block belongs that is behind all others in memory.
     pub(super) fn seat_of_highest<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32 {
         if O::GROWN_STAYS { self.tail } else { O::seat(self, block, words, meter) }
     }
@@ -201,9 +201,9 @@ impl Order for Fifo {
 impl Order for MemoryOrder {
     const GROWN_STAYS: bool = true;
 
-    /// On a list of all free blocks with pointers back the next free one shows the place: it is
-    /// looked for in memory, from the block on, by the lengths of those in between. Otherwise the
-    /// list is walked.
+    /// On a list of all free blocks with pointers back, the next free block in memory shows the
+    /// place: it is searched from the block on, by the lengths of the blocks in between. Otherwise
+    /// the list is walked.
     fn seat<F: Fields, M: Meter>(
         list: &List<Self, F>,
         block: Block,
@@ -238,7 +238,7 @@ impl Order for SizeOrder {
     }
 }
 
-/// What the first block for which `is_behind` holds comes behind.
+/// Returns the block before the first one for which `is_behind` holds.
 fn seat_before<O: Order, F: Fields, M: Meter>(
     list: &List<O, F>,
     words: &Words,

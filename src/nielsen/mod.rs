@@ -1,7 +1,7 @@
 //! Two engines for the 35 algorithms of Nielsen (1977), which the
 //! [`catalogue`](crate::catalogue::nielsen) composes of search, list order, overhead fields and compaction.
 //!
-//! An algorithm is a type expression that says what the paper's Table III says of it.
+//! An algorithm is a type expression that spells out its row of the paper's Table III.
 //!
 //! | category | type | parameters |
 //! |---|---|---|
@@ -18,9 +18,8 @@
 //! | sizes | `Actual`, `RoundUp` |
 //! | compaction | `OnAllocation`, `OnDeallocation`, `GarbageCollection`, `Limbo`, `TwoStage`, `CompactionAndCollection` |
 //!
-//! The meter hears of every block looked at on the way along a list or through memory (1), every
-//! block put on a list (1, or 2 with pointers both ways), and every pointer to a preceding block
-//! that is written (1).
+//! The meter counts every block visited on a list or in memory (1), every block put on a list (1,
+//! or 2 with pointers both ways), and every pointer to a preceding block that is written (1).
 
 // Files, in the order they build on each other: `fields`, `words` (a memory tiled by blocks),
 // `algorithm` (the trait), `search`, `compaction`, `list`, `heap` (the engine), its indexes
@@ -60,8 +59,8 @@ use crate::strategy::{Span, SpanKind};
 /// ```
 /// Blocks take 4 bytes more than asked for, or 8 with a pointer to the preceding block, and their
 /// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
-/// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, whatever is asked
-/// for, unless the algorithm promises better.
+/// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, unless the
+/// algorithm promises better.
 pub(crate) type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
 
 /// The engine of a [`WordHeap`].
@@ -74,8 +73,8 @@ pub struct ByAlgorithm<A> {
 }
 
 impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
-    /// The heap over `source`, which grows by `growth` bytes, or by as little as will do where the
-    /// source has no more. Takes no memory before the first allocation.
+    /// Makes the heap over `source`, which grows by `growth` bytes, or by as little as will do
+    /// where the source has no more. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// Unless `growth` is at least 64 bytes and below 4 GiB; in a `const`, at compile time.
@@ -87,15 +86,15 @@ impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
         Self::over(engine, source, meter)
     }
 
-    /// How often all of memory was gone through to make the lists of free blocks anew: the garbage
-    /// collections, in the terms of Nielsen's Table III.
+    /// Returns how often all of memory was walked to make the lists of free blocks anew: the
+    /// garbage collections, in the terms of Nielsen's Table III.
     #[must_use]
     pub fn collections(&self) -> u64 {
         self.engine.algorithm.collections()
     }
 
-    /// Bytes of a source that is a memory of this many words, all of it free at once if the heap
-    /// grows by as many.
+    /// Returns the size in bytes of a source that gives a memory of `words` words, all of it free
+    /// at once if the heap grows by that much.
     #[must_use]
     pub const fn region_for(words: usize) -> usize {
         words * WORD + ByAlgorithm::<A>::SKIPPED
@@ -106,31 +105,31 @@ impl<A: Algorithm> ByAlgorithm<A> {
     /// Bytes before word 0, so that the contents of a block there are aligned.
     const SKIPPED: usize = ALIGN - A::Fields::HEADER as usize * WORD;
 
-    /// Bytes of a block's contents.
+    /// Returns the bytes of a block's contents.
     fn bytes(block: Block) -> usize {
         (block.len - A::Fields::HEADER) as usize * WORD
     }
 
-    /// Words between the fields of a block and contents of this alignment. There is none but where
-    /// an algorithm cannot place the block itself, as buddies cannot.
+    /// Returns the words between a block's fields and contents of this alignment. They are 0 unless
+    /// the algorithm, like the buddies, cannot place the block itself.
     fn gap(&self, block: Block, align: usize) -> u32 {
         let first = self.words.address(block.start + A::Fields::HEADER);
         ((first.wrapping_neg() & (align - 1)) / WORD) as u32
     }
 
-    /// Address of contents of this alignment in a block.
+    /// Returns the address of contents of this alignment in a block.
     fn address_of(&self, block: Block, align: usize) -> usize {
         let first = self.words.address(block.start + A::Fields::HEADER);
         first + self.gap(block, align) as usize * WORD
     }
 
-    /// Puts the contents of a block that was just taken where their alignment wants them.
+    /// Places the contents of a block that was just taken at their alignment.
     fn place(&mut self, block: Block, align: usize) -> NonNull<[u8]> {
         self.words.set_gap::<A::Fields>(block.start, self.gap(block, align));
         self.contents(block, align)
     }
 
-    /// Where the contents of a block that serves a request of this alignment lie.
+    /// Returns where the contents of a block that serves a request of this alignment start.
     fn contents(&self, block: Block, align: usize) -> NonNull<[u8]> {
         let first = block.start + A::Fields::HEADER;
         let gap = self.gap(block, align) as usize * WORD;
@@ -143,7 +142,8 @@ impl<A: Algorithm> ByAlgorithm<A> {
         NonNull::slice_from_raw_parts(contents, Self::bytes(block) - gap)
     }
 
-    /// The block in use that has these contents. The caller vouches that one has; debug builds check.
+    /// Returns the block in use that has these contents. The caller vouches that there is one;
+    /// debug builds check.
     fn block_of(&self, contents: NonNull<u8>, request: Request) -> Option<Block> {
         let word = self.words.word_at(contents.addr().get())?;
         let block = self.words.block(A::start_of(word, request)?);
@@ -213,7 +213,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Engine<S, M> for ByAlgorithm<A> {
         backing.freed(layout.size(), Self::bytes(found), Part::Fit);
     }
 
-    /// A block may be kept as what it could have been allocated as.
+    /// A block may stay if it could also have been allocated for the new layout.
     unsafe fn resize(
         &mut self,
         block: NonNull<u8>,

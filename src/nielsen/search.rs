@@ -43,8 +43,8 @@ impl<Q: Search> Search for Rotating<Q> {
     const ROTATES: bool = true;
 }
 
-/// A block found: what comes before it on its list (`NIL` if nothing does, or there is no list), and
-/// where in it the request is served.
+/// A block that was found: the block before it on its list (`NIL` if there is none, or no list),
+/// and where in it the request is served.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub(super) before: u32,
@@ -57,7 +57,7 @@ pub struct Found {
 pub(super) struct Choice(pub(super) Option<Found>);
 
 impl Choice {
-    /// Looks at a block that follows `before`. Says whether the search is over.
+    /// Considers a block that follows `before`. Returns whether the search is over.
     #[inline(always)]
     pub(super) fn consider<Q: Search, F: Fields>(
         &mut self,
@@ -77,7 +77,7 @@ impl Choice {
         !Q::BEST || block.len == request.len
     }
 
-    /// Forgets a block that has become part of another, which will be looked at.
+    /// Forgets a block that has become part of another, which will be considered.
     pub(super) fn absorbed(&mut self, start: u32) {
         self.0.take_if(|best| best.block.start == start);
     }

@@ -1,5 +1,5 @@
-//! Category 4: a LIFO list for each block size, and a residual queue, first fit, for what is
-//! longer, which all memory is on at first.
+//! Category 4: a LIFO list for each block size, and a residual queue, searched first fit, for
+//! longer blocks. At first all memory is on the residual queue.
 //!
 //! ```text
 //!  size  2   3   4   5  …  128 │ residual queue
@@ -10,11 +10,11 @@
 //!       [2]         [5]
 //! ```
 //! A request takes a block off the list of its size, if that is not empty, and else a part of a
-//! block of the residual queue. The paper does not say what is done when neither serves, nor does
-//! compaction: then ours splits a block of a larger size, or takes one of its list that is not the
-//! first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's serve.)
-//! "Subject to a maximum size limit", which the paper does not give either: ours is [`LISTED`]. Both are
-//! parameters of [`ManyLists`].
+//! block of the residual queue. The paper does not say what happens when both fail and compaction
+//! does not help; ours then splits a block of a larger size, or takes a block of its list that is
+//! not the first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's
+//! serve.) "Subject to a maximum size limit", which the paper does not give either: ours is
+//! [`LISTED`]. Both are parameters of [`ManyLists`].
 //!
 //! A block on a singly linked list of its size cannot be taken out to be joined with a neighbour but
 //! by a walk. So IV-3, with S + FP + B, joins a freed block with blocks of the residual queue only:
@@ -55,11 +55,11 @@ impl Sizes for RoundUp {
     const UNIT: u32 = 5;
 }
 
-/// The free blocks on lists by size, up to `MOST` words, at most [`LISTED`]. With `LARGER` a block of a
-/// larger size serves where all else fails.
+/// The free blocks on lists by size, up to `MOST` words, at most [`LISTED`]. With `LARGER`, a block
+/// of a larger size serves if all else fails.
 ///
-/// Without it, a block between two sizes may not serve though it would do. So memory should be fixed, as
-/// the paper's is, or grow by more than `MOST` words at a time.
+/// Without `LARGER`, a block between two sizes may not serve although it is large enough. So memory
+/// should be fixed, as the paper's is, or grow by more than `MOST` words at a time.
 #[derive(Debug)]
 pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = true> {
     lists: [List<Lifo, F>; LISTED as usize + 1],
@@ -68,12 +68,13 @@ pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = tru
 }
 
 impl<Z, R: Order, F: Fields, const MOST: u32, const LARGER: bool> ManyLists<Z, R, F, MOST, LARGER> {
-    /// The list of the blocks of this length; `None` for the residual queue.
+    /// Returns the list of the blocks of this length; `None` for the residual queue.
     fn list_of(&mut self, len: u32) -> Option<&mut List<Lifo, F>> {
         if len > MOST { None } else { self.lists.get_mut(len as usize) }
     }
 
-    /// The first block on the list of its size that will do, looked for up to `most` blocks deep.
+    /// Returns the first block on the list of its size that is large enough, among the first `most`
+    /// blocks.
     fn find_listed<M: Meter>(
         &self,
         len: u32,
@@ -121,7 +122,7 @@ impl<Z: Sizes, R: Order, F: Fields, const MOST: u32, const LARGER: bool> Index
         NIL
     }
 
-    /// A seat on a list of one size shows nothing of the neighbours.
+    /// A seat on a list of one size tells nothing about the neighbours.
     fn below(&self, _: u32, _: Block, _: &Words) -> Option<Block> {
         None
     }
@@ -180,7 +181,7 @@ impl<Z: Sizes, R: Order, F: Fields, const MOST: u32, const LARGER: bool> Index
     ) {
         let is_long = |rest: &Option<Block>| rest.is_none_or(|rest| rest.len > MOST);
         if found.block.len > MOST && rests.iter().all(is_long) {
-            // What is left stays on the residual queue, in its place.
+            // The rest stays on the residual queue, in the block's place.
             self.residual.carved(found, rests, words, meter);
             return;
         }

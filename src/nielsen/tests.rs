@@ -1,4 +1,4 @@
-//! What tells the algorithms apart, each by the least example.
+//! The differences between the algorithms, each by the smallest example.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -133,7 +133,7 @@ fn neighbours_are_joined_when_the_algorithm_says_so() {
         ("IV-5", free_blocks!(IV5)),
         ("VI-2", free_blocks!(VI2)),
     ] {
-        // What was left over at the end of memory may be free as well.
+        // The rest at the end of memory may be free as well.
         assert!(freed <= 2, "{name} joins at once");
     }
     for (name, (freed, after)) in [

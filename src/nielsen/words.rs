@@ -10,8 +10,8 @@
 //!            n·2+f                                        next block
 //! ```
 //! S: length and whether the block is free; B: start of the block before, if the algorithm's
-//! [`Fields`] have it; pointers on a free list follow, if they have those. What would be the B of a
-//! block at the end of memory is kept in `last`.
+//! [`Fields`] have it; pointers on a free list follow, if they have those. `last` keeps the B of a
+//! would-be block at the end of memory.
 
 use super::fields::Fields;
 use crate::error::Fault;
@@ -42,19 +42,18 @@ pub struct Block {
 }
 
 impl Block {
-    /// The words from `start` up to `end`.
+    /// Returns the words from `start` up to `end`.
     pub(super) fn between(start: u32, end: u32) -> Self {
         Self { start, len: end - start }
     }
 
-    /// The start of the block behind it.
+    /// Returns the start of the block behind it.
     pub(super) fn end(self) -> u32 {
         self.start + self.len
     }
 }
 
-/// What is asked for: the length of the whole block in words, and the alignment of its contents in
-/// bytes.
+/// A request: the length of the whole block in words, and the alignment of its contents in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub(super) len: u32,
@@ -62,8 +61,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Where in a free block the request's block starts, if it fits. What lies before it is nothing,
-    /// or enough for a block.
+    /// Returns where in a free block the request's block starts, if it fits. The words before it
+    /// are none, or enough for a block.
     #[inline]
     pub(super) fn place<F: Fields>(self, block: Block, words: &Words) -> Option<u32> {
         let contents = words.address(block.start + F::HEADER);
@@ -103,12 +102,12 @@ impl Words {
         Self { origin: core::ptr::null_mut(), end: 0, last: NIL }
     }
 
-    /// Whether there is an origin already.
+    /// Returns whether the origin is fixed.
     pub(super) fn is_open(&self) -> bool {
         !self.origin.is_null()
     }
 
-    /// Fixes where word 0 will lie.
+    /// Fixes the address of word 0.
     pub(super) fn open(&mut self, origin: *mut u32) {
         debug_assert!(!self.is_open() && origin.is_aligned());
         self.origin = origin;
@@ -130,22 +129,22 @@ impl Words {
         block
     }
 
-    /// How many words there are.
+    /// Returns how many words there are.
     pub(super) fn end(&self) -> u32 {
         self.end
     }
 
-    /// Address of a word, or of the end.
+    /// Returns the address of a word, or of the end.
     pub(super) fn address(&self, word: u32) -> usize {
         self.origin.addr() + word as usize * WORD
     }
 
-    /// A pointer to a word, for a meter, or to a block's contents.
+    /// Returns a pointer to a word, for a meter, or to a block's contents.
     pub(super) fn pointer(&self, word: u32) -> *mut u32 {
         self.origin.wrapping_add(word as usize)
     }
 
-    /// The word at this address, if one is there.
+    /// Returns the word at this address, if one is there.
     pub(super) fn word_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.origin.addr())?;
         let word = u32::try_from(offset / WORD).ok()?;
@@ -166,25 +165,25 @@ impl Words {
         unsafe { self.pointer(word).write(value) };
     }
 
-    /// The block that starts at `start`.
+    /// Returns the block that starts at `start`.
     #[inline(always)]
     pub(super) fn block(&self, start: u32) -> Block {
         Block { start, len: self.read(start) >> FLAGS }
     }
 
-    /// Whether the block that starts at `start` is free.
+    /// Returns whether the block that starts at `start` is free.
     #[inline(always)]
     pub(super) fn is_free(&self, start: u32) -> bool {
         self.read(start) & FREE != 0
     }
 
-    /// The free block that starts at `start`, if one does.
+    /// Returns the free block that starts at `start`, if one does.
     #[inline(always)]
     pub(super) fn free_block(&self, start: u32) -> Option<Block> {
         (start < self.end && self.is_free(start)).then(|| self.block(start))
     }
 
-    /// Makes these words a block, and tells the one behind it where it starts.
+    /// Makes these words a block, and writes its start into the block behind it.
     #[inline(always)]
     pub(super) fn put<F: Fields, M: Meter>(&mut self, block: Block, free: bool, meter: &M) {
         self.mark(block, free);
@@ -206,7 +205,8 @@ impl Words {
         self.write(block.start, block.len << FLAGS | if free { FREE } else { 0 });
     }
 
-    /// The words between the fields of a block in use and its contents: kept in the first of them.
+    /// Returns the words between the fields of a block in use and its contents; the first of these
+    /// words holds their number.
     pub(super) fn gap<F: Fields>(&self, start: u32) -> u32 {
         if self.read(start) & GAP == 0 { 0 } else { self.read(start + F::HEADER) }
     }
@@ -219,14 +219,14 @@ impl Words {
         }
     }
 
-    /// The start of the block before the one that starts at `start`; [`NIL`] for the first.
+    /// Returns the start of the block before the one that starts at `start`; [`NIL`] for the first.
     #[inline(always)]
     pub(super) fn preceding<F: Fields>(&self, start: u32) -> u32 {
         debug_assert!(F::BACK);
         if start == self.end { self.last } else { self.read(start + 1) }
     }
 
-    /// A free block's pointer.
+    /// Returns a free block's pointer.
     #[inline(always)]
     pub(super) fn link<F: Fields>(&self, start: u32, link: Link) -> u32 {
         debug_assert!((link as u32) < F::LINKS);
@@ -241,7 +241,8 @@ impl Words {
         }
     }
 
-    /// Every block in memory order and whether it is free, as far as the lengths make sense.
+    /// Returns every block in memory order and whether it is free, as far as the lengths make
+    /// sense.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (Block, bool)> {
         let mut start = 0;
         core::iter::from_fn(move || {

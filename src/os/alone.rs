@@ -1,14 +1,15 @@
-//! Unit tests in processes of their own: of what is the whole process's, or stops it.
+//! Runs unit tests in processes of their own, for tests that change process-wide state or end the
+//! process.
 
 use std::process::{Command, Output};
 
-/// Runs an ignored unit test, named by its path, in a process of its own.
+/// Runs the ignored unit test with the path `test` in a process of its own.
 pub(crate) fn run(test: &str) -> Output {
     let program = std::env::current_exe().expect("it is known");
     Command::new(program).args([test, "--exact", "--ignored"]).output().expect("it starts")
 }
 
-/// As [`run`]; it must pass.
+/// Runs `test` as [`run`] does, and panics unless it passes.
 pub(crate) fn passes(test: &str) -> Output {
     let run = run(test);
     let out = String::from_utf8_lossy(&run.stdout);
@@ -16,14 +17,15 @@ pub(crate) fn passes(test: &str) -> Output {
     run
 }
 
-/// Runs `action` while this process may have no more mappings, so that none is cut in two.
+/// Runs `action` while the process is at the system's limit on mappings, so that no mapping can be
+/// split in two.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn without_more_mappings<R>(action: impl FnOnce() -> R) -> R {
     use super::{page_size, release, reserve};
     const MOST: usize = 1 << 20;
     let page = page_size();
     let memory = reserve(2 * MOST * page).expect("there are addresses");
-    // SAFETY: the pages are nobody else's.
+    // SAFETY: the pages were reserved here, and no other code knows of them.
     unsafe {
         let is_refused = (0..MOST).any(|at| !release(memory.add((2 * at + 1) * page), page));
         assert!(is_refused, "there are ever more mappings");

@@ -1,28 +1,29 @@
-//! FreeBSD: what it alone knows of the calling thread; and waiting for a word to change.
+//! FreeBSD: the calling thread's number, and waiting for a word to change (`_umtx_op`).
 
 use core::ffi::c_ulong;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-/// The number the system knows the calling thread by.
+/// Returns the system's number for the calling thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call may be made at any time.
     unsafe { libc::pthread_getthreadid_np() }
 }
 
-/// Sleeps while `word` has this value, until woken, or for no reason. Where that is refused, others go first.
+/// Sleeps while `word` has the value `value`, until woken; may also return for no reason. Yields
+/// where the system refuses to wait.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
     sleep(word, value, None);
 }
 
-/// As [`wait`], but for at most this many milliseconds.
+/// Waits as [`wait`] does, for at most `milliseconds`.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
-    // An hour is enough for everybody.
+    // An hour is long enough for every caller.
     sleep(word, value, Some(milliseconds.min(3_600_000)));
 }
 
 fn sleep(word: &AtomicU32, value: u32, milliseconds: Option<u64>) {
-    // SAFETY: all zeros is a value. Without a flag the time is relative.
+    // SAFETY: all zeros is a valid value. Without a flag the timeout is relative.
     let mut timeout: libc::_umtx_time = unsafe { core::mem::zeroed() };
     let (mut len, mut place) = (0, ptr::null_mut());
     if let Some(milliseconds) = milliseconds {
@@ -32,7 +33,8 @@ fn sleep(word: &AtomicU32, value: u32, milliseconds: Option<u64>) {
         (len, place) = (size_of_val(&timeout), (&raw mut timeout).cast());
     }
     let operation = libc::UMTX_OP_WAIT_UINT_PRIVATE;
-    // SAFETY: the word and the timeout live as long as the call, which takes the timeout's length for a pointer.
+    // SAFETY: the word and the timeout outlive the call, which takes the timeout's length in place
+    // of a pointer.
     unsafe {
         let word = word.as_ptr().cast();
         let len = ptr::without_provenance_mut(len);
@@ -42,12 +44,12 @@ fn sleep(word: &AtomicU32, value: u32, milliseconds: Option<u64>) {
     }
 }
 
-/// Wakes one of those who [wait](wait) for the word.
+/// Wakes one thread that [waits](wait) for `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     wake_some(word, 1);
 }
 
-/// Wakes all who [wait](wait) for the word.
+/// Wakes all threads that [wait] for `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     wake_some(word, i32::MAX as c_ulong);
 }

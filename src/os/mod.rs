@@ -1,47 +1,48 @@
-//! The operating system: the only place where the library calls it, but for what a recorder does with
-//! files. None of it allocates, but where that is said.
+//! The operating system. The library makes all its system calls here, except for the files that a
+//! recorder writes. Nothing here allocates unless its description says so.
 //!
-//! **Every system with `std`** that has [`Reserved`](crate::source::Reserved) memory and locks for threads
-//! fulfils this:
+//! **Every system with `std`** that has [`Reserved`](crate::source::Reserved) memory and locks for
+//! threads provides:
 //!
 //! | | |
 //! |---|---|
 //! | `page_size` | bytes of an OS page, a power of two |
-//! | `map_lazily`, `unmap`, `Backed` | zeros; only what is touched takes memory, or what was reached |
-//! | `write`, `stop`, `abort` | a line on standard error, with it the end of the process, that alone |
+//! | `map_lazily`, `unmap`, `Backed` | a mapping of zeros whose pages take memory only once touched, or once `Backed` has reached them |
+//! | `write`, `stop`, `abort` | writes a line on standard error; writes one and ends the process; ends the process |
 //! | `at_fork` | handlers before and after a fork |
 //!
-//! wasm32 has no more of that than reserved memory needs; and `grow`, pages that are never given back.
+//! wasm32 provides only what reserved memory needs, and `grow`: pages that are never given back.
 //!
-//! **A system on which [`Pagewise`](crate::global::Pagewise) is an allocator of its own** fulfils this
-//! besides; any of it may be refused, and no refusal may lose memory or decide what is a block:
+//! **A system on which [`Pagewise`](crate::global::Pagewise) is an allocator of its own** also
+//! provides the following. The system may refuse any of it; a refusal must never lose memory, nor
+//! decide whether an address is a block:
 //!
 //! | | |
 //! |---|---|
-//! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
-//! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may lie; memory, or addresses without, at an address and no other |
-//! | `IN_RESERVATIONS` | whether memory comes to an address that was reserved, and to no other |
-//! | `allocate`, `allocate_used`, `remap` | mappings of their own, longer or shorter |
-//! | `MOVES`, `move_into` | whether mappings move to addresses that are asked for, and how |
-//! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
-//! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |
-//! | `discard_all`, `discards_many` | several runs of it by one call; whether the system does that, as far as is known |
-//! | `advise_huge_pages`, `backs_all_with_huge_pages` | tells the system whether huge pages are wanted here; whether it uses them unasked, and makes them later of memory that takes none |
-//! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages take memory, or can be read at all |
-//! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and how much of their time |
-//! | `node` | to which memory the calling thread's processor is near |
-//! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is made of it |
+//! | `reserve`, `commit`, `release` | reserves addresses without memory; makes a part of them accessible; gives back both |
+//! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may start; memory, or addresses without memory, at exactly a given address |
+//! | `IN_RESERVATIONS` | whether `map_at` works only at addresses that were reserved |
+//! | `allocate`, `allocate_used`, `remap` | separate mappings, made longer or shorter |
+//! | `MOVES`, `move_into` | whether a mapping can move to a given address; moves it |
+//! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
+//! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |
+//! | `discard_all`, `discards_many` | gives back several runs by one call; whether the system is known to refuse that |
+//! | `advise_huge_pages`, `backs_all_with_huge_pages` | tells the system whether to use huge pages; whether it uses them unasked, and builds them from pages that take no memory |
+//! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages are resident, or readable at all |
+//! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and its share of processor time |
+//! | `node` | the NUMA node of the calling thread's processor |
+//! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is built on them |
 //! | `announce_barriers`, `others_pass_barrier` | has all other threads pass a memory barrier |
-//! | `at_thread_end`, `at_exit` | a function called when a thread ends, or the process does |
+//! | `at_thread_end`, `at_exit` | calls a function when a thread ends, or when the process exits |
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
-//! | `on_fault`, `return_addresses`, `origin` | who touches inaccessible memory, and where a thread is; the second may allocate |
-//! | `File`, `on_signal`, `process` | on Linux: files without allocating, what is done on a signal, the process's number |
-//! | `random` | a number nobody can foretell |
-//! | `now`, `thread_time`, `pause` | a clock that never goes back; the calling thread's processor time, to measure how long something takes; a moment for others |
-//! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, 512 bytes or more from any other thread's; its number; restores its `errno` |
-//! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
-//! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
-//! | `is_privileged` | whether the environment is that of a user with fewer rights |
+//! | `on_fault`, `return_addresses`, `origin` | reports faults; a thread's call stack (may allocate); the file and function of a code address |
+//! | `File`, `on_signal`, `process` | Linux only: files without allocating, signal handlers, the process's number |
+//! | `random` | an unpredictable number |
+//! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
+//! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |
+//! | `start_thread`, `join_thread` | a thread of our own with all signals blocked; allocates |
+//! | `standard_error`, `has_terminal` | identifies the file that standard error is; whether it is a terminal |
+//! | `is_privileged` | whether the environment comes from a user with fewer rights |
 
 #[cfg(all(test, not(miri), not(target_family = "wasm")))]
 pub(crate) mod alone;
@@ -134,20 +135,20 @@ pub(crate) use windows::*;
 ))]
 pub(crate) use {unbarred::*, unmoved::*};
 
-/// Gives the memory of whole OS pages back, which read as zeros then; whether that could be done.
+/// Gives back the memory of whole OS pages if they then read as zeros. Returns whether it did.
 ///
 /// # Safety
-/// Nothing in the pages is used any more.
+/// The contents of the pages are no longer used.
 #[cfg(all(
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
 pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees what `discard` requires.
     DISCARDED_ARE_ZEROS && unsafe { discard(start, len) }
 }
 
-/// OS pages that follow each other, laid out as Linux reads them.
+/// A run of consecutive OS pages, laid out like Linux's `iovec`.
 #[cfg(all(
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)

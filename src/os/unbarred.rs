@@ -1,11 +1,12 @@
-//! Systems on which no thread has the others pass a barrier: each passes its own.
+//! Stubs for systems on which a thread cannot make the others pass a barrier: each thread passes
+//! its own.
 
-/// Whether [`others_pass_barrier`] can be called.
+/// Returns whether [`others_pass_barrier`] works: it does not.
 pub(crate) fn announce_barriers() -> bool {
     false
 }
 
-/// Whether every other thread passed a full memory barrier.
+/// Returns whether every other thread passed a full memory barrier: none did.
 pub(crate) fn others_pass_barrier() -> bool {
     false
 }

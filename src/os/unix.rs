@@ -1,11 +1,11 @@
-//! What every Unix does by the same calls.
+//! Calls that are the same on every Unix.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Size of an OS page in bytes, asked for once.
+/// Returns the size of an OS page in bytes; asks the system once.
 pub(crate) fn page_size() -> usize {
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Relaxed) {
@@ -20,10 +20,10 @@ pub(crate) fn page_size() -> usize {
     }
 }
 
-/// Maps `len` bytes of zeros, of which only what is touched takes memory, or counts as taken; `None` if
-/// the system refuses.
+/// Maps `len` bytes of zeros. Only pages that are touched take memory, or count as taken. Returns
+/// `None` if the system refuses.
 pub(crate) fn map_lazily(len: usize) -> Option<NonNull<u8>> {
-    // The BSDs without the flag never count what is not touched, and Miri knows no flag.
+    // The BSDs without the flag never count untouched pages; Miri does not know the flag.
     #[cfg(not(any(target_os = "freebsd", target_os = "dragonfly", miri)))]
     const UNCOUNTED: libc::c_int = libc::MAP_NORESERVE;
     #[cfg(any(target_os = "freebsd", target_os = "dragonfly", miri))]
@@ -35,16 +35,16 @@ pub(crate) fn map_lazily(len: usize) -> Option<NonNull<u8>> {
     if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
 }
 
-/// Takes a [lazy](map_lazily) mapping back.
+/// Unmaps a [lazy](map_lazily) mapping.
 ///
 /// # Safety
-/// `base` was mapped so with `len` bytes, and nothing uses it any more.
+/// `base` came from [`map_lazily`] with this `len`, and the mapping is no longer used.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the mapping is whole and unused.
     unsafe { libc::munmap(base.as_ptr().cast(), len) };
 }
 
-/// Ends the process with one line on standard error.
+/// Writes one line on standard error and ends the process.
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {
     write(message);
@@ -57,7 +57,7 @@ pub(crate) fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
-/// Writes to standard error. If that cannot be done, nobody can be told.
+/// Writes to standard error. Ignores failure: there is nowhere else to report it.
 pub(crate) fn write(mut message: &[u8]) {
     while !message.is_empty() {
         // SAFETY: the message is valid for reads of its length.
@@ -71,8 +71,8 @@ pub(crate) fn write(mut message: &[u8]) {
     }
 }
 
-/// Has these called before each fork, and after it in the parent and in the child. The system may
-/// allocate for it; where it has no memory, forks go unnoticed.
+/// Registers handlers to call before each fork, and after it in the parent and in the child. The
+/// system may allocate for this. If it lacks memory, no handler is called.
 ///
 /// # Safety
 /// The handlers may run at any time.
@@ -83,7 +83,7 @@ pub(crate) unsafe fn at_fork(
 ) {
     // Miri has no `fork`.
     if cfg!(not(miri)) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the handlers may run at any time.
         unsafe { libc::pthread_atfork(before, in_parent, in_child) };
     }
 }

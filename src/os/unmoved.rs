@@ -1,11 +1,12 @@
-//! Systems on which no mapping moves to addresses that are asked for, and memory goes back a run at a time.
+//! Stubs for systems on which a mapping cannot move to a given address, and a call gives back one
+//! run of pages.
 
 use crate::os::Run;
 
-/// Whether mappings move.
+/// Whether mappings can move: they cannot.
 pub(crate) const MOVES: bool = false;
 
-/// Not called where nothing moves.
+/// Never called, since [`MOVES`] is false.
 ///
 /// # Safety
 /// None.
@@ -18,12 +19,12 @@ pub(crate) unsafe fn move_into(
     false
 }
 
-/// Whether several runs of OS pages go back by one call.
+/// Returns whether one call can give back several runs of OS pages: it cannot.
 pub(crate) fn discards_many() -> bool {
     false
 }
 
-/// How many of several runs went back by one call: none.
+/// Returns how many runs one call gave back: none.
 ///
 /// # Safety
 /// None.

@@ -1,23 +1,23 @@
-//! WebAssembly, whose memory is one range of addresses that grows and never shrinks.
+//! WebAssembly: memory is one range of addresses that grows and never shrinks.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::wasm32::memory_grow;
 use core::ptr::{self, NonNull};
 use std::alloc::System;
 
-/// Bytes by which memory grows.
+/// The unit in bytes by which memory grows.
 const PAGE: usize = 64 << 10;
 
-/// Size of a page in bytes.
+/// Returns the size of a page in bytes.
 pub(crate) fn page_size() -> usize {
     PAGE
 }
 
-/// Whole pages of fresh memory, zeros, at least `len` bytes: where they start, and their bytes. They are never given
-/// back. `None` where memory may not grow by as much.
+/// Grows memory by whole pages of zeros, at least `len` bytes. Returns their start and size in
+/// bytes, or `None` if memory may not grow that far. The pages are never given back.
 pub(crate) fn grow(len: usize) -> Option<(*mut u8, usize)> {
     let len = len.checked_next_multiple_of(PAGE)?;
-    // The last page of all addresses stays unused: its end has no address.
+    // The last page of the address space stays unused: its end has no address.
     let start = match memory_grow::<0>(len / PAGE) {
         usize::MAX => return None,
         page => page.checked_mul(PAGE)?,
@@ -26,18 +26,19 @@ pub(crate) fn grow(len: usize) -> Option<(*mut u8, usize)> {
     Some((ptr::with_exposed_provenance_mut(start), len))
 }
 
-/// Zeros from the system's allocator: all of them take memory, touched or not; `None` if it has none.
+/// Allocates zeros from the system's allocator, or returns `None` if it fails. All of the bytes
+/// take memory, touched or not.
 pub(crate) fn map_lazily(len: usize) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(len, PAGE).ok().filter(|layout| layout.size() > 0)?;
-    // SAFETY: the layout has a size.
+    // SAFETY: the layout's size is not zero.
     NonNull::new(unsafe { System.alloc_zeroed(layout) })
 }
 
-/// Takes a [lazy](map_lazily) mapping back.
+/// Gives back a [lazy](map_lazily) mapping.
 ///
 /// # Safety
-/// `base` was mapped so with `len` bytes, and nothing uses it any more.
+/// `base` came from [`map_lazily`] with this `len`, and the mapping is no longer used.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise; such a layout was asked for.
+    // SAFETY: the caller guarantees that `base` was allocated with this layout and is unused.
     unsafe { System.dealloc(base.as_ptr(), Layout::from_size_align_unchecked(len, PAGE)) };
 }

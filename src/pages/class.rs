@@ -34,37 +34,39 @@ impl Class {
         }
     }
 
-    /// Which block of a page lies at this offset (bytes) in it.
+    /// Returns the number of the block at this offset (bytes) in a page.
     ///
-    /// The reciprocal is too large by at most 1, so the product by at most the offset, < 2²⁰;
-    /// that is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
+    /// The reciprocal is too large by at most 1, so the product by at most the offset, < 2²⁰; that
+    /// is less than 2⁴²/size, the least distance to the next quotient, as size ≤ 2²⁰.
     #[inline(always)]
     pub(crate) fn index(&self, offset: usize) -> u32 {
         Self::index_by(self.reciprocal, offset)
     }
 
-    /// As [`index`](Self::index), where the reciprocal is at hand.
+    /// Like [`index`](Self::index), for a reciprocal that the caller has.
     #[inline(always)]
     pub(crate) fn index_by(reciprocal: u64, offset: usize) -> u32 {
         Self::index_of(Self::divide(reciprocal, offset))
     }
 
-    /// The offset divided by the size: the quotient, and behind the point the fraction.
+    /// Divides the offset by the size: the integer part is the quotient, and the fraction is behind
+    /// the point.
     #[inline(always)]
     pub(crate) fn divide(reciprocal: u64, offset: usize) -> u64 {
         offset as u64 * reciprocal
     }
 
-    /// The quotient.
+    /// Returns the quotient.
     #[inline(always)]
     pub(crate) fn index_of(divided: u64) -> u32 {
         (divided >> RECIPROCAL_SHIFT) as u32
     }
 
-    /// Whether offsets, [divided](Self::divide) and combined by `|`, are all multiples of the size.
+    /// Returns whether offsets, [divided](Self::divide) and combined by `|`, are all multiples of
+    /// the size.
     ///
-    /// The fraction of a multiple is what the reciprocal's excess made of it, less than 2²⁰ (above);
-    /// of any other offset it is at least the reciprocal, more than 2⁴²/size ≥ 2²².
+    /// The fraction of a multiple comes only from the reciprocal's excess and is less than 2²⁰
+    /// (above); that of any other offset is at least the reciprocal, more than 2⁴²/size ≥ 2²².
     #[inline(always)]
     pub(crate) fn are_multiples(divided: u64) -> bool {
         divided & ((1 << RECIPROCAL_SHIFT) - (1 << 20)) == 0
@@ -144,18 +146,18 @@ impl Classes {
         self.count
     }
 
-    /// The unit of the configuration, bytes.
+    /// Returns the unit of the configuration, bytes.
     #[inline(always)]
     pub(crate) fn unit(&self) -> usize {
         1 << self.unit_shift
     }
 
-    /// The smallest class.
+    /// Returns the smallest class.
     pub(crate) fn first(&self) -> Option<&Class> {
         (self.count > 0).then(|| self.get(0))
     }
 
-    /// The largest class.
+    /// Returns the largest class.
     pub(crate) fn last(&self) -> Option<&Class> {
         self.count.checked_sub(1).map(|last| self.get(last as u32))
     }
@@ -167,8 +169,8 @@ impl Classes {
         unsafe { self.classes.add(class as usize).as_ref() }
     }
 
-    /// SIZEMAP: the least class whose blocks hold the layout, if pages serve it. O(1) for
-    /// alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
+    /// SIZEMAP: returns the smallest class whose blocks hold the layout, if pages serve it. O(1)
+    /// for alignments up to the unit, else O(classes): page bases are aligned to p, so blocks are
     /// aligned to `align` iff their size is a multiple of it.
     #[inline(always)]
     pub(crate) fn of(&self, layout: Layout) -> Option<u32> {
@@ -177,8 +179,8 @@ impl Classes {
         if layout.align() <= unit { Some(class) } else { self.over_aligned(class, layout.align()) }
     }
 
-    /// The least class whose blocks hold this many bytes, if pages serve them; none holds 0 bytes,
-    /// and before `open` there is none. O(1).
+    /// Returns the smallest class whose blocks hold this many bytes, if pages serve them; `None`
+    /// for 0 bytes, and before `open`. O(1).
     #[inline(always)]
     pub(crate) fn of_size(&self, size: usize) -> Option<u32> {
         if size.wrapping_sub(1) >= self.largest {
@@ -191,7 +193,7 @@ impl Classes {
     }
 
     fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
-        // SAFETY: `open` wrote `count` classes, which nobody changes.
+        // SAFETY: `open` wrote `count` classes, which never change afterwards.
         let classes = unsafe { core::slice::from_raw_parts(self.classes.as_ptr(), self.count) };
         let rest = classes.get(class as usize..)?;
         let further = rest.iter().position(|class| class.size as usize & (align - 1) == 0)?;
@@ -209,7 +211,7 @@ mod tests {
     fn every_size_gets_the_least_class_that_holds_it() {
         for sizemap in [SizeMap::Linear, SizeMap::PageFitting, SizeMap::Geometric { ratio: 1.25 }] {
             let pages = [(512, 1), (512, 8), (1 << 16, 16), (1 << 20, 16)];
-            // Miri takes its time for each class.
+            // Each class takes long under Miri.
             for (page_size, unit) in pages.into_iter().take(if cfg!(miri) { 2 } else { 4 }) {
                 let config = Config { unit, sizemap, ..Config::with_page_size(page_size) };
                 let mut classes = Classes::new();
@@ -231,8 +233,8 @@ mod tests {
         }
     }
 
-    /// The alignments that a class serves: up to the unit by any of its blocks, above by sizes that are
-    /// multiples, as a plain search of the sizes tells.
+    /// The alignments that a class serves, as a plain search of the sizes finds them: up to the
+    /// unit any block does, above the unit sizes that are multiples.
     #[test]
     fn every_layout_gets_the_least_class_that_is_aligned() {
         for (page_size, unit) in [(512, 1), (4096, 8), (1 << 14, 16)] {

@@ -37,8 +37,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Pages of 64 KiB, blocks in multiples of 16 bytes, page-fitting classes, any free block will
-    /// do (FREETOL 1), FFCROSSOVER = p/4 (Brent's recommendations in §5.1, §5.3 and §7.3).
+    /// Returns the recommendations of Brent §5.1, §5.3 and §7.3: pages of 64 KiB, blocks in
+    /// multiples of 16 bytes, page-fitting classes, FREETOL 1 (any free block will do), and
+    /// FFCROSSOVER = p/4.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -51,7 +52,7 @@ impl Config {
         }
     }
 
-    /// As [`new`](Self::new) with another page size; FFCROSSOVER stays p/4.
+    /// Like [`new`](Self::new) with another page size; FFCROSSOVER stays p/4.
     #[must_use]
     pub const fn with_page_size(page_size: usize) -> Self {
         let mut config = Self::new();
@@ -60,10 +61,10 @@ impl Config {
         config
     }
 
-    /// What suits an arena of 64 KiB and more best, by measurement: pages of 16 KiB, blocks in
-    /// multiples of 8 bytes, classes that lie close together, FFCROSSOVER 1 KiB. (With pages of
-    /// 8 KiB actions on blocks up to a kilobyte take a tenth longer, with an FFCROSSOVER of 512 bytes
-    /// as well.)
+    /// Returns the parameters that measured best for arenas of 64 KiB and more: pages of 16 KiB,
+    /// blocks in multiples of 8 bytes, closely spaced classes, FFCROSSOVER 1 KiB. (With pages of 8
+    /// KiB, or with an FFCROSSOVER of 512 bytes, actions on blocks up to a kilobyte take a tenth
+    /// longer.)
     #[must_use]
     pub const fn arena() -> Self {
         Self {
@@ -76,49 +77,50 @@ impl Config {
         }
     }
 
-    /// With p, the size of a page. FFCROSSOVER stays as it was.
+    /// Sets p, the size of a page in bytes. FFCROSSOVER is unchanged.
     #[must_use]
     pub const fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
         self
     }
 
-    /// With this unit.
+    /// Sets the unit in bytes.
     #[must_use]
     pub const fn unit(mut self, bytes: usize) -> Self {
         self.unit = bytes;
         self
     }
 
-    /// With this SIZEMAP.
+    /// Sets the SIZEMAP.
     #[must_use]
     pub const fn sizemap(mut self, sizemap: SizeMap) -> Self {
         self.sizemap = sizemap;
         self
     }
 
-    /// With this FREETOL.
+    /// Sets FREETOL in bytes.
     #[must_use]
     pub const fn freetol(mut self, bytes: usize) -> Self {
         self.freetol = bytes;
         self
     }
 
-    /// With this FFCROSSOVER.
+    /// Sets FFCROSSOVER in bytes.
     #[must_use]
     pub const fn ffcrossover(mut self, bytes: usize) -> Self {
         self.ffcrossover = bytes;
         self
     }
 
-    /// With this seed.
+    /// Sets the seed.
     #[must_use]
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// c = ⌊p/s⌋: how many blocks of this size fit a page; 0 of size 0, which no page serves.
+    /// Returns c = ⌊p/s⌋, the number of blocks of this size in a page; 0 for size 0, which no page
+    /// serves.
     #[must_use]
     pub const fn capacity(&self, size: usize) -> usize {
         match self.page_size.checked_div(size) {
@@ -162,7 +164,7 @@ impl Default for Config {
     }
 }
 
-/// Whether these are classes a page can be carved into: ascending, from 1 to `page_size`.
+/// Returns whether a page can be carved into these classes: ascending, from 1 to `page_size`.
 const fn ascending(classes: &[u32], page_size: usize) -> bool {
     let mut index = 0;
     let mut least = 0;
@@ -226,7 +228,7 @@ mod tests {
         }
     }
 
-    /// An error says which parameter is out of its range.
+    /// An error names the parameter that is out of its range.
     #[test]
     fn errors_name_their_parameter() {
         let config = Config::with_page_size(512);

@@ -1,4 +1,5 @@
-//! The one page engine: pages carved into equal blocks, a heap below, and a placement that chooses.
+//! The page engine of all paged strategies: pages carved into equal blocks, a heap below, and a
+//! placement that chooses pages and blocks.
 //!
 //! ```text
 //!  request ─▶ size class ─▶ placement: which page      ─▶ headers: which block of it
@@ -21,18 +22,19 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 
-/// What makes one paged strategy differ from another: the block that serves a request of a class.
+/// A placement distinguishes one paged strategy from another: it chooses the block that serves a
+/// request of a class.
 pub trait Placement: Debug + Sized {
-    /// How pages are known.
+    /// How page headers are kept.
     type Headers: Headers;
 
     /// Nothing placed yet.
     const INITIAL: Self;
 
-    /// The least block size in bytes it can work with.
+    /// The smallest block size in bytes that it can work with.
     const LEAST_BLOCK: usize;
 
-    /// What a free block in a page with blocks in use is: [`SpanKind::Slack`] where it cannot be
+    /// The kind of a free block in a page with blocks in use: [`SpanKind::Slack`] if it cannot be
     /// allocated as things are.
     const UNUSED: SpanKind;
 
@@ -44,7 +46,7 @@ pub trait Placement: Debug + Sized {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// Serves a request of any size, also 0; a placement that knows a quicker way than
+    /// Serves a request of any size, also 0. A placement that has a quicker way than
     /// [`Heap::serve`] tries it first.
     #[inline(always)]
     fn allocate<B: Below, S: Source, M: Meter>(
@@ -54,19 +56,19 @@ pub trait Placement: Debug + Sized {
         heap.serve(layout)
     }
 
-    /// The class that serves a layout, if pages do.
+    /// Returns the class that serves a layout, if pages do.
     #[inline(always)]
     fn class_for<B: Below>(pages: &Pages<Self::Headers, B>, layout: Layout) -> Option<u32> {
         pages.classes.of(layout)
     }
 
-    /// Whether a block of this class suits a layout as well as a fresh block would.
+    /// Returns whether a block of this class suits a layout as well as a fresh block would.
     #[inline(always)]
     fn suits<B: Below>(pages: &Pages<Self::Headers, B>, class: u32, layout: Layout) -> bool {
         Self::class_for(pages, layout) == Some(class)
     }
 
-    /// A block of a class for a layout.
+    /// Takes a block of a class for a layout.
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -75,7 +77,7 @@ pub trait Placement: Debug + Sized {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError>;
 
-    /// Frees the block in use of a page that was asked for with `requested` bytes, and has it counted.
+    /// Frees a page's block in use that was requested with `requested` bytes, and has it counted.
     /// Needs no memory.
     fn free<B: Below, S: Source, M: Meter>(
         heap: &mut Heap<PageEngine<Self, B>, S, M>,
@@ -84,10 +86,11 @@ pub trait Placement: Debug + Sized {
         requested: usize,
     );
 
-    /// [Releases](Pages::release) the pages that it keeps though no block of theirs is in use.
+    /// [Releases](Pages::release) the pages that it keeps although they have no block in use.
     fn retire<B: Below, M: Meter>(&mut self, _pages: &mut Pages<Self::Headers, B>, _meter: &M) {}
 
-    /// Gives every page without blocks in use back to the heap below. Whether there were any.
+    /// Gives every page without blocks in use back to the heap below. Returns whether there were
+    /// any.
     #[cold]
     fn give_back<B: Below, M: Meter>(
         &mut self,
@@ -98,8 +101,9 @@ pub trait Placement: Debug + Sized {
         pages.give_back(meter)
     }
 
-    /// A block of the heap below, and its length in bytes, where that had none free for a layout: with
-    /// more memory; where there is none, the pages without blocks in use are given back first.
+    /// Takes a block of the heap below that had none free for a layout, with more memory. If there
+    /// is none, gives back the pages without blocks in use first. Returns the block with its length
+    /// in bytes.
     #[cold]
     #[inline(never)]
     fn take_more<B: Below, S: Source, M: Meter>(
@@ -118,8 +122,8 @@ pub trait Placement: Debug + Sized {
         }
     }
 
-    /// Free blocks of a page that its header does not count: the number of the first block of a word, and
-    /// the word's bits.
+    /// Returns the free blocks of a page that its header does not count: the number of a word's
+    /// first block, and the word's bits.
     fn withheld(&self, _class: u32, _page: <Self::Headers as Headers>::Page) -> Option<(u32, u64)> {
         None
     }
@@ -140,7 +144,7 @@ pub struct PageEngine<P: Placement, B> {
 }
 
 impl<P: Placement, B> PageEngine<P, B> {
-    /// Over a heap that is empty yet; S2 keeps at most this many pages.
+    /// Makes an engine over a heap that is still empty; S2 keeps at most `most_empties` pages.
     pub(super) const fn over(config: Config, most_empties: u32, below: B) -> Self {
         let pages = Pages::new(config.page_size, most_empties, below);
         Self { config, placement: P::INITIAL, pages, opened: false }
@@ -162,12 +166,12 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
 }
 
 impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
-    /// The parameters.
+    /// Returns the parameters.
     pub const fn config(&self) -> &Config {
         &self.engine.config
     }
 
-    /// Builds the size classes, for which the first allocation would otherwise take memory.
+    /// Builds the size classes now, so that the first allocation need not take memory for them.
     ///
     /// # Errors
     /// [`AllocError::Exhausted`] if the source has no room for them.
@@ -175,20 +179,20 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.engine.open(&mut self.backing.source)
     }
 
-    /// Gives every page without blocks in use back to the heap below, also those kept for the next
-    /// class that needs one, so that their memory joins what is free beside it. O(classes and pages).
+    /// Gives every page without blocks in use back to the heap below, also pages kept for the next
+    /// class that needs one. Their memory joins the free memory beside it. O(classes and pages).
     pub fn release_empty_pages(&mut self) {
         let PageEngine { placement, pages, .. } = &mut self.engine;
         placement.give_back(pages, &self.backing.meter);
     }
 
-    /// Number of size classes; 0 before the heap was [opened](Self::open).
+    /// Returns the number of size classes; 0 before the heap was [opened](Self::open).
     #[inline(always)]
     pub fn classes(&self) -> u32 {
         self.engine.pages.classes.count() as u32
     }
 
-    /// Frees a block of the heap below that was asked for with `requested` bytes.
+    /// Frees a block of the heap below that was requested with `requested` bytes.
     #[inline(never)]
     fn free_below(&mut self, block: NonNull<u8>, requested: usize) {
         if self.engine.pages.below.is_watched() {
@@ -197,8 +201,8 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.free_below_unwatched(block, requested);
     }
 
-    /// As [`free_below`](Self::free_below), while somebody must be told before. (In a function of its
-    /// own, so that freeing calls none and keeps its registers.)
+    /// Like [`free_below`](Self::free_below), while the heap below must be told before. (A separate
+    /// function, so that freeing calls none and keeps its registers.)
     #[cold]
     #[inline(never)]
     fn free_below_watched(&mut self, block: NonNull<u8>, requested: usize) {
@@ -214,8 +218,9 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
 }
 
 // SAFETY: blocks are disjoint parts of disjoint pages or of the heap below, in the source's extent.
-// Headers, classes and what places the blocks lie in the dedicated memory; tags lie between the blocks
-// of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine moves.
+// Headers, classes and the placement's data are in the dedicated memory; tags are between the
+// blocks of the heap below, and `InBand`'s links in free blocks. All stay in place when the engine
+// moves.
 unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEngine<P, B> {
     const SLIDES_LAST: bool = true;
 
@@ -268,7 +273,8 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
                 (bytes, bytes)
             }
             None => {
-                // What has become small belongs in a page; what always was is here for a reason.
+                // A block that has become small belongs in a page; one that was small already is
+                // here for a reason.
                 if new_size <= pages.largest && size > pages.largest
                     || !pages.resize_below(block, (size, new_size), backing)
                 {
@@ -318,8 +324,8 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         Some(Resized::whole(block, bytes))
     }
 
-    /// A block of a page may be known by any layout that it can hold: it may have been
-    /// [kept](Engine::keep) when it shrank.
+    /// A block of a page may have any layout that fits it: it may have been [kept](Engine::keep)
+    /// when it shrank.
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let pages = &self.pages;
         let Some(page) = pages.headers.at(block.addr().get()) else {

@@ -1,4 +1,4 @@
-//! The heap as spans, and its invariants checked.
+//! Walks the heap as spans, and checks its invariants.
 
 use core::ptr::NonNull;
 
@@ -24,7 +24,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         });
     }
 
-    /// Visits the blocks of a page, whose memory is a span.
+    /// Visits the blocks of a page; `whole` is the span of its memory.
     fn walk_page(&self, page: Page<P>, whole: Span, visit: &mut dyn FnMut(Span)) {
         let class = self.pages.class_of_page(page);
         if self.count_free(page) == class.capacity {
@@ -42,13 +42,14 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         }
     }
 
-    /// Whether a block in use of a page starts at an address in it, and holds this many bytes.
+    /// Returns whether a block in use of a page starts at an address in it, and holds this many
+    /// bytes.
     pub(super) fn is_in_use(&self, page: Page<P>, address: NonNull<u8>, bytes: usize) -> bool {
         bytes <= self.pages.class_of_page(page).size as usize
             && self.pages.block_at(page, address).is_some_and(|block| !self.is_free(page, block))
     }
 
-    /// Whether a block of a page is free.
+    /// Returns whether a block of a page is free.
     fn is_free(&self, page: Page<P>, block: u32) -> bool {
         let headers = &self.pages.headers;
         let withheld = self.placement.withheld(headers.class(page), page);
@@ -57,7 +58,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         }) || headers.is_free(page, self.pages.class_of_page(page).size, block)
     }
 
-    /// Free blocks of a page.
+    /// Counts the free blocks of a page.
     fn count_free(&self, page: Page<P>) -> u32 {
         let mut count = 0;
         self.for_each_block(page, |_, free| count += u32::from(free));
@@ -75,7 +76,8 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         }
     }
 
-    /// The free blocks of a page among those from `from` on, also those withheld from its header.
+    /// Returns the free blocks of a page among those from `from` on, also those withheld from its
+    /// header.
     fn free_blocks(&self, page: Page<P>, from: u32) -> Free {
         let headers = &self.pages.headers;
         let mut free = headers.free_blocks(page, self.pages.class_of_page(page).size, from);
@@ -133,7 +135,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
     }
 }
 
-/// A page, as a placement knows it.
+/// A page of a placement's headers.
 type Page<P> = <<P as Placement>::Headers as Headers>::Page;
 
 #[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]

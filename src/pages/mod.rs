@@ -1,18 +1,18 @@
 //! Pages carved into equal blocks (Brent 1984): PAGEWISE, and the strategies of the paper.
 //!
 //! A request of at most FFCROSSOVER bytes is rounded up to a size class (SIZEMAP) and served from a
-//! page of that class; larger ones, and the pages themselves, come from a heap below (§5.3). There is
-//! one engine; three choices make a strategy of it:
+//! page of that class; larger ones, and the pages themselves, come from a heap below (§5.3). There
+//! is one engine, and three choices turn it into a strategy:
 //!
 //! | | Brent's strategies, [`Paged`] | PAGEWISE, [`PageHeap`] |
 //! |---|---|---|
 //! | which page serves a request | a [`placement`] of the paper | [`Windowed`](placement::Windowed): LEAST-FREE, lazily and by quarters |
-//! | what lies below | FIRST-FIT without tags, in O(log n) | a good fit with boundary tags, in O(1) |
-//! | how a page is known | a header in a table, by number | a header with its bits, by address |
+//! | the heap below | FIRST-FIT without tags, in O(log n) | a good fit with boundary tags, in O(1) |
+//! | how a page is named | a header in a table, by number | a header with its bits, by address |
 //!
-//! The headers differ because pages do: the paper's are as small as 512 bytes, where 24 bytes more for
-//! each would be a twentieth of the memory; PAGEWISE's have 16 KiB and more, and a header that says all
-//! about its page saves the look at the class.
+//! The headers differ because the pages do. The paper's pages are as small as 512 bytes, where 24
+//! bytes more for each would be a twentieth of the memory. PAGEWISE's have 16 KiB and more, and a
+//! header that holds all facts about its page saves a look at the class.
 //!
 //! Files, in the order they build on each other: `config` (parameters), `class` (SIZEMAP as an array),
 //! `headers`, `below`, `store` (how pages come and go), `engine` (and what a placement is), `inspect`

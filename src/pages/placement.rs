@@ -9,8 +9,8 @@
 //! | MOST-FREE, LEAST-FREE, MRU | [`CurrentPage`]`<`[`LeftHeaders`]`<…>>` | §2.9–2.11, §4 |
 //! | PAGEWISE | [`Windowed`]: LEAST-FREE, lazily and by quarters | §2.10 |
 //!
-//! How the free blocks within a page are kept is a second choice for [`CurrentPage`]: [`Bitmap`] or
-//! [`InBand`]. Neither influences which pages are chosen.
+//! [`CurrentPage`] has a second parameter, how the free blocks within a page are kept: [`Bitmap`]
+//! or [`InBand`]. It does not influence which pages are chosen.
 
 #[cfg(feature = "strategies")]
 pub use super::brent::{

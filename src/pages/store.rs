@@ -1,8 +1,8 @@
-//! How pages come and go: from the heap below to a class, to another class, and back.
+//! Moves pages from the heap below to a class, to another class, and back.
 //!
-//! The sets of Brent §2.7: S1 is what the heap below has not handed out as pages; S2, the wholly free
-//! pages, is one stack shared by all classes, so a page changes its block size when all its blocks
-//! were freed (§5); S3 and S4 are the placement's.
+//! The sets of Brent §2.7: S1 is the memory that the heap below has not handed out as pages. S2,
+//! the wholly free pages, is one stack shared by all classes, so a page can change its block size
+//! when all its blocks are free (§5). S3 and S4 are the placement's.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,23 +17,24 @@ use crate::meter::Meter;
 use crate::source::Source;
 
 /// Pages over a heap below. Invariants:
-/// - the headers know exactly the pages, each a block of p bytes in use of the heap below, aligned to p;
+/// - the headers have exactly the pages, each a block of p bytes in use of the heap below, aligned
+///   to p;
 /// - the pages on S2 have all their blocks free, and are on no list of the placement.
 #[derive(Debug)]
 pub struct Pages<H: Headers, B> {
     pub(super) classes: Classes,
-    /// The classes until the placement is ready for them. Requests do not find them here.
+    /// The classes, until the placement is ready for them. Requests do not find them here.
     made: Classes,
-    /// Bytes that no block of a page exceeds; 0 before there are classes.
+    /// The size in bytes that no block of a page exceeds; 0 before there are classes.
     pub(super) largest: usize,
     pub(super) headers: H,
     page_size: usize,
     /// Top of S2, and how many pages it has.
     pub(super) empty: Option<H::Page>,
     empties: u32,
-    /// Pages S2 keeps at most; the others go back to the heap below.
+    /// The most pages that S2 keeps; the others go back to the heap below.
     most_empties: u32,
-    /// Pages there are.
+    /// Number of pages.
     count: usize,
     pub(super) below: B,
 }
@@ -64,7 +65,7 @@ impl<H: Headers, B> Pages<H, B> {
         self.page_size
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -74,20 +75,20 @@ impl<H: Headers, B> Pages<H, B> {
         self.classes.get(class)
     }
 
-    /// The class of a page.
+    /// Returns the class of a page.
     #[inline(always)]
     pub(super) fn class_of_page(&self, page: H::Page) -> &Class {
         self.classes.get(self.headers.class(page))
     }
 
-    /// The page a block of this layout lies in, if it does lie in one: no block of a page is larger
-    /// than those of the largest class.
+    /// Returns the page that contains a block of this layout, if it is in one: no block of a page
+    /// is larger than those of the largest class.
     #[inline(always)]
     pub(super) fn page_of(&self, block: NonNull<u8>, layout: Layout) -> Option<H::Page> {
         if layout.size() > self.largest { None } else { self.headers.at(block.addr().get()) }
     }
 
-    /// The number of the block of a page that starts at an address in it, if one does.
+    /// Returns the number of the block of a page that starts at an address in it, if one does.
     pub(super) fn block_at(&self, page: H::Page, address: NonNull<u8>) -> Option<u32> {
         let class = self.class_of_page(page);
         let offset = address.addr().get() & (self.page_size() - 1);
@@ -104,15 +105,15 @@ impl<H: Headers, B> Pages<H, B> {
 }
 
 impl<H: Headers, B: Below> Pages<H, B> {
-    /// Builds the size classes, of blocks of `least` bytes or more; no page exists yet. What is
-    /// dedicated on the way is kept for the next attempt. [`opened`](Self::opened) must follow.
+    /// Builds the size classes, of blocks of `least` bytes or more; no page exists yet. Memory that
+    /// is dedicated meanwhile is kept for the next attempt. [`opened`](Self::opened) must follow.
     pub(super) fn open<S: Source>(
         &mut self,
         config: &Config,
         least: usize,
         source: &mut S,
     ) -> Result<&Classes, AllocError> {
-        // Classes fit what a page has for blocks, not all of it.
+        // Classes fit the part of a page that is for blocks, not all of it.
         let config = Config { page_size: B::usable(config.page_size), ..*config };
         let least = least.max(H::least_block(self.page_size()));
         self.made.open(&config, least, source)?;
@@ -206,7 +207,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         placed
     }
 
-    /// Takes a wholly free page that is on no list: to S2, or to S1 where S2 has enough.
+    /// Takes a wholly free page that is on no list: to S2, or to S1 if S2 has enough pages.
     pub(super) fn release<M: Meter>(&mut self, page: H::Page, meter: &M) {
         if self.empties < self.most_empties {
             meter.link(self.headers.address(page));
@@ -227,7 +228,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         self.headers.recycle(page);
     }
 
-    /// Gives the pages of S2 back to the heap below. Whether there were any.
+    /// Gives the pages of S2 back to the heap below. Returns whether there were any.
     pub(super) fn give_back<M: Meter>(&mut self, meter: &M) -> bool {
         let any = self.empty.is_some();
         while let Some(page) = self.empty {

@@ -1,4 +1,4 @@
-//! How the cells of a heap come from its source.
+//! Takes the cells of a heap from its source.
 
 use super::cells::Cells;
 use super::header::MAX_CELLS;
@@ -8,13 +8,13 @@ use crate::source::Source;
 
 impl Cells {
     /// Takes memory from the source so that there are `end` cells, no fewer than there were. The
-    /// last header is the heap's to write.
+    /// heap must write the last header.
     ///
     /// # Errors
     /// If the source has no more, or the cells are more than a heap can have.
     ///
     /// # Safety
-    /// All that was ever taken of the source's extent is these cells.
+    /// These cells are all that was ever taken of the source's extent.
     pub(crate) unsafe fn append<S: Source>(
         &mut self,
         end: u32,

@@ -1,4 +1,4 @@
-//! What the tests of every heap with tags ask of its checked frees.
+//! Attacks on the checked frees of heaps with tags, for their tests.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -19,12 +19,12 @@ pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layo
     unsafe { heap.try_free(block, layout) }
 }
 
-/// Attacks an empty heap with pointers and sizes that are no block's, near blocks in use and freed
-/// whose contents look like headers: all are refused, nothing changes, and what is a block's is freed
-/// once.
+/// Attacks an empty heap with pointers and sizes that belong to no block, near used and freed
+/// blocks whose contents look like headers. The heap must refuse all of them unchanged, and free
+/// each real block once.
 ///
 /// # Panics
-/// If the heap falls for one.
+/// If the heap accepts one of them.
 pub(crate) fn attack(heap: &mut dyn Strategy) {
     let layout = |size| Layout::from_size_align(size, 1).unwrap();
     let wrong = |address| NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();

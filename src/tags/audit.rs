@@ -1,13 +1,13 @@
-//! What must hold of the tags of adjoining blocks, checked.
+//! Checks the tags of adjoining blocks.
 
 use super::cells::Cells;
 use super::layout::Block;
 use crate::error::Fault;
 
 impl Cells {
-    /// Checks the tags of the blocks that tile the cells up to `end`, where an empty one in use ends
-    /// them, and calls `visit` for each with whether it is in use, which `in_use` says. `joined`: no
-    /// two neighbours are both free. O(n).
+    /// Checks the tags of the blocks that tile the cells up to `end`, where an empty block in use
+    /// ends them. Calls `visit` for each block with whether it is in use, according to `in_use`.
+    /// `joined`: no two neighbours are both free. O(n).
     pub(crate) fn audit(
         &self,
         end: u32,

@@ -1,26 +1,27 @@
-//! Tags by *words* of four bytes, for what a heap does most often.
+//! Tags by *words* of four bytes, for a heap's most frequent operations.
 //!
-//! An address is formed from a word's number without shifting, and a header is a size in words but for
-//! the flags in its two lowest bits. And whether a neighbour is free, no branch could foretell: here
-//! one that is in use is a free block of no words.
+//! An address is formed from a word's number without shifting, and a header is a size in words
+//! apart from the flags in its two lowest bits. Whether a neighbour is free is unpredictable, so a
+//! branch on it is avoided: here a neighbour in use counts as a free block of 0 words.
 
 use super::cells::Cells;
 use super::header::{Flags, write_word};
 use super::layout::{TAG, WORDS};
 
-/// Where a block's header lies, in words below its first; its neighbour's footer, if there is one,
-/// lies below.
+/// Words from a header up to its block's first word; the neighbour's footer, if there is one, is
+/// below the header.
 const HEADER: usize = 1;
 const FOOTER: usize = 2;
 
-/// The size that a header tells, in words.
+/// Returns the size that a header tells, in words.
 #[inline(always)]
 fn size_of(header: u32) -> usize {
     (header & !Flags::all().bits()) as usize
 }
 
 impl Cells {
-    /// A word by its number: a tag, a free block's link, or one of those below the first header.
+    /// Returns a word by its number: a tag, a free block's link, or one of those below the first
+    /// header.
     #[inline(always)]
     pub(crate) fn word(&self, word: usize) -> u32 {
         debug_assert!(word < self.end() as usize * WORDS, "the word is of the cells");
@@ -36,7 +37,7 @@ impl Cells {
         unsafe { write_word(self.origin().cast::<u32>().wrapping_add(word), to) };
     }
 
-    /// Words of the free block that ends at the word `end`; 0 if none does.
+    /// Returns the words of the free block that ends at the word `end`; 0 if none does.
     #[inline(always)]
     pub(crate) fn free_below_word(&self, end: usize) -> usize {
         let flag = self.word(end - HEADER) & Flags::PREV_IN_USE.bits();
@@ -46,7 +47,7 @@ impl Cells {
         len & in_use.wrapping_sub(1)
     }
 
-    /// Words of the free block that starts at the word `start`; 0 if none does.
+    /// Returns the words of the free block that starts at the word `start`; 0 if none does.
     #[inline(always)]
     pub(crate) fn free_above_word(&self, start: usize) -> usize {
         let header = self.word(start - HEADER);
@@ -55,8 +56,9 @@ impl Cells {
     }
 
     /// Makes `len` words from `start` on a free block whose neighbours are in use: a block that was
-    /// in use up to `end`, and those it is joined with. The block above knows already of a free one
-    /// below, but if it starts at `end`; else its header, perhaps long not touched, is not read.
+    /// in use up to `end`, joined with its neighbours. The header of the block above already tells
+    /// that the block below is free, unless that header is at `end`; so it is not read, as it may
+    /// not be in the cache.
     #[inline(always)]
     pub(crate) fn put_joined_words(&mut self, start: usize, len: usize, end: usize) {
         let above = self.word(end - HEADER);
@@ -66,28 +68,30 @@ impl Cells {
     }
 
     /// Splits the lower `len` words off the free block that starts at `start`, whose neighbours are
-    /// in use, as a block in use; how many words behind them stay free.
+    /// in use, as a block in use. Returns how many words behind them stay free.
     #[inline(always)]
     pub(crate) fn split_words(&mut self, start: usize, len: usize) -> usize {
         let whole = self.words_at(start);
         self.divide_words(start, whole, len, Flags::PREV_IN_USE.bits())
     }
 
-    /// Words of the block that starts at the word `start`.
+    /// Returns the words of the block that starts at the word `start`.
     #[inline(always)]
     pub(crate) fn words_at(&self, start: usize) -> usize {
         size_of(self.word(start - HEADER))
     }
 
-    /// Words to skip from the word `start` on for contents that lie at a multiple of `align` bytes.
+    /// Returns the words to skip from the word `start` on for contents that lie at a multiple of
+    /// `align` bytes.
     #[inline(always)]
     pub(crate) fn words_to_aligned(&self, start: usize, align: usize) -> usize {
         let address = self.origin().addr().wrapping_add(start * TAG);
         (address.wrapping_neg() & (align - 1)) / TAG
     }
 
-    /// Puts `len` words of a free block to use, `gap` words above where it starts; its neighbours are in
-    /// use. The gap, unless it is empty, is a free block; how many words behind the used ones are free.
+    /// Puts `len` words of a free block to use, `gap` words above its start; its neighbours are in
+    /// use. The gap, unless it is empty, is a free block. Returns how many words behind the used
+    /// ones are free.
     #[inline(always)]
     pub(crate) fn carve_words(&mut self, block: usize, gap: usize, len: usize) -> usize {
         let (whole, start) = (self.words_at(block), block + gap);
@@ -100,8 +104,8 @@ impl Cells {
         self.divide_words(start, whole - gap, len, flag)
     }
 
-    /// Makes the lower `len` words of a block in use and the free one above it, `whole` words from
-    /// `start` on together, the block in use; how many words behind them are free.
+    /// Takes a block in use and the free one above it, `whole` words from `start` on, and makes
+    /// their lower `len` words the block in use. Returns how many words behind them are free.
     #[inline(always)]
     pub(crate) fn resize_words(&mut self, start: usize, whole: usize, len: usize) -> usize {
         let flag = self.word(start - HEADER) & Flags::PREV_IN_USE.bits();
@@ -109,7 +113,7 @@ impl Cells {
     }
 
     /// Makes the lower `len` of `whole` words a block in use, with its flag of the block below, and
-    /// the rest, perhaps nothing, a free one; how many words that has.
+    /// the rest, which may be empty, a free one. Returns the words of the rest.
     #[inline(always)]
     fn divide_words(&mut self, start: usize, whole: usize, len: usize, flag: u32) -> usize {
         let (end, rest) = (start + whole, whole - len);

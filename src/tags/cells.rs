@@ -1,4 +1,4 @@
-//! The cells of a heap: where they lie, and the words of their tags.
+//! The cells of a heap: their addresses, and the words of their tags.
 
 use super::header::{MAX_CELLS, write_word};
 use super::layout::{CELL, NONE};
@@ -6,8 +6,8 @@ use super::layout::{CELL, NONE};
 /// The cells of a heap: the one place that reads and writes tags.
 ///
 /// Invariant: the memory of the cells 0 to `end` − 1 starts at `origin`, is the heap's alone but
-/// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above; the
-/// header at `end` is the last. What lies below the first header is the index's own.
+/// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above;
+/// the header at `end` is the last. The cells below the first header are the index's own.
 #[derive(Debug)]
 pub struct Cells {
     origin: *mut u8,
@@ -34,7 +34,7 @@ impl Cells {
     ///
     /// # Safety
     /// The memory from `origin` on is valid for `end` cells, aligned to a cell, and stays so; it
-    /// continues what the cells were, if there were any.
+    /// begins with the present cells, if there are any.
     pub(crate) unsafe fn extend(&mut self, origin: *mut u8, end: u32) {
         debug_assert!(self.end == 0 || self.origin == origin);
         debug_assert!(origin.addr().is_multiple_of(CELL) && end > self.end && end <= MAX_CELLS);
@@ -42,35 +42,35 @@ impl Cells {
         self.end = end;
     }
 
-    /// Address of the first cell; null if there is none.
+    /// Returns the address of the first cell; null if there is none.
     pub(crate) fn origin(&self) -> *mut u8 {
         self.origin
     }
 
-    /// Where the first block starts.
+    /// Returns where the first block starts.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
-    /// Number of cells, and the start of the last header's block, which is empty.
+    /// Returns the number of cells, and the start of the last header's block, which is empty.
     pub(crate) fn end(&self) -> u32 {
         self.end
     }
 
-    /// Address of a block's contents. An audit asks this of a link that may be anything: on 32 bits
-    /// its cell may lie beyond all addresses.
+    /// Returns the address of a block's contents. An audit passes links that may be overwritten: on
+    /// 32 bits such a cell may be beyond all addresses.
     pub(crate) fn contents(&self, start: u32) -> *mut u8 {
         self.origin.wrapping_add((start as usize).wrapping_mul(CELL))
     }
 
-    /// The cell that starts at this address, if one does and a block may start there.
+    /// Returns the cell that starts at this address, if one does and a block may start there.
     pub(crate) fn cell_at(&self, address: usize) -> Option<u32> {
         let offset = address.checked_sub(self.origin.addr())?;
         let cell = u32::try_from(offset / CELL).ok()?;
         (offset.is_multiple_of(CELL) && cell >= self.first && cell < self.end).then_some(cell)
     }
 
-    /// The first cell from `cell` on at a multiple of `align` bytes.
+    /// Returns the first cell from `cell` on at a multiple of `align` bytes.
     #[inline]
     pub(crate) fn aligned(&self, cell: u32, align: usize) -> Option<u32> {
         if align <= CELL {
@@ -81,7 +81,7 @@ impl Cells {
         cell.checked_add(u32::try_from(gap / CELL).ok()?)
     }
 
-    /// The last cell up to `cell` at a multiple of `align` bytes.
+    /// Returns the last cell up to `cell` at a multiple of `align` bytes.
     #[inline]
     pub(crate) fn aligned_down(&self, cell: u32, align: usize) -> Option<u32> {
         if align <= CELL {
@@ -115,7 +115,7 @@ impl Cells {
 mod tests {
     use super::*;
 
-    /// Any address may be asked for.
+    /// Any address may be passed.
     #[test]
     fn cells_are_known_by_their_addresses() {
         let mut memory = [0u128; 12];

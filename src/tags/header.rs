@@ -9,9 +9,9 @@
 //! | contents that start above their block's start | cells in between | 1 | 0 |
 //! | contents that lie in no cells | 0 | 1 | 0 |
 //!
-//! A block withheld is not in use, but its neighbours take it to be, so that nothing joins it. The last
-//! two rows are headers that no walk of the blocks meets: a checked free tells them from a block's by
-//! the missing PREV_IN_USE, or by the address.
+//! A withheld block is not in use, but is marked as in use for its neighbours, so that nothing
+//! joins it. The last two rows are headers that no walk of the blocks meets: a checked free
+//! recognises them by the missing PREV_IN_USE, or by the address.
 
 use core::ptr::NonNull;
 #[cfg(all(
@@ -32,7 +32,7 @@ const SIZE_SHIFT: u32 = 2;
 pub(crate) const MAX_CELLS: u32 = 1 << (u32::BITS - SIZE_SHIFT);
 
 bitflags! {
-    /// What a header says beside the size.
+    /// The flags of a header, beside the size.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Flags: u32 {
         /// The block is in use.
@@ -61,8 +61,8 @@ impl Tag {
     }
 }
 
-/// The length in cells of a block in use, whichever cells it is of; 0 if it has no cells but a
-/// header as [`mark_foreign`] writes it.
+/// Returns the length in cells of a block in use, in any heap's cells; 0 if it is in no cells and
+/// has a header written by [`mark_foreign`].
 ///
 /// # Safety
 /// The contents of such a block start there.
@@ -72,11 +72,11 @@ pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
     Tag(unsafe { contents.byte_offset(HEADER).cast::<u32>().read() }).len()
 }
 
-/// Whether a block is in use and has so many cells, as its own header tells, which others may change meanwhile but for
-/// that.
+/// Returns whether a block is in use and has a given number of cells, according to its own header.
+/// Other threads may change the header's other bits meanwhile.
 ///
 /// # Safety
-/// The contents of a block start there, and its length is not changed meanwhile.
+/// The contents of a block start there, and its length does not change meanwhile.
 #[cfg(all(
     feature = "std",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
@@ -90,7 +90,8 @@ pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
     Tag(tag.0 & !Flags::PREV_IN_USE.bits()) == Tag::new(cells, Flags::IN_USE)
 }
 
-/// Writes a word of the cells. A header is [read](is_in_use_of) by the block's owner while neighbours come and go.
+/// Writes a word of the cells. A block's owner may [read](is_in_use_of) its header at the same time
+/// as the heap changes it.
 ///
 /// # Safety
 /// The word may be written, and is aligned.
@@ -116,10 +117,10 @@ pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
     }
 }
 
-/// Writes a header before contents that lie in no cells.
+/// Writes a header before contents that are in no cells.
 ///
 /// # Safety
-/// The word before is the block's, aligned.
+/// The word before the contents is the block's, and aligned.
 pub(crate) unsafe fn mark_foreign(contents: NonNull<u8>) {
     // SAFETY: the caller's promise.
     unsafe { contents.byte_offset(HEADER).cast::<u32>().write(Tag::new(0, Flags::IN_USE).0) };

@@ -1,6 +1,6 @@
-//! What a block is made of: cells, and where in them its words lie.
+//! The layout of a block: cells, and the places of its words in them.
 
-/// Bytes of a cell: what blocks are aligned to, and what their sizes are multiples of.
+/// Bytes of a cell: blocks are aligned to it, and their sizes are multiples of it.
 pub(crate) const CELL: usize = 16;
 
 /// Bytes of a header.
@@ -12,7 +12,7 @@ pub(crate) const WORDS: usize = CELL / TAG;
 /// No block: contents never start at the first cell, which holds a header.
 pub(crate) const NONE: u32 = 0;
 
-/// Where the words lie, in bytes from a block's start.
+/// The places of the words, in bytes from a block's start.
 pub(super) const HEADER: isize = -(TAG as isize);
 pub(super) const LINK: isize = TAG as isize;
 /// In bytes from the start of the block above.
@@ -29,25 +29,25 @@ impl Block {
     /// No block.
     pub(crate) const NONE: Self = Self { start: NONE, len: 0 };
 
-    /// The cells from `start` up to, not including, `end`.
+    /// Returns the cells from `start` up to, not including, `end`.
     #[inline(always)]
     pub(crate) fn between(start: u32, end: u32) -> Self {
         Self { start, len: end - start }
     }
 
-    /// A block with the blocks right below and above it, where there are such.
+    /// Returns a block with the blocks right below and above it.
     #[inline(always)]
     pub(crate) fn joined_with(self, below: Option<Self>, above: Option<Self>) -> Self {
         let start = below.map_or(self.start, |below| below.start);
         Self::between(start, above.map_or(self.end(), Self::end))
     }
 
-    /// Whether a cell is one of the block's.
+    /// Returns whether a cell is one of the block's.
     pub(crate) fn has(self, cell: u32) -> bool {
         (self.start..self.end()).contains(&cell)
     }
 
-    /// The start of the block above.
+    /// Returns the start of the block above.
     pub(crate) fn end(self) -> u32 {
         self.start + self.len
     }

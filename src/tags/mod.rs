@@ -1,8 +1,8 @@
-//! Boundary tags: what a heap of adjoining blocks knows of each block, kept beside the block itself
-//! (Knuth 1973, §2.5; Hasan & Chang 2006, §3.1).
+//! Boundary tags: a heap of adjoining blocks keeps each block's size and state beside the block
+//! itself (Knuth 1973, §2.5; Hasan & Chang 2006, §3.1).
 //!
-//! Memory is counted in *cells* of 16 bytes. A block of n cells is known by the cell its contents
-//! start at, its *start*. Its header lies in the last word of the cell before, so contents are
+//! Memory is counted in *cells* of 16 bytes. A block of n cells is named by the cell where its
+//! contents start, its *start*. Its header is the last word of the cell before, so contents are
 //! aligned to a cell and a block costs 4 bytes; only a free block has a footer and links:
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //!  byte                 −4      0       4                   16n−8 16n−4
 //! ```
 //! H: size in cells and the flags IN_USE, PREV_IN_USE; F: size in cells; H' is the header of the
-//! next block. A link is the start of another block, or [`NONE`]. Nothing but the four words is
-//! ever written, so tags may be rewritten while links are still to be read. A heap whose blocks have
-//! an owner keeps it where F would be, and hands out 4 bytes less. A free block of two cells or more
+//! next block. A link is the start of another block, or [`NONE`]. Only these four words are ever
+//! written, so tags may be rewritten while links still have to be read. A heap whose blocks have an
+//! owner keeps it where F would be, and hands out 4 bytes less. A free block of two cells or more
 //! has room for two more links.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or

@@ -1,4 +1,4 @@
-//! What the tags tell of blocks.
+//! Reads the tags of blocks.
 
 use super::cells::Cells;
 use super::header::{Flags, Tag};
@@ -10,19 +10,19 @@ impl Cells {
         Tag(self.read(start, HEADER))
     }
 
-    /// Address of a block's header, for a meter.
+    /// Returns the address of a block's header, for a meter.
     #[inline(always)]
     pub(crate) fn header(&self, start: u32) -> *const u32 {
         self.place(start, HEADER)
     }
 
-    /// The block that starts at `start`; the one at `end` is empty.
+    /// Returns the block that starts at `start`; the one at `end` is empty.
     #[inline(always)]
     pub(crate) fn block(&self, start: u32) -> Block {
         Block { start, len: self.tag(start).len() }
     }
 
-    /// Every block below `end` in address order, as far as the tags make sense.
+    /// Returns every block below `end` in address order, as far as the tags make sense.
     pub(crate) fn blocks(&self, end: u32) -> impl Iterator<Item = Block> {
         let mut start = self.first();
         core::iter::from_fn(move || {
@@ -33,8 +33,8 @@ impl Cells {
         })
     }
 
-    /// The block in use whose contents lie at this address: the caller vouches that one does, debug builds
-    /// check.
+    /// Returns the block in use whose contents start at this address. The caller vouches that there
+    /// is one; debug builds check.
     #[inline(always)]
     pub(crate) fn block_at(&self, address: usize) -> Block {
         let offset = address.wrapping_sub(self.origin().addr());
@@ -45,7 +45,7 @@ impl Cells {
         block
     }
 
-    /// As [`block_at`](Self::block_at), of a block whose length is known: no tag has to be waited for.
+    /// Like [`block_at`](Self::block_at), for a block of known length: no tag has to be read first.
     #[inline(always)]
     pub(crate) fn block_of(&self, address: usize, len: u32) -> Block {
         let offset = address.wrapping_sub(self.origin().addr());
@@ -54,19 +54,19 @@ impl Cells {
         block
     }
 
-    /// Whether a block is in use. The one at `end` is.
+    /// Returns whether a block is in use. The empty block at `end` is.
     #[inline(always)]
     pub(crate) fn is_in_use(&self, start: u32) -> bool {
         self.tag(start).flags().contains(Flags::IN_USE)
     }
 
-    /// Whether the block below is in use, or there is none.
+    /// Returns whether the block below is in use, or there is none.
     #[inline(always)]
     pub(crate) fn prev_is_in_use(&self, start: u32) -> bool {
         self.tag(start).flags().contains(Flags::PREV_IN_USE)
     }
 
-    /// The free block that ends at `end`, if one does.
+    /// Returns the free block that ends at `end`, if one does.
     #[inline(always)]
     pub(crate) fn free_below(&self, end: u32) -> Option<Block> {
         (!self.prev_is_in_use(end)).then(|| {
@@ -75,15 +75,16 @@ impl Cells {
         })
     }
 
-    /// As [`free_below`](Self::free_below), if the footer can be one: anything may stand there.
+    /// Like [`free_below`](Self::free_below), if the footer is possible: it may have been
+    /// overwritten.
     pub(crate) fn whole_below(&self, end: u32) -> Option<Block> {
         let len = self.read(end, FOOTER);
         let below = Block { start: end.checked_sub(len)?, len };
         (len > 0 && below.start >= self.first()).then_some(below)
     }
 
-    /// Whether all that the tags say of a free block agrees: its header, its footer, and the header
-    /// above. The block may be any, with a start in the cells.
+    /// Returns whether all tags of a free block agree: its header, its footer, and the header
+    /// above. The block may be any whose start is in the cells.
     #[inline]
     pub(crate) fn is_whole_free(&self, block: Block) -> bool {
         let fits = block.len > 0 && block.len <= self.end() - block.start;
@@ -94,35 +95,35 @@ impl Cells {
             && self.is_in_use(block.end())
     }
 
-    /// The free block that starts at `start`, if one does.
+    /// Returns the free block that starts at `start`, if one does.
     #[inline(always)]
     pub(crate) fn free_above(&self, start: u32) -> Option<Block> {
         (!self.is_in_use(start)).then(|| self.block(start))
     }
 
-    /// As [`free_above`](Self::free_above), unless the block is [withheld](Self::is_withheld).
+    /// Like [`free_above`](Self::free_above), unless the block is [withheld](Self::is_withheld).
     #[inline(always)]
     pub(crate) fn joinable_above(&self, start: u32) -> Option<Block> {
         self.free_above(start).filter(|above| !self.prev_is_in_use(above.end()))
     }
 
-    /// A free block's footer.
+    /// Returns a free block's footer.
     pub(crate) fn footer(&self, block: Block) -> u32 {
         self.read(block.end(), FOOTER)
     }
 
-    /// The owner of a block in use, in a heap whose blocks have one.
+    /// Returns the owner of a block in use, in a heap whose blocks have one.
     pub(crate) fn owner(&self, block: Block) -> u32 {
         self.read(block.end(), FOOTER)
     }
 
-    /// A free block's link.
+    /// Returns a free block's link.
     #[inline(always)]
     pub(crate) fn link(&self, start: u32, link: Link) -> u32 {
         self.read(start, link as isize * LINK)
     }
 
-    /// Whether a block is withheld.
+    /// Returns whether a block is withheld.
     #[inline(always)]
     pub(crate) fn is_withheld(&self, block: Block) -> bool {
         !self.is_in_use(block.start) && self.prev_is_in_use(block.end())

@@ -1,9 +1,9 @@
-//! Bytes in cells and back, where a block has `OVERHEAD` bytes beside its contents.
+//! Converts bytes to cells and back, where a block has `OVERHEAD` bytes beside its contents.
 
 use super::header::MAX_CELLS;
 use super::layout::CELL;
 
-/// The arithmetic of a heap each of whose blocks keeps `OVERHEAD` bytes: a header, or header and owner.
+/// The arithmetic of a heap whose blocks each keep `OVERHEAD` bytes: a header, or header and owner.
 pub(crate) enum Sizes<const OVERHEAD: usize> {}
 
 impl<const OVERHEAD: usize> Sizes<OVERHEAD> {
@@ -13,20 +13,20 @@ impl<const OVERHEAD: usize> Sizes<OVERHEAD> {
         if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
     };
 
-    /// Cells of the block that holds this many bytes, or `None` if none does.
+    /// Returns the cells of the block that holds this many bytes, or `None` if none does.
     #[inline(always)]
     pub(crate) fn cells_for(bytes: usize) -> Option<u32> {
         (bytes <= Self::MOST).then(|| Self::cells_of(bytes))
     }
 
-    /// As [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
+    /// Like [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
     #[inline(always)]
     pub(crate) fn cells_of(bytes: usize) -> u32 {
         // Rounds up; `div_ceil` would take twice the instructions, as it must not overflow.
         ((bytes + (OVERHEAD + CELL - 1)) >> CELL.ilog2()) as u32
     }
 
-    /// Bytes that a block of this many cells holds.
+    /// Returns the bytes that a block of this many cells holds.
     #[inline(always)]
     pub(crate) const fn bytes(len: u32) -> usize {
         len as usize * CELL - OVERHEAD

@@ -1,4 +1,4 @@
-//! The blocks in address order: as spans, and the one in which an address lies.
+//! Walks the blocks in address order: as spans, or to the one that contains an address.
 
 use super::cells::Cells;
 use super::layout::{Block, CELL, TAG};
@@ -6,9 +6,9 @@ use crate::meter::Meter;
 use crate::strategy::{Span, SpanKind};
 
 impl Cells {
-    /// Calls `visit` for the spans of the cells up to the header at `end`, which ends the blocks, in
-    /// address order. `in_use` tells which blocks are. What lies between two blocks' contents is one
-    /// span of `overhead` bytes, a header and what belongs to the block below it.
+    /// Calls `visit` for the spans of the cells up to the header at `end`, which ends the blocks,
+    /// in address order. `in_use` tells which blocks are in use. Between the contents of two blocks
+    /// there is one span of `overhead` bytes: a header, and words of the block below it.
     pub(crate) fn walk(
         &self,
         end: u32,
@@ -37,15 +37,15 @@ impl Cells {
         visit(tags);
     }
 
-    /// The block below `end` that has this cell. O(n).
+    /// Returns the block below `end` that has this cell. O(n).
     pub(crate) fn block_around<M: Meter>(&self, cell: u32, end: u32, meter: &M) -> Option<Block> {
         let mut blocks = self.blocks(end).inspect(|block| meter.visit(self.header(block.start)));
         blocks.find(|block| block.end() > cell)
     }
 
-    /// The block in use below `end` whose contents lie at this address, if one's do. Any address may
-    /// be asked for: the blocks below are walked, since an address alone does not tell whether the
-    /// word before it is a header. O(n).
+    /// Returns the block in use below `end` whose contents start at this address, if there is one.
+    /// Any address may be passed: the blocks below are walked, since an address alone does not tell
+    /// whether the word before it is a header. O(n).
     pub(crate) fn find_in_use<M: Meter>(
         &self,
         address: usize,

@@ -1,4 +1,4 @@
-//! How tags are written: each state of a block, as [the table](super::header) has it.
+//! Writes tags: one function for each state of a block in [the table](super::header).
 
 use super::cells::Cells;
 use super::header::{Flags, Tag};
@@ -27,8 +27,8 @@ impl Cells {
         self.set_prev(block.end(), true);
     }
 
-    /// Makes cells a free block, whatever its neighbours are. The block below is in use exactly if
-    /// `prev_in_use`; the block above has its header already.
+    /// Makes cells a free block, regardless of its neighbours' states. The block below is in use
+    /// exactly if `prev_in_use`; the block above has its header already.
     #[inline(always)]
     pub(crate) fn put_free(&mut self, block: Block, prev_in_use: bool) {
         debug_assert!(block.len > 0, "a free block has cells");
@@ -56,7 +56,7 @@ impl Cells {
         (below, above)
     }
 
-    /// Makes cells a *withheld* block: not in use, but the block above takes it to be, so that
+    /// Makes cells a *withheld* block: not in use, but marked as in use in the block above, so that
     /// neither joins the other. The block below is in use or withheld; the one above has its header
     /// already.
     #[inline(always)]
@@ -65,7 +65,8 @@ impl Cells {
         self.set_prev(block.end(), true);
     }
 
-    /// Marks a withheld block as in use, or the other way round; the header above stays as it is.
+    /// Marks a withheld block as in use, or an in-use block as withheld; leaves the header above
+    /// unchanged.
     #[inline(always)]
     pub(crate) fn set_in_use(&mut self, start: u32, in_use: bool) {
         let tag = self.tag(start);
@@ -74,7 +75,7 @@ impl Cells {
         self.write(start, HEADER, Tag::new(tag.len(), flags).0);
     }
 
-    /// Divides a block in use behind its first `len` cells, but not all. Both parts are in use.
+    /// Divides a block in use behind its first `len` cells, fewer than all. Both parts are in use.
     #[inline(always)]
     pub(crate) fn divide(&mut self, block: Block, len: u32) {
         debug_assert!(self.is_in_use(block.start) && 0 < len && len < block.len);
@@ -84,13 +85,13 @@ impl Cells {
         self.write(block.start + len, HEADER, Tag::new(block.len - len, both).0);
     }
 
-    /// Writes the last header: an empty block in use, so that nothing is looked for above.
+    /// Writes the last header: an empty block in use, so that no code looks for a block above.
     pub(crate) fn put_end(&mut self, prev_in_use: bool) {
         self.put_border(self.end(), prev_in_use);
     }
 
-    /// Writes a header that stands for the end of the blocks, though there are cells above: as
-    /// [`put_end`](Self::put_end).
+    /// Writes a header that stands for the end of the blocks, like [`put_end`](Self::put_end),
+    /// though there are cells above.
     #[inline(always)]
     pub(crate) fn put_border(&mut self, start: u32, prev_in_use: bool) {
         let mut flags = Flags::IN_USE;
@@ -98,21 +99,20 @@ impl Cells {
         self.write(start, HEADER, Tag::new(0, flags).0);
     }
 
-    /// Writes a header within a block in use, before contents that do not start where the block
-    /// does but `offset` cells above: PREV_IN_USE, which every real header has where it is looked
-    /// for, is missing.
+    /// Writes a header within a block in use, before contents that start `offset` cells above the
+    /// block's start. It lacks PREV_IN_USE, which every real header has where this is checked.
     pub(crate) fn put_offset(&mut self, start: u32, offset: u32) {
         self.write(start, HEADER, Tag::new(offset, Flags::IN_USE).0);
     }
 
     /// Splits the lower `len` cells off a free block, whose neighbours are in use, as a block in
-    /// use; the rest, perhaps nothing, stays free.
+    /// use. The rest, which may be empty, stays free.
     #[inline(always)]
     pub(crate) fn split(&mut self, block: Block, len: u32) -> Block {
         let behind = Block { start: block.start + len, len: block.len - len };
         self.write(block.start, HEADER, Tag::new(len, Flags::IN_USE | Flags::PREV_IN_USE).0);
         if behind.len > 0 {
-            // The block above knows already that its neighbour is free.
+            // The header of the block above already marks this block as free.
             self.write(behind.start, HEADER, Tag::new(behind.len, Flags::PREV_IN_USE).0);
             self.write(behind.end(), FOOTER, behind.len);
         } else {

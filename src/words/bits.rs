@@ -14,7 +14,7 @@ pub(crate) fn clear(words: &mut [u64], index: usize) {
     words[index / BITS] &= !(1 << (index % BITS));
 }
 
-/// The least set bit from `from` on. O(words).
+/// Returns the least set bit from `from` on. O(words).
 pub(crate) fn first(words: &[u64], from: usize) -> Option<usize> {
     let mut mask = !0 << (from % BITS);
     for (index, word) in words.iter().enumerate().skip(from / BITS) {
@@ -27,7 +27,7 @@ pub(crate) fn first(words: &[u64], from: usize) -> Option<usize> {
     None
 }
 
-/// The greatest set bit up to `to`, inclusive. O(words).
+/// Returns the greatest set bit up to `to`, inclusive. O(words).
 pub(crate) fn last(words: &[u64], to: usize) -> Option<usize> {
     let mut mask = !0 >> (BITS - 1 - to % BITS);
     for (index, word) in words.iter().enumerate().take(to / BITS + 1).rev() {
@@ -40,7 +40,7 @@ pub(crate) fn last(words: &[u64], to: usize) -> Option<usize> {
     None
 }
 
-/// The set bits, ascending.
+/// Returns the set bits, ascending.
 pub(crate) fn iter(words: &[u64]) -> impl Iterator<Item = usize> {
     words.iter().enumerate().flat_map(|(index, &word)| {
         let mut rest = word;

@@ -1,4 +1,4 @@
-//! For each size class, a growable array in dedicated memory from which anything can be taken.
+//! A growable array in dedicated memory for each size class; any item can be removed.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -7,7 +7,7 @@ use super::table::{Plain, Table};
 use crate::error::AllocError;
 use crate::source::Source;
 
-/// One class's array. The table itself lies in dedicated memory too: most classes never need one.
+/// One class's array. The table itself is in dedicated memory as well: most classes never need one.
 #[derive(Debug)]
 struct Pool<T> {
     table: Option<NonNull<Table<T>>>,
@@ -78,7 +78,7 @@ impl<T: Plain> Pools<T> {
         unsafe { record.write(item) };
     }
 
-    /// Where an item lies.
+    /// Returns the address of an item.
     pub(crate) fn address(&self, class: u32, index: u32) -> *const T {
         self.table(class).record(index as usize)
     }

@@ -1,6 +1,6 @@
 //! A growable array in dedicated memory whose records never move.
 //!
-//! Page headers, left headers and tags must lie apart from the pages they describe (Brent §4), be
+//! Page headers, left headers and tags must be apart from the pages they describe (Brent §4), be
 //! found by index in O(1), and grow with the heap. Reallocating the array would leave its old copy
 //! behind, since dedicated memory is never given back; so it grows by chunks of about a kilobyte,
 //! and only the directory of chunks, a hundredth of its size, is ever copied:
@@ -29,14 +29,14 @@ unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 
-/// Bytes of a chunk, unless a record is larger: what may lie idle at most.
+/// Bytes of a chunk, unless a record is larger: the most memory that may be idle.
 const CHUNK: usize = 1024;
 
 /// Chunks in the first directory.
 const FIRST_DIRECTORY: usize = 4;
 
-/// The table. Invariants: `directory` has room for `directory_len` chunks, the first `chunks` of
-/// which are allocated, each with 2^`shift` records; a record is a `T` followed by `tail` words,
+/// The table. Invariants: `directory` has room for `directory_len` chunks, and its first `chunks`
+/// entries are allocated, each with 2^`shift` records. A record is a `T` followed by `tail` words,
 /// all initialised; `stride` is its size in bytes.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
@@ -53,12 +53,12 @@ pub(crate) struct Table<T> {
 unsafe impl<T: Plain> Send for Table<T> {}
 
 impl<T: Plain> Table<T> {
-    /// An empty table.
+    /// Makes an empty table.
     pub(crate) const fn new() -> Self {
         Self::with_tail(0)
     }
 
-    /// An empty table whose records are followed by `tail` words each.
+    /// Makes an empty table whose records are followed by `tail` words each.
     pub(crate) const fn with_tail(tail: usize) -> Self {
         assert!(tail == 0 || size_of::<T>().is_multiple_of(align_of::<u64>()));
         let stride = size_of::<T>() + tail * size_of::<u64>();
@@ -73,7 +73,7 @@ impl<T: Plain> Table<T> {
         }
     }
 
-    /// Number of records there is memory for.
+    /// Returns the number of records there is memory for.
     pub(crate) fn capacity(&self) -> usize {
         (self.chunks as usize) << self.shift
     }
@@ -81,7 +81,7 @@ impl<T: Plain> Table<T> {
     /// Takes memory for at least `len` records; new ones are all zero.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`]; what was gained so far is kept for the next attempt.
+    /// [`AllocError::Exhausted`]; memory gained so far is kept for the next attempt.
     pub(crate) fn ensure<S: Source>(
         &mut self,
         len: usize,
@@ -117,7 +117,7 @@ impl<T: Plain> Table<T> {
         Ok(())
     }
 
-    /// Address of a record; the index is below the capacity.
+    /// Returns the address of a record; the index is below the capacity.
     #[inline(always)]
     pub(crate) fn record(&self, index: usize) -> *mut T {
         debug_assert!(index < self.capacity(), "table index out of range");
@@ -127,21 +127,21 @@ impl<T: Plain> Table<T> {
         chunk.wrapping_add(within * self.stride as usize).cast()
     }
 
-    /// A record.
+    /// Returns a record.
     #[inline(always)]
     pub(crate) fn get(&self, index: usize) -> &T {
         // SAFETY: the record was zero-initialised or written since; `&self` excludes writers.
         unsafe { &*self.record(index) }
     }
 
-    /// A record, to change.
+    /// Returns a record, mutably.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, index: usize) -> &mut T {
         // SAFETY: as `get`; `&mut self` excludes other references.
         unsafe { &mut *self.record(index) }
     }
 
-    /// The words behind a record.
+    /// Returns the words behind a record.
     #[inline(always)]
     pub(crate) fn tail(&self, index: usize) -> &[u64] {
         // SAFETY: by the invariant the record is followed by this many initialised words, and
@@ -149,7 +149,7 @@ impl<T: Plain> Table<T> {
         unsafe { core::slice::from_raw_parts(self.record(index).add(1).cast(), self.tail as usize) }
     }
 
-    /// The words behind a record, to change, together with the record.
+    /// Returns a record and the words behind it, mutably.
     #[inline(always)]
     pub(crate) fn record_and_tail(&mut self, index: usize) -> (&mut T, &mut [u64]) {
         let record = self.record(index);

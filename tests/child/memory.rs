@@ -1,11 +1,12 @@
-//! What the system says of this process's memory, found out without the allocator.
+//! The system's figures on this process's memory, read without the allocator.
 
-/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used again. On macOS and
-/// FreeBSD it counts as resident, and keeps what it held, until the system wants it.
+/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used
+/// again. On macOS and FreeBSD it counts as resident, and keeps its contents, until the system
+/// needs it.
 pub(crate) const GOES_BACK_AT_ONCE: bool =
     cfg!(not(any(target_os = "macos", target_os = "freebsd", pagewise_portable_os)));
 
-/// Bytes of an OS page.
+/// Returns the bytes of an OS page.
 pub(crate) fn os_page() -> usize {
     #[cfg(unix)]
     // SAFETY: a plain query.
@@ -20,7 +21,7 @@ pub(crate) fn os_page() -> usize {
     }
 }
 
-/// Whether nobody may read at an address.
+/// Returns whether an address cannot be read.
 #[cfg(unix)]
 pub(crate) fn is_closed(address: *const u8) -> bool {
     let mut pipe = [0; 2];
@@ -35,7 +36,7 @@ pub(crate) fn is_closed(address: *const u8) -> bool {
     }
 }
 
-/// Whether nobody may read at an address.
+/// Returns whether an address cannot be read.
 #[cfg(windows)]
 pub(crate) fn is_closed(address: *const u8) -> bool {
     use windows_sys::Win32::System::Memory::{
@@ -48,13 +49,14 @@ pub(crate) fn is_closed(address: *const u8) -> bool {
     found.State != MEM_COMMIT || found.Protect == PAGE_NOACCESS
 }
 
-/// Whether an emulator is part of this process (`tests/targets.sh` says so): what it keeps is resident, too.
+/// Returns whether an emulator is part of this process, as `tests/targets.sh` tells. Its own memory
+/// is resident as well.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("EMULATED").is_some()
 }
 
-/// Bytes of this process that are resident now; not by OS pages, whose size a test may have invented. Of one that is
-/// emulated, those of the allocator's heaps, by the kernel's word.
+/// Returns the bytes of this process that are resident now; not by OS pages, whose size a test may
+/// have invented. Of one that is emulated, those of the allocator's heaps, by the kernel's word.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident() -> usize {
     if is_emulated() {
@@ -74,7 +76,7 @@ pub(crate) fn resident() -> usize {
     kib << 10
 }
 
-/// Bytes of this process's working set.
+/// Returns the bytes of this process's working set.
 #[cfg(windows)]
 pub(crate) fn resident() -> usize {
     use windows_sys::Win32::System::ProcessStatus::{

@@ -25,12 +25,12 @@ pub(crate) fn passes(test: &str) {
     passes_when(test, |_| {});
 }
 
-/// As [`passes`], for a test that asks which OS pages take memory.
+/// Like [`passes`], for a test that asks which OS pages take memory.
 pub(crate) fn passes_without_huge_pages(test: &str) {
     passes_when(test, process::without_huge_pages);
 }
 
-/// As [`passes`], in a process that `prepare` has seen to.
+/// Like [`passes`], in a process that `prepare` has seen to.
 pub(crate) fn passes_when(test: &str, prepare: impl FnOnce(&mut Command)) {
     let Ended { code, signal, out, err } = run(test, prepare);
     let passed = code == Some(0) && out.contains("1 passed");

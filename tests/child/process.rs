@@ -23,7 +23,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Whether it stopped itself, as the allocator does.
+    /// Returns whether it stopped itself, as the allocator does.
     pub(crate) fn was_aborted(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGABRT);
@@ -31,7 +31,7 @@ impl Ended {
         return self.code == Some(STATUS_STACK_BUFFER_OVERRUN);
     }
 
-    /// Whether it was stopped because it touched memory that nobody may touch.
+    /// Returns whether the process was stopped because it touched inaccessible memory.
     pub(crate) fn touched_a_guard(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGSEGV);
@@ -40,8 +40,9 @@ impl Ended {
     }
 }
 
-/// Has the program, and those it starts, use no huge pages, however the system is set: where it backs all memory with them,
-/// whatever is touched takes one, what stands before a block among it.
+/// Makes the program and its children use no huge pages, regardless of the system's setting. If the
+/// system backs all memory with them, any touched byte takes a whole one, including the bytes
+/// before a block.
 pub(crate) fn without_huge_pages(command: &mut Command) {
     #[cfg(target_os = "linux")]
     // SAFETY: the call may be made between a fork and an exec, and touches no memory of ours.
@@ -55,7 +56,8 @@ pub(crate) fn without_huge_pages(command: &mut Command) {
     let _ = command;
 }
 
-/// Runs a command; `None` if it was not done within its time. On Unix, what it leaves behind ends with it.
+/// Runs a command; `None` if it was not done within its time. On Unix, processes that it leaves
+/// behind end with it.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<Ended>> {
     #[cfg(unix)]
     command.process_group(0);
@@ -78,7 +80,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<E
 /// Ends a child that may have ended.
 fn kill(child: &mut Child) {
     #[cfg(unix)]
-    // SAFETY: the signal goes to what was started here alone.
+    // SAFETY: the signal goes only to the process group started here.
     unsafe {
         libc::killpg(child.id().cast_signed(), libc::SIGKILL)
     };

@@ -12,7 +12,7 @@ pub(crate) struct Refusal {
     pub(crate) below: Option<(u32, u32)>,
 }
 
-/// Installs the filter, in all threads of this process and in what it starts, for good. Allocates
+/// Installs the filter for good, in all threads of this process and in its children. Allocates
 /// nothing, so it may be used between `fork` and `exec`.
 pub(crate) fn install(refusal: Refusal) -> Result<()> {
     // Offsets in `seccomp_data`: the call's number; its arguments, eight bytes each, low half first.

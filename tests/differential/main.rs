@@ -1,6 +1,6 @@
-//! The global allocator and the default arena beside the system's allocator: programs recorded, and random
-//! requests, are replayed on both at once. Contents, zeros, alignment and usable sizes agree, blocks that
-//! are resized keep the same bytes, and what one refuses the other does, too.
+//! Compares the global allocator and the default arena with the system's allocator: recorded
+//! programs and random requests are replayed on both at once. Contents, zeros, alignment and usable
+//! sizes agree, resized blocks keep the same bytes, and both refuse the same requests.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[path = "../harness/mod.rs"]
@@ -93,7 +93,7 @@ fn perform(subject: &impl Subject, requests: &[Request]) {
                     twin.free(slot);
                 }
             }
-            // What C does not know.
+            // Requests that C does not have.
             Request::WrongFree { .. } | Request::Misaligned { .. } => {}
         }
     }

@@ -24,7 +24,7 @@ impl Pair {
     }
 }
 
-/// What blocks are filled with: no two stretches of it are alike.
+/// The bytes that blocks are filled with: no two stretches of it are alike.
 struct Ink(Vec<u8>);
 
 impl Ink {
@@ -61,7 +61,7 @@ pub(crate) struct Twin<'s, S: Subject> {
     ink: Ink,
     /// Operations so far.
     pub(crate) operations: usize,
-    /// What was in use before.
+    /// The bytes in use before.
     before: usize,
 }
 
@@ -71,7 +71,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         Self { ours, blocks: Vec::new(), ink: Ink::new(), operations: 0, before }
     }
 
-    /// The slots in which there are blocks.
+    /// Returns the slots in which there are blocks.
     pub(crate) fn live(&self) -> Vec<usize> {
         (0..self.blocks.len()).filter(|&slot| self.blocks[slot].is_some()).collect()
     }
@@ -125,12 +125,13 @@ impl<'s, S: Subject> Twin<'s, S> {
         let old = pair.layout;
         pair.agree(old.size());
         if old.size() == 0 || size == 0 || old.align() > 16 {
-            // Of these C leaves open what a resize is.
+            // C leaves the meaning of such a resize open.
             self.free(slot);
             let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
             return self.allocate(slot, layout);
         }
-        // SAFETY: both blocks are in use with this layout; only what is returned is used on.
+        // SAFETY: both blocks are in use with this layout; afterwards only the returned blocks are
+        // used.
         let (ours, theirs) = unsafe {
             (self.ours.reallocate(pair.ours, old, size), System.reallocate(pair.theirs, old, size))
         };
@@ -157,7 +158,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         }
     }
 
-    /// Frees what is left: all is given back then.
+    /// Frees the remaining blocks; then nothing may be held.
     pub(crate) fn end(mut self) -> usize {
         self.live().into_iter().for_each(|slot| self.free(slot));
         if let Some(blocks) = self.ours.blocks() {

@@ -1,5 +1,5 @@
-//! `UNSAFE.md`: what of the shipped packages is `unsafe`, file by file, and what it relies on, as the
-//! sources tell it.
+//! `UNSAFE.md`: the `unsafe` code of the shipped packages, file by file, with the reasons that the
+//! sources give.
 //!
 //! Counts are of tokens, so that neither comments nor strings count; reasons are the `SAFETY` comments
 //! and the paragraphs of the documentation that begin with "Invariant". Code for tests is left out.
@@ -57,7 +57,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// What a source file says.
+/// The facts of a source file.
 #[derive(Debug, Default)]
 struct Source {
     counts: Counts,
@@ -92,7 +92,7 @@ impl Source {
         }
     }
 
-    /// Counts what follows the word `unsafe`; a type of function pointers is nothing unsafe.
+    /// Counts the item after the word `unsafe`; a type of function pointers does not count.
     fn count(&mut self, after: &[TokenTree]) {
         let word = |index: usize| match after.get(index) {
             Some(TokenTree::Ident(word)) => word.to_string(),
@@ -147,7 +147,7 @@ impl Source {
     }
 }
 
-/// Whether an attribute's brackets are `cfg(test)` or `cfg(all(test, …))`.
+/// Returns whether an attribute's brackets are `cfg(test)` or `cfg(all(test, …))`.
 fn is_for_tests(brackets: Option<&TokenTree>) -> bool {
     let Some(TokenTree::Group(brackets)) = brackets else { return false };
     let names = |group: &Group, name: &str| {
@@ -242,7 +242,7 @@ fn unlinked(text: &str) -> String {
     plain + rest
 }
 
-/// All source files below a folder but those for tests, by their paths.
+/// Returns all source files below a folder but those for tests, by their paths.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = BTreeSet::new();
     collect(folder, &mut all);
@@ -272,7 +272,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The page.
+/// Returns the page.
 fn page(root: &Path) -> String {
     let mut tables = String::new();
     let mut reasons_of_all = String::new();

@@ -1,5 +1,5 @@
-//! What the documents say of the repository holds: links lead somewhere, snippets of Rust are compiled,
-//! and the list of strategies is the catalogue's.
+//! The documents' statements about the repository hold: links lead somewhere, snippets of Rust are
+//! compiled, and the list of strategies is the catalogue's.
 
 mod inventory;
 mod markdown;
@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All documents of the repository, by their paths in it.
+/// Returns all documents of the repository, by their paths in it.
 fn documents() -> BTreeMap<PathBuf, Document> {
     let mut documents = BTreeMap::new();
     for folder in ["", "docs", "benches/records", "fuzz", "trace", "traces"] {
@@ -124,8 +124,9 @@ fn every_strategy_is_documented() {
     );
 }
 
-/// A snippet of Rust is a documentation test: its document is included in a library. It says what it
-/// needs in view of the reader: a line that rustdoc hides is shown wherever else it is rendered.
+/// A snippet of Rust is a documentation test: its document is included in a library. Everything
+/// that it needs is visible to the reader: lines that rustdoc hides are shown wherever else the
+/// document is rendered.
 #[test]
 fn every_snippet_is_compiled() {
     let source = |path| fs::read_to_string(root().join(path)).expect("a library");

@@ -8,7 +8,7 @@ pub(super) struct Document {
     pub(super) links: Vec<String>,
     /// The names of its headings in links.
     pub(super) anchors: Vec<String>,
-    /// Fenced code: the language, with what follows it, and the text.
+    /// Fenced code: the language with the rest of its line, and the text.
     pub(super) code: Vec<(String, String)>,
 }
 
@@ -44,8 +44,8 @@ impl Document {
     }
 }
 
-/// A heading's name in links, as the usual hosts of repositories make it: in small letters, blanks
-/// as hyphens, without other signs.
+/// Returns a heading's name in links, as the usual hosts of repositories make it: in small letters,
+/// blanks as hyphens, without other signs.
 fn anchor(heading: &str) -> String {
     let small = heading.to_lowercase();
     let kept = small.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::root;
 
-/// Name, and how and what of it, as `tests/targets.sh` lists them.
+/// Returns the platforms that `tests/targets.sh` lists: by name, how and how much of each is
+/// tested.
 fn listed() -> BTreeMap<String, [String; 2]> {
     let list = Command::new("bash").args(["tests/targets.sh", "list"]).current_dir(root()).output();
     let list = list.expect("there is a shell");
@@ -20,7 +21,7 @@ fn listed() -> BTreeMap<String, [String; 2]> {
     cells.map(row).collect()
 }
 
-/// The same, of the rows in the document whose first cell is a name alone.
+/// Returns the same, of the rows in the document whose first cell is a name alone.
 fn described() -> BTreeMap<String, [String; 2]> {
     let text = fs::read_to_string(root().join("docs/platforms.md")).expect("the document");
     let (_, section) = text.split_once("\n## How that is known\n").expect("its section");

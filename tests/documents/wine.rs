@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::root;
 
-/// What wine makes first, and what follows unless it is stopped there.
+/// A fake wine: its first steps, and the steps that follow unless it is stopped there.
 const WINE: &str = r#"
 echo "$@" >>"$CALLS"
 echo noise; echo noise >&2
@@ -32,7 +32,7 @@ fn prefix(folder: &Path, stopped: bool) -> Output {
     command.envs(stopped.then_some(("STOPPED", "1"))).output().expect("there is a shell")
 }
 
-/// What wine was asked for since the last time.
+/// Returns the calls of wine since the last time.
 fn calls(folder: &Path) -> String {
     let calls = fs::read_to_string(folder.join("calls")).unwrap_or_default();
     let _ = fs::remove_file(folder.join("calls"));

@@ -24,12 +24,12 @@ pub(crate) struct Depth {
     pub(crate) sizes: &'static [u8],
 }
 
-/// What was found.
+/// The counts of an exploration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     /// States.
     pub(crate) states: usize,
-    /// Heap shapes among them: spans, and what the live blocks were requested with.
+    /// Heap shapes among them: spans, and the requests of the live blocks.
     pub(crate) shapes: usize,
     /// Operations performed and checked.
     pub(crate) steps: usize,
@@ -134,7 +134,7 @@ impl Explorer {
         }
     }
 
-    /// The operations that led to a state.
+    /// Returns the operations that led to a state.
     fn path(&self, mut state: u32) -> Vec<Operation> {
         let mut path = Vec::new();
         while state != ORIGIN {
@@ -155,7 +155,7 @@ impl Explorer {
         allocate.chain(free).chain(resize.filter(|_| resizes)).collect()
     }
 
-    /// What tells the heap's state from others.
+    /// Returns a hash that distinguishes the heap's states.
     fn state(&mut self, resizes: u8) -> u128 {
         let Heap { room, model, .. } = &mut self.heap;
         let image = room.image();
@@ -166,7 +166,7 @@ impl Explorer {
         })
     }
 
-    /// What tells the heap's shape from others.
+    /// Returns a hash that distinguishes the heap's shapes.
     fn shape(&self) -> u128 {
         let (spans, live) = (self.heap.spans(), &self.heap.model.live);
         hash(&self.hashes, |mut state| (&spans, live).hash(&mut state))

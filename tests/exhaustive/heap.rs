@@ -1,5 +1,5 @@
-//! A heap under exploration: the strategy in its room beside an interval map of the live blocks, and what
-//! must hold in every state.
+//! A heap under exploration: the strategy in its room beside an interval map of the live blocks,
+//! and the checks of every state.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ pub(crate) enum Operation {
     Resize { block: u8, size: u8 },
 }
 
-/// A live block but its start: what it was requested with, and all that it may use.
+/// A live block without its start: its request, and all of its usable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
     pub(crate) layout: Layout,
     pub(crate) len: usize,
 }
 
-/// The live blocks by their offset in the room, and what the heap must have counted.
+/// The live blocks by their offset in the room, and the counts that the heap must have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) live: BTreeMap<usize, Block>,
@@ -43,8 +43,8 @@ pub(crate) struct Heap {
     pub(crate) sizes: Sizes,
 }
 
-/// What the byte at this offset of the room holds while a block lies there: it tells the place, not the
-/// block, so that what was left behind in free memory does not tell states apart.
+/// Returns the contents of the byte at this offset of the room while it is in a block. They depend
+/// on the place, not on the block, so that remains in free memory do not distinguish states.
 fn content(offset: usize) -> u8 {
     (offset as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] | 1
 }
@@ -78,7 +78,7 @@ impl Heap {
         Layout::from_size_align(size, align).expect("a valid layout")
     }
 
-    /// The live block with this number, and where it starts.
+    /// Returns the live block with this number, and where it starts.
     pub(crate) fn nth(&self, block: u8) -> (usize, Block) {
         let (&offset, &block) = self.model.live.iter().nth(block.into()).expect("a live block");
         (offset, block)
@@ -191,7 +191,7 @@ impl Heap {
         }
     }
 
-    /// What must hold of every state.
+    /// Checks every property that each state must have.
     pub(crate) fn check(&self) {
         let strategy = self.room.strategy();
         strategy.audit().expect("every invariant holds");

@@ -1,9 +1,9 @@
 //! Every sequence of operations up to a length, on every strategy of the catalogue over eight small pages.
 //!
-//! In each state: blocks are disjoint and keep their contents, the walk covers the memory without a gap,
-//! the audit passes, the counts are right, and a checked free refuses what is no live block. Where the
-//! literature says which block serves a request, or when none does, [`naive`] works it out the plain way, and
-//! the strategy answers the same.
+//! In each state: blocks are disjoint and keep their contents, the walk covers the memory without a
+//! gap, the audit passes, the counts are right, and a checked free refuses every address that is
+//! not a live block. Where the literature defines which block serves a request, or when none does,
+//! [`naive`] computes that in the simplest way, and the strategy must answer the same.
 //!
 //! `family::STRATEGY::short_sequences` runs with the other tests. The long form takes half an hour of one
 //! core, and prints a table of what it found:
@@ -39,7 +39,7 @@ const CONFIG: Config = Config::new().page_size(PAGE).unit(16).ffcrossover(LARGES
 
 const ALL: &[u8] = &[0, 1, 2, 3];
 
-/// What a debug build does in a fraction of a second.
+/// Sequences that a debug build runs in a fraction of a second.
 const SHORT: &[Depth] = &[
     Depth { operations: 4, resizes: 4, sizes: ALL },
     Depth { operations: 5, resizes: 0, sizes: ALL },
@@ -62,7 +62,8 @@ fn make(entry: &Entry, source: Floor) -> Box<dyn Strategy> {
     }
 }
 
-/// Bytes of tables that the strategy has when it has served each size. They come on top of the pages.
+/// Returns the bytes of tables that the strategy has when it has served each size. They come on top
+/// of the pages.
 fn bookkeeping(entry: &Entry) -> usize {
     /// A header that is longer is no tag.
     const TAGS: usize = 64;

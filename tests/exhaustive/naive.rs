@@ -1,5 +1,6 @@
-//! What an allocation must answer, worked out the plain way: from the walk and the live blocks, by looking
-//! at all of them. Where a strategy's paper leaves the choice open, nothing is foretold.
+//! Computes the required answer of an allocation in the simplest way: from the walk and the live
+//! blocks, by looking at all of them. Where a strategy's paper leaves the choice open, it predicts
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub(crate) const LARGEST: usize = 256;
 /// The unit of all strategies but Nielsen's: sizes are rounded up to it.
 const UNIT: usize = 16;
 
-/// What a header takes in a heap with tags.
+/// Bytes of a header in a heap with tags.
 const TAG: usize = 4;
 
 /// Which of several free blocks that fit.
@@ -59,7 +60,7 @@ pub(crate) enum Naive {
     /// A request is served if and only if a run of free blocks holds it, joined to the utmost and with the
     /// memory that the source has left. Free blocks lie between tags.
     Fit(Choice),
-    /// As well, but what a header takes is left open.
+    /// Like the above, but leaves the bytes of a header open.
     Roughly,
     /// Blocks without tags, each at the lowest address there is.
     Lowest,
@@ -76,7 +77,7 @@ pub(crate) enum Naive {
     Never { used: Vec<usize> },
 }
 
-/// What an allocation must answer.
+/// The required answer of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Foretold {
     Unknown,
@@ -89,7 +90,7 @@ pub(crate) enum Foretold {
     NotAt(Vec<usize>),
 }
 
-/// What an operation did.
+/// The result of an operation.
 pub(crate) struct Step {
     pub(crate) refused: bool,
     pub(crate) foretold: bool,
@@ -227,8 +228,8 @@ impl Naive {
     }
 }
 
-/// Runs of free memory, start and end: free blocks with the tags between them, and what the source has
-/// left, if `across` as a part of the last run.
+/// Returns the runs of free memory, start and end: free blocks with the tags between them, and the
+/// source's remaining memory, if `across` as a part of the last run.
 fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     let bounds = Bounds::current();
     // The last tag lies at the end.
@@ -268,7 +269,7 @@ fn holds((start, end): (usize, usize), size: usize, align: usize) -> bool {
     start.next_multiple_of(align) + size <= end
 }
 
-/// Whether a run of free memory holds a request beside the pages in which small blocks lie.
+/// Returns whether a run of free memory holds a request beside the pages in which small blocks lie.
 fn above(heap: &Heap, size: usize, align: usize) -> bool {
     let base = Bounds::current().base();
     let live = heap.model.live.iter();
@@ -337,7 +338,7 @@ fn buddies(heap: &Heap, len: usize) -> Foretold {
     if served { Foretold::Served } else { Foretold::Refused }
 }
 
-/// The class of a size: the largest that as many blocks of fit a page.
+/// Returns the class of a size: the largest that as many blocks of fit a page.
 fn class(size: usize) -> usize {
     let least = size.next_multiple_of(UNIT);
     PAGE / (PAGE / least) / UNIT * UNIT

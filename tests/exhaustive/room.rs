@@ -14,7 +14,7 @@ use std::ptr::{self, NonNull};
 
 use pagewise::{AllocError, Source, Strategy};
 
-/// What a room's first byte is aligned to.
+/// The alignment of a room's first byte.
 const ALIGN: usize = 1 << 16;
 
 /// The source's state: offsets from `base`, as in [`Region`](pagewise::Region).
@@ -40,7 +40,7 @@ impl Bounds {
         self.base.addr()
     }
 
-    /// Bytes that nobody took yet.
+    /// Returns the bytes that are not yet taken.
     pub(crate) fn left(&self) -> usize {
         self.low - self.end
     }
@@ -90,7 +90,7 @@ unsafe impl Source for Floor {
         }
         BOUNDS.set(bounds);
         let memory = bounds.at(bounds.low);
-        // SAFETY: the bytes lie in the room, and nobody has them.
+        // SAFETY: the bytes are in the room, and were not given to anyone.
         unsafe { memory.write_bytes(0, layout.size()) };
         Ok(memory)
     }
@@ -124,7 +124,7 @@ pub(crate) struct Saved {
 }
 
 impl Room {
-    /// A room of this many bytes, with what `make` makes of its source.
+    /// Makes a room of this many bytes, with the strategy that `make` builds over its source.
     pub(crate) fn new(bytes: usize, make: impl FnOnce(Floor) -> Box<dyn Strategy>) -> Self {
         let mut memory = vec![MaybeUninit::new(0); bytes + ALIGN];
         let offset = memory.as_ptr().align_offset(ALIGN);
@@ -144,7 +144,7 @@ impl Room {
         &mut *self.strategy
     }
 
-    /// The places that make up the state: the room and the strategy.
+    /// Returns the places that make up the state: the room and the strategy.
     fn places(&self) -> [*mut [MaybeUninit<u8>]; 2] {
         let strategy = (&raw const *self.strategy).cast::<MaybeUninit<u8>>().cast_mut();
         [
@@ -154,7 +154,7 @@ impl Room {
     }
 
     pub(crate) fn save(&self) -> Saved {
-        // SAFETY: both places are valid, and nobody writes there meanwhile.
+        // SAFETY: both places are valid, and nothing writes to them meanwhile.
         let [memory, strategy] = self.places().map(|place| unsafe { (*place).to_vec() });
         Saved { bounds: Bounds::current(), memory, strategy }
     }
@@ -171,7 +171,7 @@ impl Room {
         }
     }
 
-    /// The bytes of room and strategy, padding among them: only the kernel can read that.
+    /// Returns the bytes of room and strategy, padding among them: only the kernel can read that.
     pub(crate) fn image(&mut self) -> &[u8] {
         let places = self.places();
         let (room, strategy) = self.image.split_at_mut(self.bytes);

@@ -20,7 +20,8 @@ fn threads() -> usize {
     all - usize::from(is_emulated())
 }
 
-/// Stands still until no more than this is resident, but not for ever; whether it came to that.
+/// Stands still until no more than this is resident, but not for ever. Returns whether it came to
+/// that.
 fn falls_to(most: usize, looks: usize) -> bool {
     (0..looks).any(|_| {
         std::thread::sleep(Duration::from_millis(10));

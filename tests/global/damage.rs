@@ -1,5 +1,5 @@
-//! Writes beyond a block, before it, or after it was freed: where they hit what the allocator keeps
-//! there, one line and the process stops, in every build.
+//! Writes beyond a block, before it, or after it was freed. If they hit the allocator's data, it
+//! writes one line and stops the process, in every build.
 
 use crate::ALLOCATOR;
 use crate::child::run;
@@ -15,7 +15,7 @@ fn stops(test: &str, of: &str) {
     assert!(!ended.err.contains("panicked"), "{test} {of}: {}", ended.err);
 }
 
-/// What the process of its own is to do: numbers.
+/// Returns the numbers passed to the process of its own.
 fn asked<const N: usize>() -> [usize; N] {
     let of = std::env::var("PAGEWISE_TEST_OF").expect("it is run by a test");
     let mut numbers = of.split(' ').map(|number| number.parse().expect("a number"));

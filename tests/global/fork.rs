@@ -9,7 +9,7 @@ use crate::{ALLOCATOR, Marked, Random};
 
 /// Runs `action` in the child of a fork, and waits until that has ended by itself.
 pub(crate) fn in_child(action: impl FnOnce()) {
-    // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
+    // SAFETY: the child only allocates, which is under test, and ends by `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -113,7 +113,7 @@ fn parent() {
     in_child(|| {});
     let after = thread::spawn(|| ALLOCATOR.stats()).join().expect("it ends");
     assert!(after.heaps >= before.heaps && after.blocks >= BLOCKS, "{before}{after}");
-    // What they free is free.
+    // The blocks that they free are free.
     thread::spawn(move || drop(blocks)).join().expect("it ends");
     let last = thread::spawn(|| {
         ALLOCATOR.purge();

@@ -63,8 +63,8 @@ fn blocks_do_not_overlap() {
     }
 }
 
-/// Free memory that the system took back is known to be zeros; what small blocks then wrote there is not, after they were
-/// freed.
+/// Free memory that the system took back is known to be zeros; data that small blocks then wrote
+/// there is not, after they were freed.
 #[test]
 fn what_small_blocks_wrote_is_not_taken_for_zeros() {
     passes("layouts::small_blocks_wrote");
@@ -75,7 +75,7 @@ fn what_small_blocks_wrote_is_not_taken_for_zeros() {
 fn small_blocks_wrote() {
     const LEN: usize = 16 << 20;
     for size in [100, 1_000, 5_000] {
-        // SAFETY: each block is in use as long as it is written to, has so many bytes, and is freed once.
+        // SAFETY: each block is in use and long enough while it is written to, and is freed once.
         unsafe {
             let block = ALLOCATOR.allocate(LEN);
             block.write_bytes(0xff, LEN);
@@ -102,7 +102,7 @@ fn zeros_that_are_not_touched_take_no_memory() {
     passes_without_huge_pages("layouts::untouched");
 }
 
-/// Fresh memory is zeros already; and what went back, where it goes back at once.
+/// Fresh memory is zeros already; so is memory that was given back, where it is gone at once.
 #[test]
 #[ignore = "in a process of its own"]
 #[cfg(unix)]

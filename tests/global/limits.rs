@@ -1,4 +1,4 @@
-//! What happens where memory ends.
+//! Tests at the end of memory.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Error;
@@ -16,7 +16,7 @@ const LIMIT: u64 = 512 << 20;
 fn exhaustion_is_null_and_loses_nothing() {
     passes_when("limits::exhaust", |command| {
         if is_emulated() {
-            // qemu sets no limit of addresses, but has as many as it is told.
+            // qemu does not enforce limits on addresses, but can be told how many it has.
             command.env("QEMU_RESERVED_VA", (2 * LIMIT).to_string());
             return;
         }

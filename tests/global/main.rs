@@ -1,7 +1,7 @@
 //! The global allocator, under this very test program.
 //!
-//! What is measured of the whole process (memory, limits, forks) is measured in a process of its
-//! own: the test runs this program again, with one of the tests that are otherwise ignored.
+//! Properties of the whole process (memory, limits, forks) are tested in a process of its own: the
+//! test runs this program again, with one of the tests that are otherwise ignored.
 //!
 //! With `--cfg pagewise_portable_os` memory that went back still counts as resident, and the heaps' addresses count as
 //! used: modules that measure either are left out.
@@ -53,7 +53,7 @@ impl Marked {
 }
 
 impl Random {
-    /// A size as programs ask for: mostly small, now and then large.
+    /// Returns a size as programs ask for: mostly small, now and then large.
     fn size(&mut self) -> usize {
         match self.below(1000) {
             0 => self.below(1 << 20),

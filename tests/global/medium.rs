@@ -37,7 +37,7 @@ impl Block {
     }
 
     fn resize(&mut self, size: usize) {
-        // SAFETY: the block is in use, and known by what is returned from then on.
+        // SAFETY: the block is in use; from then on only the returned pointer is used.
         unsafe {
             self.start = ALLOCATOR.reallocate(self.start, size);
             assert!(!self.start.is_null());
@@ -57,8 +57,8 @@ impl Drop for Block {
     }
 }
 
-/// Threads that allocate, resize and free such blocks, a part of them each other's: each is its owner's alone as long as
-/// it is in use. Another thread takes everything off the lists again and again.
+/// Threads allocate, resize and free such blocks, partly each other's. Each block belongs to its
+/// owner alone while it is in use. Another thread keeps emptying the lists.
 #[test]
 fn a_block_is_one_owners_alone() {
     const THREADS: usize = 4;
@@ -109,7 +109,7 @@ fn blocks_on_lists_are_counted_as_free() {
 #[ignore = "in a process of its own"]
 fn counted() {
     let allocate = || (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect::<Vec<_>>();
-    // What is wanted once more is kept from then on.
+    // A block that is requested again is kept from then on.
     drop(allocate());
     let before = ALLOCATOR.stats();
     let blocks = allocate();
@@ -145,7 +145,8 @@ fn freed_once() {
     assert!((43_000..60_000).contains(&kept), "{kept} bytes lie on lists");
 }
 
-/// A thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the sender is dropped.
+/// Returns a thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the
+/// sender is dropped.
 fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
     let (freed, is_freed) = sync_channel(0);
     let (end, may_end) = sync_channel::<()>(0);
@@ -187,7 +188,7 @@ fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
 #[ignore = "in a process of its own"]
 fn kept_by_a_thread_that_stands_still() {
     let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
-    // What this thread's own lists take, they take now.
+    // Fills this thread's own lists now.
     (0..500).for_each(|_| work());
     let (thread, end) = keeper();
     let kept = ALLOCATOR.stats().quick;

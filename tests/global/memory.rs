@@ -23,10 +23,10 @@ pub(crate) fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// 1 GiB, or what of it fits into the heaps that 32 bits address.
+/// 1 GiB, or as much as fits into the heaps that 32 bits address.
 const PEAK: usize = 1 << if usize::BITS == 64 { 30 } else { 28 };
 
-/// What may be resident once the peak has gone, with nothing left in use.
+/// The most bytes that may be resident after the peak, with nothing in use.
 const LITTLE: usize = PEAK / 20;
 
 macro_rules! goes_back {
@@ -96,7 +96,7 @@ fn a_heap_that_nobody_uses_any_more_is_looked_after() {
     });
 }
 
-/// Another thread's heap: it has freed everything when it ends, and nobody uses that heap then.
+/// Another thread's heap: it has freed everything when it ends, and then no thread uses that heap.
 #[test]
 #[ignore = "in a process of its own"]
 fn left() {
@@ -177,8 +177,9 @@ fn a_table_fits_where_the_last_one_was() {
     passes("memory::tables");
 }
 
-/// A map of strings grows to 12 MiB of table and is dropped, its strings in no order; so is the next,
-/// and a heap holds no more for it than for the first: what is kept on quick lists is in nobody's way.
+/// A map of strings grows to 12 MiB of table and is dropped, its strings in arbitrary order. The
+/// next map fits in its place: blocks on quick lists do not make the heap hold more than for the
+/// first.
 #[test]
 #[ignore = "in a process of its own"]
 fn tables() {
@@ -247,7 +248,8 @@ fn turns() {
         })
         .collect();
     assert!(ALLOCATOR.stats().held > 2 * PEAK, "they share no heap: {}", ALLOCATOR.stats());
-    // Who grows gives back for a bounded time: by wine, where that is told by the clock and calls take long, next to nothing.
+    // A growing heap gives back for a bounded time. Under wine, where the clock decides that and
+    // calls are slow, that is next to nothing.
     let is_bounded = cfg!(windows) || resident() < before + 2 * PEAK;
     assert!(is_bounded, "{} MiB are resident", resident() >> 20);
     for (thread, end) in threads {
@@ -267,8 +269,9 @@ fn free_memory_stays_beside_enough_in_use() {
     });
 }
 
-/// While one heap grows, another keeps what is free there up to an eighth of all that is in use; of more, twice the growth
-/// goes back, each time to the end of a huge page; less where that takes long, but some.
+/// While one heap grows, another keeps its free memory up to an eighth of all memory in use. Beyond
+/// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
+/// long, but always some.
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {
@@ -305,8 +308,8 @@ fn beside() {
     other.join().expect("it ends");
 }
 
-/// What grows by copying at first, and by its mapping later, keeps its contents, whichever memory was kept for it; what stays
-/// of it goes back in its time.
+/// A block that grows by copying at first, and by its mapping later, keeps its contents, whichever
+/// memory was kept for it; remaining memory goes back in time.
 #[test]
 fn what_grows_again_and_again_is_whole_and_goes_back() {
     passes_when("memory::grows_again", |command| {

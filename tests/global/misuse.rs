@@ -1,4 +1,4 @@
-//! What is no block in use is told loudly: one line, and the process stops.
+//! A pointer that is not a block in use is reported loudly: one line, and the process stops.
 
 use crate::ALLOCATOR;
 use crate::child::aborts;
@@ -39,7 +39,7 @@ fn freed_twice_in_a_row() {
     }
 }
 
-/// The line tells which block, of which class, in which thread, and what to do next.
+/// The line names the block, its class and the thread, and advises on the next step.
 #[test]
 fn the_line_tells_what_to_do() {
     for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {

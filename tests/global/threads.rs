@@ -76,7 +76,7 @@ fn destructors_of_thread_local_variables_may_allocate() {
     #[cfg(unix)]
     let key = {
         let mut key = 0;
-        // SAFETY: the destructor takes what is set below.
+        // SAFETY: the destructor takes the value that is set below.
         assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(later)) }, 0);
         key
     };

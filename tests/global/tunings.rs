@@ -1,5 +1,5 @@
-//! What a tuning may say: the least and the most of each parameter that is not its pages', and nothing beyond; and that
-//! whatever it says serves.
+//! The limits of a tuning: the least and the most of each parameter that is not its pages', and
+//! nothing beyond; and every tuning within the limits works.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Mutex;
@@ -58,7 +58,7 @@ fn settings_at_random_serve() {
     }
 }
 
-/// Each setting in one of two cases.
+/// Returns each setting in one of two cases.
 fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     let kib = |from: usize, doublings: usize, random: &mut Random| {
         format!("{}K", from << random.below(doublings + 1))
@@ -88,16 +88,17 @@ fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A block, with what was written to it.
+/// A block, with the mark written to it.
 struct Block {
     at: *mut u8,
     layout: Layout,
     mark: u8,
-    /// Whether it is resized without its size: then it is freed without, too, since one that shrinks may stay.
+    /// Whether it is resized without its size. Then it is also freed without, since a block that
+    /// shrinks may stay in place.
     is_unsized: bool,
 }
 
-// SAFETY: whoever has the value has the block to himself.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {
@@ -133,7 +134,7 @@ impl Block {
         self
     }
 
-    /// Panics unless the first bytes of the block are what was written.
+    /// Panics unless the first bytes of the block are as written.
     fn check(&self, len: usize) {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(self.at, len) };
@@ -170,7 +171,7 @@ impl Block {
     }
 }
 
-/// A size about which paths differ as often as not.
+/// Returns a size about which paths differ as often as not.
 fn size(random: &mut Random) -> usize {
     match random.below(100) {
         0 => 1 + random.below(2 << 20),

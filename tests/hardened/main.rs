@@ -1,5 +1,5 @@
-//! Hardened mode: with every set of parts the allocator works, and what each part is for stops the process
-//! with its line.
+//! Hardened mode: with every set of parts the allocator works, and each misuse that a part detects
+//! stops the process with that part's line.
 //!
 //! Each case is an ignored test, which its test runs in a process of its own with `PAGEWISE_HARDENED` set.
 

@@ -1,11 +1,11 @@
-//! What each part notices, for blocks of every kind.
+//! The misuses that each part detects, for blocks of every kind.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::child::run;
 use crate::{ALLOCATOR, SIZES};
 
-/// What a process of its own is to do: with which size.
+/// The size passed to a process of its own.
 const OF: &str = "PAGEWISE_TEST_OF";
 
 fn asked() -> usize {
@@ -189,7 +189,7 @@ stops! {
     }
 }
 
-/// Nothing is to be read in a freed block.
+/// A freed block must read as zeros.
 #[test]
 fn a_freed_block_is_zeros() {
     for size in [64, 3000, 16_384, 100_000] {
@@ -257,7 +257,7 @@ fn late_zeros() {
 
     let size = asked();
     let mut key = 0;
-    // SAFETY: the destructor takes what is set below.
+    // SAFETY: the destructor takes the value that is set below.
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
     KEY.store(key, Relaxed);
     let run = move || {

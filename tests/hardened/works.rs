@@ -219,7 +219,7 @@ fn forks() {
         }
         begun.wait();
         for round in 0..25 {
-            // SAFETY: the child allocates, which is what is tested, and ends by `_exit`.
+            // SAFETY: the child allocates, which is under test, and ends by `_exit`.
             unsafe {
                 let child = libc::fork();
                 if child == 0 {
@@ -241,7 +241,7 @@ fn forks() {
     });
 }
 
-/// What is in quarantine is not in use.
+/// Blocks in quarantine are not in use.
 #[test]
 fn statistics_know_the_quarantine() {
     passes_when("works::counted", |command| {
@@ -264,7 +264,7 @@ fn counted() {
     assert!(after.quick >= before.quick + 10 * 20_000, "{before}{after}");
 }
 
-/// With guard pages, what the allocator was told once is read-only, and heaps are opened all the same.
+/// With guard pages, the allocator's settings are read-only, and heaps are opened all the same.
 #[cfg(target_os = "linux")]
 #[test]
 fn settings_are_read_only() {
@@ -319,7 +319,7 @@ fn blocks_come_at_random() {
 fn at_random() {
     /// A page is longer.
     const PAGE: usize = 1 << 14;
-    // Sizes of which nothing else has asked for blocks.
+    // Sizes that no other code requests.
     let first = [208, 272, 336, 400, 464, 528, 592, 656].map(|size| {
         let block = ALLOCATOR.allocate(size - 1).addr();
         block % PAGE / size
@@ -353,7 +353,7 @@ fn checks_alone_leave_blocks_in_order() {
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn in_order() {
-    // A size of which nothing else has asked for blocks.
+    // A size that no other code requests.
     let blocks: Vec<*mut u8> = (0..100).map(|_| ALLOCATOR.allocate(592)).collect();
     let upwards = blocks.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(upwards > 90, "{upwards} of 100 lie above the one before");
@@ -408,7 +408,7 @@ fn pages_keep_their_class_where_they_are_to() {
 #[ignore = "in a process of its own, in hardened mode"]
 fn classes() {
     let shared = std::env::var("PAGEWISE_TEST_SHARED").expect("it is run by a test") == "true";
-    // Sizes of which nothing else has asked for blocks.
+    // Sizes that no other code requests.
     let pages = [592, 1136, 1648].map(|size| {
         let blocks: Vec<*mut u8> =
             (0..(4 << 20) / size).map(|_| ALLOCATOR.allocate(size)).collect();

@@ -1,15 +1,15 @@
-//! What must hold of every strategy, driven by random sequences of requests.
+//! Checks the properties of every strategy by random sequences of requests.
 //!
 //! A strategy joins by one line in `properties/`. The harness keeps its own model of the blocks
 //! in use — an independent oracle — and checks, as it goes:
 //! - a block is aligned, as long as asked, and overlaps no other;
 //! - contents survive everything that happens to other blocks, and resizing;
-//! - a checked free refuses what is not a block in use, and a block in use with an alignment that it
-//!   does not have, and changes nothing;
+//! - a checked free refuses an address that is not a block in use, and a block in use with an
+//!   alignment that it does not have, and changes nothing;
 //! - a block that shrinks never fails, and stays if it must;
 //! - a strategy owns its blocks, and no other memory;
 //! - after exhaustion, and at any time, `audit` finds no fault and `usage` agrees with the model;
-//! - bookkeeping (page headers, left headers, tables) lies apart from all pages and blocks, but
+//! - bookkeeping (page headers, left headers, tables) is apart from all pages and blocks, except
 //!   for strategies that keep tags among them.
 
 pub(crate) mod source;
@@ -94,14 +94,14 @@ pub(crate) fn config() -> ProptestConfig {
         // Where each case takes seconds, and there are no files.
         return ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2) };
     }
-    // What the environment says is in the default.
+    // The environment's settings are in the default.
     let default = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 48 };
     let persistence = FileFailurePersistence::WithSource("regressions");
     ProptestConfig { cases, failure_persistence: Some(Box::new(persistence)), ..default }
 }
 
-/// A sequence of requests, long enough to fill and empty many pages.
+/// Returns a sequence of requests, long enough to fill and empty many pages.
 pub(crate) fn requests() -> impl Strategy_<Value = Vec<Request>> {
     let request = prop_oneof![
         10 => (size(), align()).prop_map(|(size, align)| Request::Allocate { size, align }),
@@ -135,7 +135,7 @@ static RAMP: [u8; 512] = {
 struct Block {
     address: NonNull<u8>,
     layout: Layout,
-    /// What the block is filled with starts from this.
+    /// The start of the block's fill pattern.
     tint: u8,
 }
 
@@ -144,7 +144,7 @@ impl Block {
         self.address.addr().get()
     }
 
-    /// What every 256 bytes of it hold.
+    /// Returns the contents of every 256 bytes of it.
     fn pattern(&self) -> &'static [u8; 256] {
         RAMP[self.tint.into()..].first_chunk().expect("it goes up twice")
     }
@@ -159,7 +159,8 @@ impl Block {
     }
 
     fn verify(&self, len: usize) {
-        // SAFETY: the block is in use, at least this long, and was filled; nobody else looks at it.
+        // SAFETY: the block is in use, at least this long, and was filled; no other code accesses
+        // it meanwhile.
         let bytes = unsafe { std::slice::from_raw_parts(self.address.as_ptr(), len) };
         let pattern = self.pattern();
         for (index, found) in bytes.chunks(pattern.len()).enumerate() {
@@ -177,7 +178,7 @@ pub(crate) enum Bookkeeping {
     InBand,
 }
 
-/// The strategy under test beside the model of what it should hold.
+/// The strategy under test beside the model.
 struct Bench<'s> {
     strategy: &'s mut dyn Strategy,
     bookkeeping: Bookkeeping,
@@ -337,9 +338,9 @@ impl Bench<'_> {
         assert!(!self.strategy.is_in_use(address, layout));
     }
 
-    /// A checked free of what the model has forgotten, or never knew.
+    /// Tries to free a block that the model has forgotten, or never knew.
     fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> Freed {
-        // SAFETY: nobody uses the block, if it is one.
+        // SAFETY: if the address is a block, that block is no longer used.
         unsafe { self.strategy.try_free(address, layout) }
     }
 

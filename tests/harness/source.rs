@@ -22,17 +22,17 @@ impl Memory {
         Self(words)
     }
 
-    /// The memory as a region.
+    /// Returns the memory as a region.
     ///
     /// # Safety
-    /// The region, and what is allocated from it, is not used after the memory was dropped, and
-    /// there is only one.
+    /// There is only one region, and neither it nor anything allocated from it is used after the
+    /// memory was dropped.
     pub(crate) unsafe fn region(&mut self) -> Region {
         // SAFETY: passed on.
         unsafe { self.part(0..self.0.len() * 8) }
     }
 
-    /// Bytes of the memory as a region.
+    /// Returns the bytes of the memory as a region.
     ///
     /// # Safety
     /// As for [`region`](Self::region); regions do not overlap.
@@ -123,7 +123,7 @@ pub(crate) const USES: [fn(&mut Region); 6] = [
     |region| {
         let odd = region.extend(3, 1).expect("room enough");
         assert!(odd.addr().get().is_multiple_of(8));
-        // SAFETY: nobody uses the two bytes.
+        // SAFETY: the two bytes are not in use.
         unsafe { region.retract(2) };
     },
 ];

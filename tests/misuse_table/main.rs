@@ -1,5 +1,5 @@
 //! The programs of `tests/misuse_table/programs`, which run under any malloc library, under
-//! `libpagewise.so`: no outcome may be worse than what `docs/misuse.md` says.
+//! `libpagewise.so`: no outcome may be worse than in `docs/misuse.md`.
 
 #![cfg(target_os = "linux")]
 
@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 
 use outcome::Outcome;
 
-/// The program that runs the misuses, and the library: as it is released, without the checks of a debug
-/// build.
+/// Builds the program that runs the misuses, and the library as it is released, without the checks
+/// of a debug build.
 fn built() -> &'static [PathBuf; 2] {
     static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -30,7 +30,8 @@ fn built() -> &'static [PathBuf; 2] {
     })
 }
 
-/// The outcomes in the column of this name, by misuse and size; empty if there is no such column.
+/// Returns the outcomes in the column of this name, by misuse and size; empty if there is no such
+/// column.
 fn documented(column: &str) -> BTreeMap<[String; 2], Outcome> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/misuse.md");
     let text = std::fs::read_to_string(path).expect("the document");

@@ -1,16 +1,16 @@
 //! Holds the order of the modules, and that files do not import in circles.
 //!
-//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do the files of the global
-//! allocator, by the table in `src/global/native/mod.rs`.
+//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do the
+//! files of the global allocator, by the table in `src/global/native/mod.rs`.
 //!
 //! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the other
 //! defines. Of all files of a crate, none may reach itself by imports. In particular:
-//! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing is
-//!   in nobody's way.
-//! - `mod x;` is not an import. Neither is the re-export of what a module's own submodules define,
+//! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing
+//!   causes no circle.
+//! - `mod x;` is not an import. Neither is the re-export of names from a module's own submodules,
 //!   unless the file uses the name itself.
-//! - A file that imports from its parent, whose parent imports from it, is a circle: what both need
-//!   belongs in a file of its own.
+//! - A file that imports from its parent, whose parent imports from it, is a circle: code that both
+//!   need belongs in a file of its own.
 //! - Methods need no import: a child may implement some of its parent's methods.
 //! - Tests and documentation do not count.
 
@@ -71,8 +71,8 @@ fn a_module_uses_only_those_above_it() {
     assert!(upwards.is_empty(), "imports against the order of src/lib.rs: {upwards:#?}");
 }
 
-/// As above, within the global allocator. What is off by default comes last in its table, and is free to use requests, of
-/// which some use it.
+/// Checks the same within the global allocator. The extras at the end of its table are exempt: they
+/// use the files of requests, some of which use them.
 #[test]
 fn files_of_the_global_allocator_use_only_those_above() {
     const NATIVE: [&str; 2] = ["global", "native"];
@@ -101,12 +101,13 @@ fn files_of_the_global_allocator_use_only_those_above() {
     assert!(upwards.is_empty(), "imports against the order of the table: {upwards:#?}");
 }
 
-/// The modules in the first column of their table in the root's documentation, from top to bottom.
+/// Returns the modules in the first column of their table in the root's documentation, from top to
+/// bottom.
 fn listed_modules(root: &str) -> Vec<String> {
     listed(root, "//! # The modules")
 }
 
-/// The modules in the first column of the table behind `heading`, from top to bottom.
+/// Returns the modules in the first column of the table behind `heading`, from top to bottom.
 fn listed(text: &str, heading: &str) -> Vec<String> {
     let (_, table) = text.split_once(heading).expect("the table has a heading");
     let rows = table.lines().filter_map(|line| line.strip_prefix("//! | "));

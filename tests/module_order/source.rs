@@ -1,4 +1,4 @@
-//! A crate's modules as its source files tell them: what each declares, imports and names.
+//! A crate's modules according to its source files: their declarations, imports and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ pub(crate) struct Crate {
     modules: BTreeMap<Names, Module>,
 }
 
-/// What a module's source says.
+/// The contents of a module's source.
 #[derive(Debug, Default)]
 struct Module {
     file: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Import<'a> {
     pub(crate) from_file: &'a Path,
     pub(crate) to: &'a [String],
     pub(crate) to_file: &'a Path,
-    /// What it names, as written.
+    /// The imported name, as written.
     pub(crate) name: &'a [String],
 }
 
@@ -57,12 +57,12 @@ impl Crate {
         all
     }
 
-    /// The modules in the root, sorted.
+    /// Returns the modules in the root, sorted.
     pub(crate) fn top_modules(&self) -> Vec<String> {
         self.modules.keys().filter(|path| path.len() == 1).map(|path| path[0].clone()).collect()
     }
 
-    /// What the modules import from each other.
+    /// Returns the imports between the modules.
     pub(crate) fn imports(&self) -> impl Iterator<Item = Import<'_>> {
         self.modules.iter().flat_map(move |(from, module)| {
             let used = module.uses.iter().filter(move |used| self.is_import(from, module, used));
@@ -75,15 +75,15 @@ impl Crate {
         })
     }
 
-    /// Whether a `use` is more than a re-export of what the module's own submodules define.
+    /// Returns whether a `use` is more than a re-export of names from the module's own submodules.
     fn is_import(&self, from: &Names, module: &Module, used: &Use) -> bool {
         let target = self.resolve(from, &used.path, 0);
         let own = target.is_some_and(|to| to.len() > from.len() && to.starts_with(from));
         !used.public || !own || module.words.contains(&used.name)
     }
 
-    /// The module that defines what `name` says in the module `from`; none if another crate does, or
-    /// if it is a module, from which nothing is used by that alone.
+    /// Returns the module that defines `name` as used in the module `from`. `None` if another crate
+    /// defines it, or if it is itself a module, which is not an import by itself.
     fn resolve(&self, from: &Names, name: &[String], depth: usize) -> Option<Names> {
         assert!(depth < 32, "{name:?} in {from:?} leads round in a circle");
         let mut at = from.clone();
@@ -117,7 +117,7 @@ impl Crate {
         None
     }
 
-    /// The module from which one of `at` takes all names, among them this one.
+    /// Returns the module from which one of `at` takes all names, among them this one.
     fn through_glob(&self, at: &Names, name: &str) -> Option<Names> {
         self.modules[at].uses.iter().filter(|used| used.name == "*").find_map(|used| {
             let first = &used.path[0];
@@ -256,7 +256,7 @@ impl Module {
     }
 }
 
-/// Reads an attribute behind its `#`; tells whether what follows is compiled for tests alone.
+/// Reads an attribute behind its `#`. Returns whether the next item is compiled for tests alone.
 fn skip_attribute(tokens: &mut Tokens) -> bool {
     tokens.next_if(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '!'));
     let Some(TokenTree::Group(attribute)) = tokens.next() else { return false };

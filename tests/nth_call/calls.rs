@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 /// Calls of the allocator's so far.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// What the first of them were: `true` where a purge asks, which it does a thousand times.
+/// The kinds of the first calls: `true` for a purge's queries, which come by the thousand.
 static OFTEN: [AtomicBool; 1 << 13] = [const { AtomicBool::new(false) }; 1 << 13];
 
 /// Calls refused so far.
@@ -20,7 +20,7 @@ static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 thread_local! {
-    /// Whether this thread is in the allocator. What Rust's library asks for is none of its.
+    /// Whether this thread is in the allocator. Requests of Rust's library are not the allocator's.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// The numbers of the calls so far that are rare ones, and one in `stride` of the others.
+/// Returns the numbers of the calls so far that are rare ones, and one in `stride` of the others.
 pub(crate) fn chosen(stride: usize) -> impl Iterator<Item = usize> {
     let often = OFTEN.iter().take(MADE.load(Relaxed)).enumerate();
     often
@@ -52,7 +52,7 @@ pub(crate) fn inside<R>(act: impl FnOnce() -> R) -> (R, bool) {
     (done, REFUSED.load(Relaxed) > before)
 }
 
-/// Whether a call is refused, with this error.
+/// Returns whether a call is refused, with this error.
 fn is_refused(call: c_long, error: c_int) -> bool {
     if !INSIDE.get() {
         return false;
@@ -142,6 +142,6 @@ pub(crate) unsafe extern "C" fn syscall(
         }
         third /= 2;
     }
-    // SAFETY: passed on; what is no argument is not looked at.
+    // SAFETY: the caller passes valid arguments; the kernel ignores those beyond the call's own.
     unsafe { own_syscall()(call, first, second, third, fourth, fifth, sixth) }
 }

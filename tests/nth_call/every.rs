@@ -9,15 +9,16 @@ use crate::session::{Session, TUNINGS};
 /// Requests of a session, more or less.
 const STEPS: usize = 220;
 
-/// Of the calls that a purge makes by the hundred, one in this many is the first to be refused, unless
-/// it is to be all.
+/// A purge makes hundreds of calls; one in this many is tested as the first to be refused, unless
+/// all are tested.
 const STRIDE: usize = 16;
 
 /// The most bytes that may stay resident because a single call was refused.
 const MAY_STAY: usize = 256 << 10;
 
-/// What a process found: calls refused in its session, requests that failed, bytes of the process that are
-/// resident when everything was freed; the numbers of the calls that are worth refusing.
+/// The results of a process: calls refused in its session, requests that failed, bytes of the
+/// process that are resident when everything was freed; the numbers of the calls that are worth
+/// refusing.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     refused: usize,
@@ -26,8 +27,8 @@ struct Outcome {
     calls: Vec<usize>,
 }
 
-/// A session under one of the [`TUNINGS`] whose calls with these numbers are refused, and another, all of
-/// whose calls are answered. What was found, as numbers in a line.
+/// Runs a session under one of the [`TUNINGS`] whose calls with these numbers are refused, and
+/// another, all of whose calls are answered. Returns the results as numbers in a line.
 fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     let mut session = Session::new(&TUNINGS[tuning]);
     calls::refuse(refused);
@@ -45,27 +46,28 @@ fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     all.map(|number| format!("{number} ")).collect()
 }
 
-/// Bytes of this process that are resident.
+/// Returns the bytes of this process that are resident.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number") * 4096
 }
 
-/// As [`session`], in a process of its own.
+/// Like [`session`], in a process of its own.
 fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
     let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
     // SAFETY: this process has one thread, so its child may do anything.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a process can be made");
     if child == 0 {
-        // SAFETY: a deadlock ends the process; without huge pages what stays resident was written.
+        // SAFETY: a deadlock ends the process; without huge pages, only written memory stays
+        // resident.
         unsafe {
             libc::alarm(120);
             libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
         }
         let written = writer.write_all(session(tuning, refused, stride).as_bytes());
-        // SAFETY: nothing else of this process is to be done.
+        // SAFETY: nothing else remains for this process to do.
         unsafe { libc::_exit(i32::from(written.is_err())) };
     }
     drop(writer);

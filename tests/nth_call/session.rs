@@ -25,11 +25,12 @@ struct Block {
     mark: u8,
 }
 
-// SAFETY: a block is used by whoever has this.
+// SAFETY: only the owner of the value uses the block.
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Every page of a front part, large enough to be missed if its memory stays; and some places behind.
+    /// Returns every page of a front part, large enough to be missed if its memory stays; and some
+    /// places behind.
     fn marked(&self) -> impl Iterator<Item = *mut u8> {
         const FRONT: usize = 512 << 10;
         let front = (0..self.len.min(FRONT)).step_by(4096);
@@ -160,7 +161,7 @@ impl Session {
         inside(|| unsafe { self.allocator.free(block.start) });
     }
 
-    /// What there is agrees with the model, whatever is refused meanwhile.
+    /// Checks that the statistics agree with the model, whatever calls are refused meanwhile.
     fn look(&mut self, step: usize) {
         let (stats, _) = inside(|| self.allocator.stats());
         assert_eq!(stats.blocks, self.blocks.len(), "the blocks in use are counted");

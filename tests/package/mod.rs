@@ -14,7 +14,7 @@ pub(crate) fn build(folder: &str, target: &Path, prepare: impl FnOnce(&mut Comma
     assert!(built.success(), "{folder} builds");
 }
 
-/// The workspace's own target directory, where other tests have built its packages already.
+/// Returns the workspace's own target directory, where other tests have built its packages already.
 #[allow(dead_code, reason = "for packages of the workspace")]
 pub(crate) fn workspace_target() -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");

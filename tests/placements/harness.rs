@@ -1,4 +1,4 @@
-//! What the compositions say of themselves, for the properties' sake.
+//! Properties that the compositions declare about themselves.
 
 #[derive(Clone, Copy)]
 pub(crate) enum Bookkeeping {

@@ -1,14 +1,16 @@
-//! Where every strategy of the catalogue puts its blocks, compared with what is
-//! written in a file for each family.
+//! Compares where every strategy of the catalogue places its blocks with a recorded file for each
+//! family.
 //!
-//! A replay is reproducible, settings are tuned by replays, and a program's figures depend on which memory
-//! serves a request. So a change of placement must be meant: it shows in that file. To rewrite it:
+//! A replay is reproducible, settings are tuned by replays, and a program's figures depend on which
+//! memory serves a request. So a change of placement must be intended: it shows in that file. To
+//! rewrite it:
 //! ```sh
 //! WRITE=1 cargo test -p pagewise --test placements
 //! ```
-//! A line is one sequence of requests under one strategy and its parameters: a hash of all results (where each
-//! block lies, counted from the start of the memory, and its length, or that there is none), a hash of
-//! what a walk met at several points, and figures at the last point before all blocks are freed:
+//! A line is one sequence of requests under one strategy and its parameters: a hash of all results
+//! (where each block is, counted from the start of the memory, and its length, or that there is
+//! none), a hash of the walks at several points, and figures at the last point before all blocks
+//! are freed:
 //! ```text
 //! sequence placements walks | bytes of blocks, bytes held, free stretches, largest of them | items visited in all
 //! ```
@@ -46,7 +48,7 @@ const CONFIGS: [(&str, Config); 7] = [
     ("p65536", Config::new()),
 ];
 
-/// All lines of a strategy.
+/// Returns all lines of a strategy.
 fn lines(subject: &Subject) -> String {
     let configs = match subject.family {
         "brent" | "default" => CONFIGS.len(),
@@ -118,7 +120,7 @@ families! {
     default "default"
 }
 
-/// What the catalogue does not have.
+/// Compositions that the catalogue does not have.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn compositions() {

@@ -1,8 +1,8 @@
-//! The sequences of requests, which depend on nothing but themselves and what was refused.
+//! The sequences of requests, which depend only on themselves and on refusals.
 
 use crate::trace_of::Driver;
 
-/// A sequence: its name, bytes of the memory it runs in, and what it asks for.
+/// A sequence: its name, bytes of the memory in which it runs, and its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Sequence {
     pub(crate) name: &'static str,

@@ -1,4 +1,5 @@
-//! What is traced: strategies by name, compositions of policies, and an arena of several regions.
+//! The subjects of the traces: strategies by name, compositions of policies, and an arena of
+//! several regions.
 
 use std::ptr::NonNull;
 
@@ -40,7 +41,7 @@ impl Subject {
         Self { family, name, make: Make::Composed(make) }
     }
 
-    /// The strategy over `len` bytes at `start`. Those that are composed have no meter.
+    /// Makes the strategy over `len` bytes at `start`. Those that are composed have no meter.
     ///
     /// # Safety
     /// As for [`Region::new`].

@@ -1,4 +1,4 @@
-//! What comes of a sequence of requests: hashes of the results, and figures.
+//! The results of a sequence of requests: hashes of the placements, and figures.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
@@ -91,7 +91,7 @@ impl Driver<'_> {
         self.allocated(size, align);
     }
 
-    /// Whether there is memory.
+    /// Returns whether there is memory.
     pub(crate) fn allocated(&mut self, size: usize, align: usize) -> bool {
         let layout = Layout::from_size_align(size, align).expect("a valid layout");
         let block = self.strategy.allocate(layout).ok();
@@ -104,7 +104,7 @@ impl Driver<'_> {
     pub(crate) fn free(&mut self, number: usize) {
         if number < self.blocks.len() {
             let (block, layout) = self.blocks.swap_remove(number);
-            // SAFETY: it is in use, and nobody knows it any more.
+            // SAFETY: the block is in use, and no reference to it remains.
             unsafe { self.strategy.deallocate(block, layout) };
         }
     }
@@ -176,7 +176,7 @@ impl Driver<'_> {
         );
     }
 
-    /// Adds what a walk meets and the figures at this point to the hash, and checks every invariant.
+    /// Adds a walk and the figures at this point to the hash, and checks every invariant.
     pub(crate) fn look(&mut self) {
         self.figures();
     }
@@ -234,7 +234,7 @@ fn sized(layout: Layout, size: usize) -> Layout {
     Layout::from_size_align(size, layout.align()).expect("a valid layout")
 }
 
-/// What came of a sequence.
+/// The results of a sequence.
 pub(crate) struct Traced {
     results: Hash,
     walks: Hash,
@@ -263,7 +263,7 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     let start = memory.addr().get();
     let addresses = start..start + sequence.memory;
     let meter = Watched { counter: Counter::new(), addresses, strays: Cell::new(0) };
-    // SAFETY: the memory is freed after the strategy was dropped, and nobody else uses it.
+    // SAFETY: only the strategy uses the memory, which is freed after the strategy was dropped.
     let strategy = unsafe { subject.over(config, memory, sequence.memory, &meter) };
     let mut driver =
         Driver { strategy, meter: &meter, start, blocks: Vec::new(), results: EMPTY, walks: EMPTY };
@@ -271,7 +271,7 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     driver.probe(sequence.memory);
     let (usage, free) = driver.figures();
     (0..driver.blocks()).for_each(|_| driver.free(0));
-    // What lies where it can be had again.
+    // Where blocks are placed in memory that is free again.
     driver.look();
     [5000, 300, 24].into_iter().for_each(|size| driver.allocate(size, 8));
     driver.look();

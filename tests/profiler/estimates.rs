@@ -1,5 +1,5 @@
-//! That what a profile estimates is right on average, of each place and size: random sequences, and recorded programs,
-//! beside what they truly allocated.
+//! A profile's estimates are right on average, for each site and size: random sequences, and
+//! recorded programs, beside their true allocations.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -114,7 +114,7 @@ fn sequences() {
     }
 }
 
-/// Recorded programs, replayed: what their sizes are estimated to take.
+/// Recorded programs, replayed: the estimates for their sizes.
 #[cfg(feature = "trace")]
 mod traces {
     use std::path::{Path, PathBuf};
@@ -135,12 +135,13 @@ mod traces {
         traces
     }
 
-    /// The place that allocates a size: the logarithm of that.
+    /// Returns the place that allocates a size: the logarithm of that.
     fn site_of(size: usize) -> usize {
         (size / 8).checked_ilog2().map_or(0, |log| 1 + log as usize).min(SITES - 1)
     }
 
-    /// Replays a trace; what is live when most is, in all, and what was allocated until then.
+    /// Replays a trace. For each site, returns the bytes and blocks live at the peak of all, and
+    /// allocated until then.
     fn replay(path: &Path, mean: usize, events: u64) -> [Truth; SITES] {
         let mut truth = [Truth::default(); SITES];
         let mut blocks: Vec<Option<(*mut u8, Layout, usize)>> = Vec::new();
@@ -184,7 +185,7 @@ mod traces {
         truth
     }
 
-    /// The event after which most bytes are live.
+    /// Returns the event after which most bytes are live.
     fn peak(path: &Path) -> u64 {
         let mut sizes: Vec<u64> = Vec::new();
         let (mut live, mut most, mut peak) = (0, 0, 0);
@@ -226,7 +227,7 @@ mod traces {
             let truth: f64 = truth.iter().map(|truth| truth.figures[at]).sum();
             (truth, told[..SITES].iter().map(|told| told[at]).sum::<f64>())
         };
-        // Bytes that are said to be another size's, as a share of all.
+        // Bytes that are attributed to another size, as a share of all.
         let misplaced = |at: usize| {
             let off = (0..SITES).map(|site| (told[site][at] - truth[site].figures[at]).abs());
             off.sum::<f64>() / 2.0 / sums(at).0

@@ -1,4 +1,5 @@
-//! Profiles as files: what is in them, when they are written, and that pprof reads them.
+//! Profiles as files: their contents, the times at which they are written, and that pprof reads
+//! them.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::process::Command;
 use crate::sites::{block_of, figures};
 use crate::{ALLOCATOR, child, profiler};
 
-/// A field of a message: its number, and what it holds.
+/// A field of a message: its number, and its contents.
 enum Field<'a> {
     Number(u32, u64),
     Bytes(u32, &'a [u8]),
@@ -28,7 +29,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     number
 }
 
-/// The fields of a message in protobuf's encoding.
+/// Returns the fields of a message in protobuf's encoding.
 fn fields(mut bytes: &[u8]) -> Vec<Field<'_>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -52,7 +53,7 @@ fn numbers(mut bytes: &[u8]) -> Vec<u64> {
     std::iter::from_fn(|| (!bytes.is_empty()).then(|| varint(&mut bytes))).collect()
 }
 
-/// What a file says: its strings, samples, mappings, and the mapping of each location.
+/// The contents of a file: its strings, samples, mappings, and the mapping of each location.
 #[derive(Default)]
 pub(crate) struct Profile {
     strings: Vec<String>,
@@ -113,7 +114,7 @@ impl Profile {
         &self.strings[number as usize]
     }
 
-    /// What is said of the profile as a whole, if anything.
+    /// Returns the comment on the profile as a whole, if there is one.
     pub(crate) fn comment(&self) -> Option<&str> {
         self.numbers.get(&13).map(|&number| self.string(number))
     }

@@ -1,4 +1,5 @@
-//! That every free of a sampled block is seen, by whatever way it comes: what is freed is not live any more, not even a byte.
+//! Every free of a sampled block is noticed, by whatever function it comes: a freed block is not
+//! live any more, not even a byte of it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -9,7 +10,7 @@ use crate::random::Random;
 use crate::sites::{SITES, block_of, figures};
 use crate::{ALLOCATOR, child, passes_in_both_modes, profiler};
 
-/// What the places have live, as the profile has it.
+/// Returns the sum of the sites' live blocks and bytes in the profile.
 fn live() -> f64 {
     let told = figures(&profiler().snapshot().expect("there is a profile"));
     told[..SITES].iter().map(|[blocks, bytes, ..]| blocks + bytes).sum()
@@ -73,7 +74,7 @@ fn other_threads_frees_are_seen() {
     passes_in_both_modes("frees::by_others");
 }
 
-/// Blocks go round among threads that come and go, and are freed by whoever has them at last.
+/// Blocks go round among threads that come and go; the last owner frees each.
 #[test]
 #[ignore = "in a process of its own"]
 fn by_others() {

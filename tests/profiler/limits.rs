@@ -1,4 +1,4 @@
-//! What a profile does where it cannot have what it wants: samples are dropped, and counted.
+//! A profile that lacks memory drops samples, and counts them.
 
 use std::alloc::Layout;
 
@@ -11,7 +11,7 @@ fn without_memory_samples_are_dropped() {
     child::passes("limits::out_of_memory");
 }
 
-/// The address space is limited; the program goes on, and the profile says what it lacks.
+/// The address space is limited; the program goes on, and the profile reports its missing samples.
 #[test]
 #[ignore = "in a process of its own"]
 fn out_of_memory() {
@@ -21,7 +21,7 @@ fn out_of_memory() {
     let map = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages: u64 = map.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
     let limit = pages * 4096 + (24 << 20);
-    // SAFETY: the call reads what it is given.
+    // SAFETY: the call only reads the structure that it is given.
     unsafe {
         let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
         assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const limit), 0);
@@ -37,7 +37,7 @@ fn out_of_memory() {
     let snapshot = profiler().snapshot().expect("there is memory again");
     assert!(snapshot.dropped() > 1000, "{}", snapshot.dropped());
     assert_eq!(figures(&snapshot)[0][0], 0.0, "what was sampled was seen to be freed");
-    // The file says what was dropped, too.
+    // The file also tells the number of dropped samples.
     profiler().stop().expect("it ends");
     let dropped = profiler().snapshot().expect("there is one").dropped();
     let mut file = Vec::new();
@@ -51,7 +51,8 @@ fn a_sampler_that_is_interrupted_goes_on() {
     child::passes("limits::interrupted");
 }
 
-/// A handler that allocates and frees, whatever it interrupts; what it cannot tell is dropped, and nothing hangs.
+/// A handler that allocates and frees, whatever it interrupts; samples that cannot be taken are
+/// dropped, and nothing hangs.
 #[test]
 #[ignore = "in a process of its own"]
 fn interrupted() {

@@ -5,7 +5,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use crate::sites::{block_of, figures, resized_by, resized_in_c_by};
 use crate::{ALLOCATOR, passes_in_both_modes, profiler};
 
-/// With a sample in so many bytes, every block below is sampled, and counts with its own bytes.
+/// Mean bytes between samples: so small that every block below is sampled, and counts with its own
+/// bytes.
 const MEAN: usize = 64;
 
 /// Blocks on quick lists and medium lists, of heaps and of mappings; those in the middle get room when C has them grow.

@@ -18,7 +18,7 @@ impl Drop for Running {
     }
 }
 
-/// What a server answers, without its headers.
+/// Returns a server's answer, without its headers.
 fn get(address: &str, path: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")

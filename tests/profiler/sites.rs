@@ -28,11 +28,11 @@ fn reallocate<const SITE: usize>(block: *mut u8, layout: Layout, size: usize) ->
     black_box(block)
 }
 
-/// As [`reallocate`], by the block's address alone.
+/// Like [`reallocate`], by the block's address alone.
 #[inline(never)]
 fn reallocate_by_address<const SITE: usize>(block: *mut u8, _: Layout, size: usize) -> *mut u8 {
     black_box(SITE);
-    // SAFETY: the callers' blocks are in use, and need be at no more than what every block is at a multiple of.
+    // SAFETY: the callers' blocks are in use, and need no greater alignment than every block has.
     let block = unsafe { ALLOCATOR.reallocate(block, size) };
     black_box(block)
 }
@@ -66,31 +66,31 @@ const ALLOCATE: [Allocate; SITES] = each!(allocate);
 const REALLOCATE: [Reallocate; SITES] = each!(reallocate);
 const REALLOCATE_BY_ADDRESS: [Reallocate; SITES] = each!(reallocate_by_address);
 
-/// A block, from this place.
+/// Returns a block, from this place.
 pub(crate) fn block_of(site: usize, layout: Layout) -> *mut u8 {
     let block = ALLOCATE[site](layout);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// A block of another size, from this place.
+/// Returns a block of another size, from this place.
 pub(crate) fn resized_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// As [`resized_by`], as C asks for it.
+/// Like [`resized_by`], as C asks for it.
 pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE_BY_ADDRESS[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// What a profile says of a place: live blocks and bytes, all blocks and bytes.
+/// A profile's figures for a site: live blocks and bytes, all blocks and bytes.
 pub(crate) type Figures = [f64; 4];
 
-/// What a profile says of each place, and at the end of what is of none.
+/// Returns a profile's figures for each site, and at the end those of no site.
 pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     let mut starts: Vec<(usize, usize)> = (0..SITES)
         .flat_map(|site| {
@@ -124,7 +124,7 @@ pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     figures
 }
 
-/// What is true, and how far an estimate of it deviates.
+/// The true figures, and the deviations of their estimates.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Truth {
     pub(crate) figures: Figures,
@@ -135,7 +135,8 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    /// A block of so many bytes is allocated (1), or no longer live (−1), where one in `mean` bytes is sampled.
+    /// Counts a block of `size` bytes that is allocated (`sign` 1) or no longer live (−1), with one
+    /// sample in `mean` bytes.
     pub(crate) fn count(&mut self, size: usize, mean: usize, sign: f64) {
         let size = size as f64;
         let chance = -(-size / mean as f64).exp_m1();
@@ -150,8 +151,8 @@ impl Truth {
         }
     }
 
-    /// How unlikely the worst of four estimates is: its chance is e to the minus this, at most (Bernstein's inequality, which
-    /// holds of few samples, too).
+    /// Returns how unlikely the worst of four estimates is: its probability is at most e to the
+    /// minus this (Bernstein's inequality, which also holds for few samples).
     pub(crate) fn unlikelihood(&self, estimates: &Figures) -> f64 {
         let unlikelihood = |at: usize| {
             let rounding = 1.0 + 1e-6 * self.figures[at];

@@ -10,11 +10,13 @@ use pagewise::{Strategy, catalogue};
 use crate::all_values;
 use crate::harness::{self, Bookkeeping, source::Memory};
 
-/// Bytes of each region: none of them holds what the harness asks for, not even all together.
+/// Bytes of each region: no region holds all that the harness requests, nor do all of them
+/// together.
 const REGIONS: [usize; 4] = [96 << 10, 16 << 10, 200 << 10, 64 << 10];
 
-/// Drives claims of what `make` makes of regions that are claimed in another order than they lie in.
-/// Regions lie side by side, so that blocks of different strategies are neighbours.
+/// Drives claims of the strategies that `make` builds over regions, which are claimed in another
+/// order than that of their addresses. Regions are side by side, so that blocks of different
+/// strategies are neighbours.
 fn drive<S: Strategy>(make: impl Fn(Region) -> S, requests: &[harness::Request]) {
     let mut memory = Memory::new(REGIONS.iter().sum());
     let mut claims = Claims::<S, 4>::new();

@@ -48,7 +48,7 @@ macro_rules! compositions {
     };
 }
 
-/// All of them.
+/// Returns all of them.
 pub(crate) fn all() -> impl Iterator<Item = Subject> {
     compositions! {
         "brent" "FIRST-FIT, large segments", Apart, |config, source| {

@@ -40,7 +40,7 @@ const CONFIGS: [Config; 7] = [
     Config::new(),
 ];
 
-/// Those, or any that make sense together.
+/// Returns those, or any that make sense together.
 fn parameters() -> impl proptest::strategy::Strategy<Value = Config> {
     let sizemap = prop_oneof![
         Just(SizeMap::Linear),
@@ -114,14 +114,14 @@ impl Subject {
         }
     }
 
-    /// The strategy over a region in this memory.
+    /// Makes the strategy over a region in this memory.
     fn fixed<'a>(&self, config: Config, memory: &'a mut Memory) -> Box<dyn Strategy + 'a> {
-        // SAFETY: the strategy borrows the memory, and nobody else does.
+        // SAFETY: the strategy has the only borrow of the memory.
         self.make(config, unsafe { memory.region() })
     }
 }
 
-/// A property: its name, what tries it, and whether that takes Miri too long.
+/// A property: its name, its test, and whether that takes Miri too long.
 type Property = (&'static str, fn(&Subject), bool);
 
 const PROPERTIES: [Property; 7] = [
@@ -231,9 +231,9 @@ fn survives_exhaustion(subject: &Subject) {
     }
 }
 
-/// Memory runs out at each call that asks for it, once and for good. Mappings are memory, too.
+/// Memory runs out at each call that asks for it, once and for good. Mappings count as memory.
 fn survives_exhaustion_at_every_step(subject: &Subject) {
-    // What the hybrids map, where other strategies would only fill it.
+    // Sizes that the hybrids map; other strategies would only fill their memory.
     let largest = if subject.family == "hasan" { 103_000 } else { 30_000 };
     let requests = harness::fixed_requests(160, largest);
     for config in [CONFIGS[0], CONFIGS[2]] {

@@ -39,7 +39,7 @@ fn a_block_of_none_is_not_lost_in_silence() {
     let mut other = heap(1 << 16);
     let block = other.allocate(layout(100, 8)).expect("room enough").cast();
     let freed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        // SAFETY: that the block is not of the claims is what is tested: nothing is done with it.
+        // SAFETY: the block is not of the claims, which is under test: it is left untouched.
         unsafe { claims.deallocate(block, layout(100, 8)) }
     }));
     let reported = freed.expect_err("it is reported");
@@ -59,6 +59,6 @@ fn owners_are_kept_apart() {
     let block = heap.allocate_for(Owner(7), layout(40, 8)).expect("room enough").cast();
     let mut claims: Claims<HeadFirst<Region>, 1> = Claims::new();
     claims.claim(heap).expect("room for one");
-    // SAFETY: nobody uses the block.
+    // SAFETY: the block is no longer used.
     assert_eq!(unsafe { claims.try_free(block, layout(40, 8)) }, pagewise::Freed::NotOwner);
 }

@@ -1,4 +1,4 @@
-//! A `PageHeap` whose memory ran out between its size classes and what they allocate from had classes
+//! A `PageHeap` whose memory ran out between its size classes and their supplies had classes
 //! without supplies: the next request, or giving pages back, read beside the table of supplies.
 
 use pagewise::PageHeap;

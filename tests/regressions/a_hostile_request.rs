@@ -18,10 +18,11 @@ fn numbers() -> impl Iterator<Item = usize> {
     near.chain(ends)
 }
 
-/// Sizes from here on are refused. (Between this and what the machine has, the system decides.)
+/// Sizes from here on are refused. (For sizes between this and the machine's memory, the system
+/// decides.)
 const REFUSED: usize = isize::MAX as usize;
 
-/// Frees what was allocated, after a look at its alignment and its ends.
+/// Frees a block, after a look at its alignment and its ends.
 fn check(block: *mut u8, size: usize, align: usize) {
     if black_box(block).is_null() {
         return;
@@ -72,7 +73,8 @@ fn resized() {
         for new_size in numbers() {
             let block = ALLOCATOR.allocate(old_size);
             assert!(!block.is_null());
-            // SAFETY: the block is in use; afterwards only what is returned is, if it is something.
+            // SAFETY: the block is in use; afterwards only the returned block is used, if there is
+            // one.
             unsafe {
                 block.write_bytes(3, old_size.min(1));
                 let moved = ALLOCATOR.reallocate(block, new_size);

@@ -44,7 +44,7 @@ fn load(path: &CString) -> (*mut libc::c_void, [extern "C" fn() -> usize; 2]) {
     }
 }
 
-/// Loads the library, uses it and unloads it. Whether it is gone.
+/// Loads the library, uses it and unloads it. Returns whether it is gone.
 fn use_library(path: &CString) -> bool {
     let (library, [use_memory, _]) = load(path);
     assert_eq!(use_memory(), (0..1000).sum());

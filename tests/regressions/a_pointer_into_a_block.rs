@@ -14,7 +14,8 @@ const AT_PUT_BACK: &str = "pagewise: a block was freed twice, or is none";
 /// Noticed at once.
 const AT_ONCE: &str = "pagewise: a pointer was freed or resized that is no block in use";
 
-/// Frees what is `offset` bytes behind the start of a block of `size` bytes, after `before` others.
+/// Frees the address `offset` bytes behind the start of a block of `size` bytes, after `before`
+/// others.
 fn free_within(size: usize, offset: usize, before: usize) {
     let blocks: Vec<*mut u8> = (0..40).map(|_| ALLOCATOR.allocate(size)).collect();
     // SAFETY: the last is the misuse to be noticed.

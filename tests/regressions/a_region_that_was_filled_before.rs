@@ -32,7 +32,7 @@ fn fill(heap: &mut PageHeap<Region>, seed: u64) -> usize {
         }
     }
     for &(block, size) in &blocks {
-        // SAFETY: the block is in use with this layout, and nobody uses it any more.
+        // SAFETY: the block was allocated with this layout, and is no longer used.
         unsafe { heap.deallocate(block, layout(size, 8)) };
     }
     assert_eq!(heap.audit(), Ok(()));

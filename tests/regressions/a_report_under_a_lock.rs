@@ -26,7 +26,7 @@ fn stops(test: &str) {
 
 /// Frees a block twice, under a handler that allocates.
 fn free_twice(size: usize) {
-    // SAFETY: the handler may interrupt what is done here; the second free is the misuse.
+    // SAFETY: the handler may interrupt this code; the second free is the misuse.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = allocate as *const c_void as usize;

@@ -1,5 +1,5 @@
-//! A region from which three bytes were taken before had every block of a heap at an odd address; one
-//! with a mapping before had the hybrid allocator read a length that nobody wrote.
+//! If three bytes had been taken from a region, every block of a heap on it was at an odd address.
+//! If a mapping had been taken, the hybrid allocator read a length that was never written.
 
 use pagewise::PageHeap;
 use pagewise::arena::Arena;

@@ -6,7 +6,7 @@ use crate::child::aborts;
 
 const MESSAGE: &str = "pagewise: a pointer was freed or resized that is no block in use";
 
-/// An address a quarter of the window above a block: a slot of a heap that is never opened.
+/// Returns an address a quarter of the window above a block: a slot of a heap that is never opened.
 fn beyond() -> *mut u8 {
     ALLOCATOR.allocate(100).wrapping_add(if usize::BITS == 64 { 1 << 40 } else { 1 << 28 })
 }
@@ -35,7 +35,7 @@ misused! {
     is_not_measured: measured, |block| ALLOCATOR.usable_size(block);
 }
 
-/// Where a mapping may not be read, freeing it ended so, too.
+/// A free in an unreadable mapping ended the same way.
 #[test]
 fn what_cannot_be_read_is_not_freed() {
     aborts("a_wild_pointer_beyond_the_heaps::closed", MESSAGE);

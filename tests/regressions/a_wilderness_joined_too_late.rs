@@ -1,6 +1,6 @@
-//! A deferred fit joins free neighbours when the source is exhausted. If the wilderness was one of them, it
-//! begins lower then, and less new memory would serve the request: the heap did not ask again, and refused
-//! what it could serve.
+//! A deferred fit joins free neighbours when the source is exhausted. If the wilderness is one of
+//! them, it then begins lower, and less new memory serves the request. The heap did not ask again,
+//! and refused a request that it could serve.
 
 use pagewise::Strategy;
 use pagewise::catalogue::DeferredBestFit;

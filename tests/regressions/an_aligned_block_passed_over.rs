@@ -1,5 +1,6 @@
-//! A large request that asks for an alignment passed over the free block that the last one of its kind left, though it lay
-//! as was asked for, and took one with room to spare: aligned buffers that replace each other held 1.6 times what was live.
+//! A large aligned request passed over the free block that the last request of its kind had left,
+//! although that was aligned as needed, and took one with room to spare. Aligned buffers that
+//! replace each other held 1.6 times the live bytes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

@@ -1,5 +1,6 @@
-//! A best fit, and what is made of one, panicked at a request for an alignment of 16 GiB or more: it looked for a block with
-//! as many bytes beside those asked for, in a bin that there is not. A heap answers that it has no such memory.
+//! A best fit, and heaps built on one, panicked at a request for an alignment of 16 GiB or more:
+//! they looked for a block with as many bytes beside the requested ones, in a bin that does not
+//! exist. A heap must answer that it has no such memory.
 
 use pagewise::pages::Config;
 use pagewise::{AllocError, catalogue};

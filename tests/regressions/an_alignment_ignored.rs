@@ -21,7 +21,7 @@ fn it_is_not() {
                 let wrong = layout(size, align);
                 if !aligned {
                     assert!(!heap.is_in_use(block, wrong), "{} takes {wrong:?}", entry.name);
-                    // SAFETY: nobody uses the block.
+                    // SAFETY: the block is no longer used.
                     assert_eq!(unsafe { heap.try_free(block, wrong) }, Freed::Unallocated);
                 }
             }

@@ -1,7 +1,7 @@
-//! One file for each fault that was found and mended, named by what it was.
+//! One file for each fault that was found and repaired, named after the fault.
 //!
-//! What the compiler refuses since is in documentation tests that must not compile: a free by safe code
-//! (`Arena::try_free`), a meter that panics (`Meter`).
+//! Code that the compiler now refuses is in documentation tests that must not compile: a free by
+//! safe code (`Arena::try_free`), a meter that panics (`Meter`).
 
 #![cfg(target_os = "linux")]
 
@@ -50,7 +50,7 @@ use pagewise::source::Region;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Bytes of this process that are resident now.
+/// Returns the bytes of this process that are resident now.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).expect("the second number");

@@ -30,7 +30,7 @@ fn prepare(command: &mut Command) {
         .env_remove("PAGEWISE_VERBOSE");
 }
 
-/// What is said of these faults, sorted: the environment has no order.
+/// Returns the messages about these faults, sorted: the environment has no order.
 fn complaints(err: &str) -> Vec<&str> {
     let mut lines: Vec<_> = err.lines().filter(|line| line.starts_with("pagewise:")).collect();
     lines.sort_unstable();
@@ -56,10 +56,10 @@ fn a_log_is_spared() {
     assert_eq!((code, complaints(&err)), (Some(0), vec![]));
 }
 
-/// Runs a child whose standard error is a terminal; what it writes there.
+/// Runs a child whose standard error is a terminal. Returns its output there.
 fn on_terminal(verbose: Option<&str>) -> String {
     let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: the call writes two descriptors, which are nobody else's.
+    // SAFETY: the call writes two descriptors, which only this test owns.
     let (mut ours, theirs) = unsafe {
         let none = ptr::null_mut();
         let opened = libc::openpty(&mut ours, &mut theirs, none, ptr::null(), ptr::null());
@@ -79,7 +79,7 @@ fn on_terminal(verbose: Option<&str>) -> String {
         command.stdout(Stdio::null()).stderr(Stdio::from(theirs)).spawn().expect("it starts");
     let status = child::process::wait(&mut child, child::LIMIT);
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
-    // Once nobody has the other end, reading what was written ends with an error.
+    // Once the other end is closed everywhere, reading the output ends with an error.
     drop(command);
     let mut written = Vec::new();
     let _ = ours.read_to_end(&mut written);

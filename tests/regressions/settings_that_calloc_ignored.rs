@@ -1,5 +1,6 @@
-//! Zeroed mappings were made as the `Pagewise` value at hand was tuned, whatever the environment said and
-//! whichever value was used first. What is in force is decided once, for all requests.
+//! Zeroed mappings were made as the `Pagewise` value at hand was tuned, regardless of the
+//! environment and of the value that was used first. The tuning in force must be decided once, for
+//! all requests.
 
 use std::fs::read_to_string;
 
@@ -8,7 +9,7 @@ use pagewise::global::{HugePages, Pagewise, Tuning};
 use crate::ALLOCATOR;
 use crate::child::{passes, passes_when};
 
-/// What the kernel was told of the mapping that an address lies in.
+/// Returns the kernel's flags of the mapping that contains an address.
 fn flags(block: *mut u8) -> String {
     let maps = read_to_string("/proc/self/smaps").expect("there is a /proc");
     let mut inside = false;
@@ -25,7 +26,7 @@ fn flags(block: *mut u8) -> String {
     panic!("{block:?} is not mapped");
 }
 
-/// Whether the kernel knows of huge pages at all.
+/// Returns whether the kernel knows of huge pages at all.
 fn has_huge_pages() -> bool {
     std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists()
 }

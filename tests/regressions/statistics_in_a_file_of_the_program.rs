@@ -12,7 +12,7 @@ use crate::child::passes_when;
 /// The environment variable that tells the child where its files may lie.
 const FOLDER: &str = "PAGEWISE_TEST_FOLDER";
 
-/// Files of the child: where it wants statistics, and where it does not.
+/// Returns the files of the child: where it wants statistics, and where it does not.
 fn files(folder: &Path) -> [PathBuf; 2] {
     ["log", "database"].map(|name| folder.join(name))
 }

@@ -4,11 +4,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::{env, fs, path::Path};
 
-/// Somebody else, without rights.
+/// Another user, without rights.
 const NOBODY: u32 = 65_534;
 
-/// What a copy of this program with these permissions, which is nobody's, says of its settings; `None` if
-/// the copy should have more rights than its user, and the machine does not grant them.
+/// Returns the messages about settings of a copy of this program that has these permissions and
+/// belongs to the user nobody. `None` if the copy should have more rights than its user, and the
+/// machine does not grant them.
 fn said(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let copy = folder.path().join("program");

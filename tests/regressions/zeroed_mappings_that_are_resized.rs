@@ -1,5 +1,6 @@
-//! A zeroed block of 1 to 16 MiB was a mapping, but was never resized as one: its contents were copied to
-//! a heap for one byte less. Today it lies in a heap, and must stay where it is, too, when it shrinks.
+//! A zeroed block of 1 to 16 MiB was a mapping, but was never resized as one: its contents were
+//! copied to a heap for one byte less. Now it is in a heap, and must also stay in place when it
+//! shrinks.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;

@@ -12,7 +12,7 @@ use crate::ALLOCATOR;
 use crate::child::{LIMIT, passes};
 use crate::random::Random;
 
-/// Allocates and frees blocks of many sizes, and checks what they hold.
+/// Allocates and frees blocks of many sizes, and checks their contents.
 fn use_memory(mark: u8) {
     let blocks: Vec<Vec<u8>> = (0..120).map(|size| vec![mark; size * size]).collect();
     assert!(blocks.iter().flatten().all(|&byte| byte == mark));
@@ -20,7 +20,7 @@ fn use_memory(mark: u8) {
 
 /// Forks; the child runs `action` and ends. Waits for the child, which must end by itself.
 fn fork(action: impl FnOnce()) {
-    // SAFETY: the child does what is tested, and ends by `_exit`.
+    // SAFETY: the child does what is under test, and ends by `_exit`.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
@@ -143,7 +143,7 @@ fn this_thread() -> i32 {
 
 /// Forks in a signal's handler; the child ends at once, after some allocations if `ALLOCATES`.
 extern "C" fn fork_now<const ALLOCATES: bool>(signal: c_int) {
-    // SAFETY: as GNU's tests do; `errno` is kept for what was interrupted.
+    // SAFETY: as GNU's tests do; `errno` is kept for the interrupted code.
     unsafe {
         // The thread that waits for this test may be in C's own `malloc`, whose lock a fork takes.
         if this_thread() != ALLOCATING.load(Relaxed) {
@@ -184,10 +184,10 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
     }
 }
 
-/// Does something while this signal waits: what forks holds a lock of C's library, which a handler that
-/// interrupted it and forks would wait for.
+/// Runs `action` while this signal is blocked: code that forks holds a lock of the C library, for
+/// which a handler that interrupts it and forks would wait.
 fn undisturbed<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
-    // SAFETY: the sets are valid; the thread's mask is what it was in the end.
+    // SAFETY: the sets are valid; the thread's mask is restored in the end.
     unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -263,7 +263,7 @@ fn the_child_of_a_fork_gives_back_its_own_memory() {
     passes("fork::purging");
 }
 
-/// What the child of a fork gives back is still there in its parent.
+/// Memory that the child of a fork gives back is still there in its parent.
 #[test]
 #[ignore = "in a process of its own"]
 fn purging() {
@@ -274,7 +274,7 @@ fn purging() {
     let is_whole = || blocks.iter().flatten().all(|&byte| byte == 1);
     let purge = || {
         ALLOCATOR.purge();
-        // What went back before counts, too: where this takes a second, some has.
+        // Memory given back earlier counts as well: if this takes a second, some was.
         let purged = ALLOCATOR.stats().purged;
         assert!(purged > 1500 * LEN as u64 / 2 && is_whole(), "{purged} bytes went back");
     };
@@ -288,7 +288,7 @@ fn the_child_of_a_fork_under_load_has_whole_heaps() {
     passes("fork::whole");
 }
 
-/// What the child frees can be had again: no heap was lost.
+/// Memory that the child frees can be allocated again: no heap was lost.
 #[test]
 #[ignore = "in a process of its own"]
 fn whole() {

@@ -26,7 +26,7 @@ fn a_program_that_limits_itself_goes_on() {
     });
 }
 
-/// What is left under the limit is for threads and their stacks, too.
+/// Threads and their stacks share the memory below the limit.
 #[test]
 #[ignore = "in a process of its own, which it limits"]
 fn own() {
@@ -40,8 +40,8 @@ fn own() {
     assert!(blocks.iter().all(|block| block[99] == 7));
 }
 
-/// GNU's `malloc` takes 112 bytes for a block of 100, so it has at most 89 % of what a limit leaves in
-/// such blocks. Nine tenths of that are demanded.
+/// GNU's `malloc` takes 112 bytes for a block of 100, so such blocks fill at most 89 % of the
+/// memory below a limit. Nine tenths of that are demanded.
 #[test]
 fn small_blocks_use_what_a_limit_leaves() {
     for kib in [100_000, 300_000, 1_000_000] {
@@ -54,7 +54,7 @@ fn small_blocks_use_what_a_limit_leaves() {
     }
 }
 
-/// Bytes of addresses that the limit leaves.
+/// Returns the bytes of addresses that the limit leaves.
 fn left() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for writes.

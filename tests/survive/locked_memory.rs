@@ -9,7 +9,7 @@ fn memory_goes_back_after_mlockall() {
     passes("locked_memory::locked");
 }
 
-/// Bytes of this process that are resident now.
+/// Returns the bytes of this process that are resident now.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
@@ -34,7 +34,8 @@ fn locked() {
     let left = resident().saturating_sub(before);
     let gone = peak.saturating_sub(left);
     println!("{gone} of {peak} bytes went back, {counted} counted");
-    // What is counted is what went: before Linux 5.18, which locks it for good, nothing.
+    // The count agrees with the memory given back: nothing before Linux 5.18, which locks it for
+    // good.
     assert!(counted.abs_diff(gone) < 8 << 20, "{counted} bytes counted, {gone} gone");
     assert!(left < 8 << 20 || counted == 0, "{left} bytes stay");
 }

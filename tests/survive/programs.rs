@@ -28,12 +28,12 @@ fn built() -> &'static Built {
     })
 }
 
-/// Runs one program with the library and without: the outcome must be what the program's table says.
+/// Runs one program with the library and without: the outcome must be that of the programs' table.
 fn survives(name: &str) {
     survives_when(name, |_| {});
 }
 
-/// As [`survives`], of programs that `prepare` has seen to.
+/// Like [`survives`], of programs that `prepare` has seen to.
 fn survives_when(name: &str, prepare: impl FnOnce(&mut Command)) {
     let built = built();
     let mut run = Command::new(&built.survive);

@@ -1,5 +1,6 @@
-//! A sandbox refuses a system call, with any error: the allocator goes on. What it cannot get is null,
-//! what it cannot give back stays; no refusal decides what is a block.
+//! A sandbox refuses a system call, with any error: the allocator goes on. It answers null for
+//! memory that it cannot get, and keeps memory that it cannot give back; no refusal changes which
+//! addresses are blocks.
 
 use std::ffi::c_long;
 use std::hint::black_box;
@@ -11,7 +12,7 @@ use crate::ALLOCATOR;
 use crate::child::sandbox::{self, Refusal};
 use crate::child::{Ended, passes, run};
 
-/// What is refused, and when that begins.
+/// The refused call, and when the refusal begins.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
     /// Before the program is executed.
@@ -34,7 +35,7 @@ fn survives(call: c_long, when: When) {
             command.env(REFUSED, format!("{call} {error} {}", u8::from(when == When::Later)));
             if when == When::Start {
                 let install = move || {
-                    // What gives back several runs at once is refused with it.
+                    // The call that gives back several runs at once is refused with it.
                     if call == libc::SYS_madvise {
                         let call = libc::SYS_process_madvise;
                         sandbox::install(Refusal { call, error, below: None })?;

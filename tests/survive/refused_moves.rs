@@ -1,6 +1,7 @@
-//! A program may advise the kernel on a part of a block, whose mapping is in several pieces then. The kernel refuses to make
-//! these longer; some kernels have unmapped by then what they were to move to, which was released once more, whoever had
-//! it by then; with others it was not released at all.
+//! A program may advise the kernel on a part of a block, which splits the block's mapping. The
+//! kernel refuses to make a split mapping longer. Some kernels unmap the destination before they
+//! refuse. The allocator then released the destination once more, even if another thread had mapped
+//! it by then; with other kernels it did not release it at all.
 
 use crate::ALLOCATOR;
 use crate::child::passes_when;
@@ -21,7 +22,7 @@ fn in_pieces() {
         let mut block = vec![1_u8; 2 * MIB];
         let middle = block[MIB..].as_mut_ptr();
         let page = middle.map_addr(|address| address & !(os_page() - 1));
-        // SAFETY: the page is the block's, and stays as it is but for core dumps.
+        // SAFETY: the page is the block's, and only core dumps are affected.
         assert_eq!(unsafe { libc::madvise(page.cast(), os_page(), libc::MADV_DONTDUMP) }, 0);
         block.reserve_exact(MIB - os_page());
         assert!(block.iter().all(|&byte| byte == 1));
@@ -37,7 +38,7 @@ fn in_pieces() {
     assert!(more < 16 * MIB, "{} MiB of addresses more", more >> 20);
 }
 
-/// Bytes of addresses that this process has mapped.
+/// Returns the bytes of addresses that this process has mapped.
 fn addresses() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = statm.split(' ').next().and_then(|pages| pages.parse::<usize>().ok());

@@ -48,7 +48,7 @@ const REALLOCATE: u64 = 1;
 const THREAD: u64 = 2;
 const TICK: u64 = 3;
 
-/// What both sides remember of the events before.
+/// The state that both sides keep about the events before.
 struct Memory {
     /// The slot of the last event that had one.
     slot: u32,

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, and where.
+//! The faults that a trace may have, and where.
 
 use core::fmt;
 use std::io;
@@ -90,19 +90,19 @@ pub enum Reason {
     Truncated,
     /// The checksum does not match: the bytes were changed after they were written.
     Checksum,
-    /// The header makes no sense; what about it.
+    /// The header makes no sense, for this reason.
     Header(&'static str),
-    /// A frame makes no sense; what about it.
+    /// A frame makes no sense, for this reason.
     Frame(&'static str),
-    /// A record of a raw log makes no sense; what about it.
+    /// A record of a raw log makes no sense, for this reason.
     Record(&'static str),
-    /// The call stacks make no sense; what about them.
+    /// The call stacks make no sense, for this reason.
     Stacks(&'static str),
-    /// The times make no sense; what about them.
+    /// The times make no sense, for this reason.
     Times(&'static str),
     /// The event cannot stand where it stands.
     Event(Invalid),
-    /// The events do not add up to what the header claims.
+    /// The sums over the events differ from the header's claims.
     Claim {
         /// Which claim.
         what: &'static str,
@@ -121,26 +121,26 @@ impl ReadError {
         Self(Box::new(At { file: None, event, offset, reason }))
     }
 
-    /// The same error, naming the file it is about.
+    /// Returns the same error, naming the file it is about.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {
         self.0.file = Some(file.to_owned());
         self
     }
 
-    /// The fault.
+    /// Returns the fault.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// The file, if it is known.
+    /// Returns the file, if it is known.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
 
-    /// How many events (or records, of a raw log) were read before.
+    /// Returns how many events (or records, of a raw log) were read before.
     #[must_use]
     pub fn event(&self) -> u64 {
         self.0.event

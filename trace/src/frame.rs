@@ -82,7 +82,7 @@ impl FrameReader {
         if crc.finalize().to_le_bytes() != checksum {
             return Err(Reason::Checksum);
         }
-        // One byte more than claimed, so that a stream that expands further is seen, too.
+        // One byte more than claimed, so that a stream that expands further is detected as well.
         self.content.resize(content + 1, 0);
         self.inflate.reset(false);
         let status = self.inflate.decompress(stream, &mut self.content, FlushDecompress::Finish);
@@ -95,7 +95,7 @@ impl FrameReader {
         Ok(Some((lengths.len() + compressed + 4) as u64))
     }
 
-    /// The content of the frame read last.
+    /// Returns the content of the frame read last.
     pub(crate) fn content(&self) -> &[u8] {
         &self.content
     }

@@ -1,7 +1,8 @@
 //! A hash table for numbers, of which a log has millions: [`Numbers`].
 //!
-//! The standard library's hash withstands whoever chooses the keys, and takes longer than all the rest
-//! of a conversion. A log's addresses are not chosen to collide; one whose are is slow to convert.
+//! The standard library's hash resists chosen keys, but takes longer than the rest of a conversion.
+//! A log's addresses are not normally chosen to collide; a log with chosen addresses merely
+//! converts slowly.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

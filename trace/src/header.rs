@@ -1,4 +1,4 @@
-//! The header of a trace file: where the trace comes from, and what it adds up to.
+//! The header of a trace file: the origin of the trace, and the sums over its events.
 //!
 //! ```text
 //!  byte   0  magic            89 'P' 'W' 'T' 0D 0A 1A 0A
@@ -31,7 +31,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
 pub(crate) const VERSION: u16 = 1;
 /// Of a trace with call stacks.
 pub(crate) const VERSION_WITH_STACKS: u16 = 2;
-/// Of a trace with times; its parts tell whether it has call stacks, too.
+/// The version of a trace with times; its parts tell whether it also has call stacks.
 pub(crate) const VERSION_WITH_TIMES: u16 = 3;
 /// The part of a trace of that version that is not always there.
 const STACKS: u8 = 1;
@@ -58,9 +58,9 @@ pub struct Origin {
 
 /// The header of a trace.
 ///
-/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns no
-/// event that exceeds one, and compares them with the events at the end. They bound what a trace can
-/// take; never allocate by them alone.
+/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns
+/// no event that exceeds one, and compares them with the events at the end. They bound the
+/// resources that a trace can take; never allocate by them alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Header {
@@ -84,8 +84,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// `recorded_events` of a recording that was cut short: more than in the file, nobody knows how
-    /// many.
+    /// The value of `recorded_events` if the recording was cut short: there were more events than
+    /// in the file, but their number is not known.
     pub const UNKNOWN: u64 = u64::MAX;
 
     pub(crate) fn new(origin: Origin, counts: Counts, recorded_events: u64) -> Self {
@@ -101,13 +101,13 @@ impl Header {
         }
     }
 
-    /// Whether the file holds only the first events of a longer recording.
+    /// Returns whether the file holds only the first events of a longer recording.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
         self.recorded_events > self.events
     }
 
-    /// The header as it stands in a file.
+    /// Returns the header as it stands in a file.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, WriteError> {
         let origin = &self.origin;
         let mut out = Vec::with_capacity(256);
@@ -140,7 +140,7 @@ impl Header {
         Ok(out)
     }
 
-    /// Reads a header and gives its length, too.
+    /// Reads a header. Also returns its length.
     pub(crate) fn read(input: &mut impl Read) -> Result<(Self, u64), Reason> {
         let mut bytes = vec![0; FIXED];
         let found = fill(input, &mut bytes)?;
@@ -169,7 +169,7 @@ impl Header {
         Self::decode(&bytes[..body]).map(|header| (header, length as u64))
     }
 
-    /// Takes apart a header whose checksum was right; whoever wrote it may still be hostile.
+    /// Decodes a header whose checksum is correct; it may still come from a hostile writer.
     fn decode(bytes: &[u8]) -> Result<Self, Reason> {
         let (fixed, mut texts) = bytes.split_at(FIXED);
         let version = u16::from_le_bytes([fixed[8], fixed[9]]);

@@ -20,7 +20,7 @@ pub struct Ledger {
     counts: Counts,
 }
 
-/// What a ledger has counted.
+/// The counts of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
@@ -41,7 +41,7 @@ impl Ledger {
         Self::default()
     }
 
-    /// What the events so far add up to.
+    /// Returns the sums over the events so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -76,7 +76,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The slot the next allocation must take.
+    /// Returns the slot the next allocation must take.
     pub(crate) fn next_slot(&self) -> Result<u32, Invalid> {
         self.slots.next().ok_or(Invalid::TooManyLive)
     }
@@ -109,7 +109,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The bytes live once a block of `old` bytes has `new` ones.
+    /// Returns the bytes live once a block of `old` bytes has `new` ones.
     fn grown(&self, old: u64, new: u64) -> Result<u64, Invalid> {
         if new > LARGEST {
             return Err(Invalid::Size { size: new });

@@ -1,4 +1,4 @@
-//! Traces of allocations: what a program asked of its allocator, and in what order.
+//! Traces of allocations: a program's requests to its allocator, in their order.
 //!
 //! ```text
 //!  program under the recorder ─► raw log ─► Converter ─┐
@@ -11,7 +11,8 @@
 //! * [`Writer`], [`Reader`]: the compact file format, `.pwt`. Both stream, and both check every
 //!   event against the same [`Ledger`], so that a file that was written can be read, and a file that
 //!   can be read can be replayed without further checks.
-//! * [`raw`]: what a recorder writes while the program runs, and its conversion to events.
+//! * [`raw`]: the logs that a recorder writes while the program runs, and their conversion to
+//!   events.
 //! * [`Recording`]: records a Rust program from inside, as a wrapper of its global allocator.
 //!
 //! Package `pagewise` re-exports this crate as `pagewise::trace` under its feature `trace`; nothing here

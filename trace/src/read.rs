@@ -38,10 +38,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
 
 /// Reads a trace, event by event. It is an iterator; after an error it ends.
 ///
-/// Every event is checked as it is read: blocks freed or reallocated are live, sizes and
-/// alignments make sense, and no figure exceeds what the header claims. After the last event the
-/// header's figures must be those of the events, and the file must end. So a trace that was read
-/// to its end without an error is exactly as it was written.
+/// Every event is checked when it is read: blocks freed or reallocated are live, sizes and
+/// alignments make sense, and no figure exceeds the header's. After the last event the header's
+/// figures must equal those of the events, and the file must end. So a trace that was read to its
+/// end without an error is exactly as it was written.
 ///
 /// Memory: 12 bytes for each of the most blocks live at one time, and the buffers of a frame
 /// (2 MiB); never more because a file claims more. The header's
@@ -62,7 +62,7 @@ pub struct Reader<R> {
     sites: Option<SiteDecoder>,
     /// The site of the event read last.
     site: u32,
-    /// The call stacks, once they have been read; whether they are to be kept.
+    /// The call stacks, once they have been read; and whether to keep them.
     stacks: Option<Stacks>,
     keep_stacks: bool,
     /// When the events happened, once that has been read.
@@ -70,7 +70,7 @@ pub struct Reader<R> {
     done: bool,
 }
 
-/// Without what was read last, which may be megabytes.
+/// Leaves out the data read last, which may be megabytes.
 impl<R> fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Reader");
@@ -124,47 +124,47 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The same reader, whose errors name this file.
+    /// Returns the same reader, whose errors name this file.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
     }
 
-    /// The same reader, which keeps the call stacks: see [`take_stacks`](Self::take_stacks). They may
-    /// take hundreds of megabytes.
+    /// Returns the same reader, which keeps the call stacks: see
+    /// [`take_stacks`](Self::take_stacks). They may take hundreds of megabytes.
     #[must_use]
     pub fn with_stacks(mut self) -> Self {
         self.keep_stacks = true;
         self
     }
 
-    /// The site of the event read last, if it is an allocation or a reallocation of a trace with
-    /// call stacks; 0 if there is none.
+    /// Returns the site of the event read last, if it is an allocation or a reallocation of a trace
+    /// with call stacks; 0 if there is none.
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
     }
 
-    /// The call stacks, if there are any and the last event has been read. Each site that was read
-    /// is a node of theirs.
+    /// Returns the call stacks, if there are any and the last event has been read. Each site that
+    /// was read is a node of theirs.
     pub fn take_stacks(&mut self) -> Option<Stacks> {
         self.stacks.take()
     }
 
-    /// When the events happened, if the trace tells and the last event has been read.
+    /// Returns when the events happened, if the trace tells and the last event has been read.
     pub fn take_times(&mut self) -> Option<Times> {
         self.times.take()
     }
 
-    /// Bytes of the input in the header and the frames read so far.
+    /// Returns the bytes of the input in the header and the frames read so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.frame.1
     }
 
-    /// The header. Its figures are claims until the last event has been read, but no event is
-    /// returned that exceeds one.
+    /// Returns the header. Its figures are claims until the last event has been read, but no event
+    /// is returned that exceeds one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -215,7 +215,7 @@ impl<R: Read> Reader<R> {
         Ok(found)
     }
 
-    /// Reads what follows the events, to the end of the file.
+    /// Reads the parts after the events, to the end of the file.
     fn read_rest(&mut self) -> Result<(), Reason> {
         if self.header.times {
             if !self.next_piece()? {

@@ -5,12 +5,12 @@ use core::cell::Cell;
 
 use super::raw::{self, Record};
 
-/// A global allocator that records what it is asked, and leaves the work to `A`.
+/// A global allocator that records the requests that it gets, and passes them on to `A`.
 ///
-/// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a
-/// few instructions. The log is converted by `pagewise import`; under `pagewise record` it is
-/// found and converted like that of any other program, but holds what Rust asked for, with its
-/// alignments, rather than what reached C's `malloc`.
+/// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a few
+/// instructions. The log is converted by `pagewise import`; under `pagewise record` it is found and
+/// converted like that of any other program, but holds Rust's own requests, with their alignments,
+/// rather than the calls that reached C's `malloc`.
 ///
 /// # Examples
 /// ```
@@ -62,7 +62,7 @@ fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
-/// The exponent of the alignment; beyond the largest a trace can tell, that one.
+/// Returns the exponent of the alignment; beyond the largest a trace can tell, that one.
 fn align_log2(layout: Layout) -> u8 {
     layout.align().trailing_zeros().min(31) as u8
 }

@@ -28,17 +28,17 @@ impl SiteEncoder {
         self.most = self.most.max(site);
     }
 
-    /// Bytes collected.
+    /// Returns the bytes collected.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The greatest site.
+    /// Returns the greatest site.
     pub(crate) fn most(&self) -> u32 {
         self.most
     }
 
-    /// The content of the frame; the next one begins.
+    /// Returns the content of the frame; the next one begins.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut content = Vec::with_capacity(self.bytes.len() + 10);
         varint::write(&mut content, self.count);
@@ -73,7 +73,7 @@ impl SiteDecoder {
         Ok(length)
     }
 
-    /// The site of the next event that has one.
+    /// Returns the site of the next event that has one.
     pub(crate) fn next(&mut self) -> Result<u32, Reason> {
         let content = self.frames.content();
         let mut rest = content.get(self.consumed..).unwrap_or_default();
@@ -93,7 +93,7 @@ impl SiteDecoder {
         Ok(site)
     }
 
-    /// Whether the frame has no more sites than events.
+    /// Returns whether the frame has no more sites than events.
     pub(crate) fn end(&self) -> Result<(), Reason> {
         if self.left == 0 && self.consumed == self.frames.content().len() {
             Ok(())
@@ -102,7 +102,7 @@ impl SiteDecoder {
         }
     }
 
-    /// The greatest site so far.
+    /// Returns the greatest site so far.
     pub(crate) fn most(&self) -> u32 {
         self.most
     }

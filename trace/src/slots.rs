@@ -37,7 +37,7 @@ impl Slots {
         Self { links: Vec::new(), head: NONE, live: 0 }
     }
 
-    /// The slot the next allocation takes; `None` if 2²⁸ are in use. O(1).
+    /// Returns the slot the next allocation takes; `None` if 2²⁸ are in use. O(1).
     #[must_use]
     pub fn next(&self) -> Option<u32> {
         match self.head {
@@ -68,7 +68,7 @@ impl Slots {
         live
     }
 
-    /// Whether the slot is in use. O(1).
+    /// Returns whether the slot is in use. O(1).
     #[must_use]
     pub fn is_live(&self, slot: u32) -> bool {
         self.links.get(slot as usize) == Some(&LIVE)

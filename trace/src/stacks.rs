@@ -82,19 +82,19 @@ impl Frame {
         Self { module: None, address: Self::CUT, lines: Vec::new() }
     }
 
-    /// Stands for the callers of a frame of which nothing tells who called it.
+    /// Returns the frame that stands for unknown callers.
     #[must_use]
     pub const fn lost() -> Self {
         Self { module: None, address: Self::LOST, lines: Vec::new() }
     }
 
-    /// Whether it is [`cut`](Self::cut).
+    /// Returns whether it is [`cut`](Self::cut).
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.module.is_none() && self.address == Self::CUT
     }
 
-    /// Whether it is [`lost`](Self::lost).
+    /// Returns whether it is [`lost`](Self::lost).
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.module.is_none() && self.address == Self::LOST
@@ -102,7 +102,7 @@ impl Frame {
 }
 
 impl Stacks {
-    /// The nodes from a site to its outermost caller. A site beyond the tree has none.
+    /// Returns the nodes from a site to its outermost caller. A site beyond the tree has none.
     pub fn callers(&self, site: u32) -> impl Iterator<Item = Node> + '_ {
         let node = |site: u32| self.nodes.get((site as usize).checked_sub(1)?).copied();
         core::iter::successors(node(site), move |last| node(last.parent))
@@ -145,7 +145,7 @@ impl Stacks {
         out
     }
 
-    /// The inverse of [`encode`](Self::encode), of any bytes.
+    /// Returns the inverse of [`encode`](Self::encode), of any bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Reason> {
         let mut input = Input(bytes);
         let mut stacks = Self::default();
@@ -193,7 +193,7 @@ impl<'a> Input<'a> {
         varint::read(&mut self.0).ok_or(bad("a number is cut short"))
     }
 
-    /// How many things follow, each of at least a byte.
+    /// Returns how many things follow, each of at least a byte.
     fn count(&mut self) -> Result<usize, Reason> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.0.len().min(MOST) {

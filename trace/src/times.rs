@@ -31,15 +31,15 @@ pub struct Times {
 }
 
 impl Times {
-    /// The samples, in order.
+    /// Returns the samples, in order.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Nanoseconds from the beginning of the recording to the moment when so many events had happened:
-    /// between two samples as if they were evenly spread, before the first and after the last those of
-    /// that sample. `None` without samples. O(log samples).
+    /// Returns the nanoseconds from the beginning of the recording to the moment when `events`
+    /// events had happened. Interpolates between two samples; before the first and after the last
+    /// sample it returns that sample's time. `None` without samples. O(log samples).
     #[must_use]
     pub fn at(&self, events: u64) -> Option<u64> {
         let after = self.samples.partition_point(|sample| sample.event <= events);
@@ -67,7 +67,7 @@ impl Times {
         out
     }
 
-    /// The inverse of [`encode`](Self::encode), of any bytes, in a trace of so many events.
+    /// Reverses [`encode`](Self::encode) for arbitrary bytes, in a trace of `events` events.
     pub(crate) fn decode(mut bytes: &[u8], events: u64) -> Result<Self, Reason> {
         let mut number = || varint::read(&mut bytes).ok_or(Reason::Times("a number is cut short"));
         let count = number()?;
@@ -138,7 +138,7 @@ impl Sampler {
         self.last = Some(last).filter(|last| self.kept.last() != Some(last));
     }
 
-    /// What was collected.
+    /// Returns the collected times.
     pub(crate) fn finish(self) -> Times {
         let Self { mut kept, last, .. } = self;
         kept.extend(last);

@@ -19,8 +19,8 @@ const FRAME: usize = frame::LARGEST - 256;
 
 /// Writes a trace, event by event. The file is complete when [`finish`](Self::finish) returns.
 ///
-/// Every event is checked: what was written can be read, and replayed. Memory is bounded by the
-/// most blocks live at one time.
+/// Every event is checked, so that a written trace can be read and replayed. Memory is bounded by
+/// the most blocks live at one time.
 ///
 /// # Examples
 /// ```
@@ -56,7 +56,7 @@ pub struct Writer<W> {
     times: Sampler,
 }
 
-/// Without what is to be written next, which may be a megabyte.
+/// Leaves out the data not yet written, which may be a megabyte.
 impl<W> fmt::Debug for Writer<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Writer");
@@ -135,9 +135,10 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Tells that the events so far had happened so many nanoseconds after the recording began. May be
-    /// told after any event, and as often: enough of it is kept, in the end at most some kilobytes. A
-    /// trace that it was told of has format version 3. O(1) amortised.
+    /// Tells the writer that the events so far had happened `nanoseconds` after the recording
+    /// began. May be called after any event, and any number of times: the writer keeps enough of
+    /// it, in the end at most a few kilobytes. A trace with times has format version 3. O(1)
+    /// amortised.
     #[inline]
     pub fn tell_time(&mut self, nanoseconds: u64) {
         self.times.push(self.events(), nanoseconds);
@@ -149,20 +150,20 @@ impl<W: Write + Seek> Writer<W> {
         self.ledger.counts().events
     }
 
-    /// What the events written add up to.
+    /// Returns the sums over the events written.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.ledger.counts()
     }
 
-    /// Length in bytes of what was compressed and written, header included. An event counts when
-    /// its frame, of up to a mebibyte before compression, is full.
+    /// Returns the length in bytes of the compressed data written so far, header included. An event
+    /// counts when its frame, of up to a mebibyte before compression, is full.
     #[must_use]
     pub fn bytes_written(&self) -> u64 {
         self.length
     }
 
-    /// Completes the file: writes what is left, and the figures of the header.
+    /// Completes the file: writes the remaining data, and the figures of the header.
     ///
     /// # Errors
     /// If the output fails.

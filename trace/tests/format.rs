@@ -1,12 +1,12 @@
-//! The trace file format: what is written is read back, and a damaged file is refused whatever the
-//! damage.
+//! The trace file format: a written trace reads back the same, and a file with any damage is
+//! refused.
 
 use std::io::Cursor;
 
 use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, WriteError, Writer};
 use proptest::prelude::*;
 
-/// A step of a random program; turned into a valid event by what is live.
+/// A step of a random program; the live blocks turn it into a valid event.
 #[derive(Clone, Debug)]
 enum Step {
     Allocate { size: u64, align_log2: u32 },
@@ -32,7 +32,7 @@ fn requests() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
-/// The events of the steps that make sense where they stand.
+/// Returns the events of the steps that make sense where they stand.
 fn events(steps: &[Step]) -> Vec<Event> {
     let (mut slots, mut live, mut threads) = (Slots::new(), Vec::new(), 1);
     let mut events = Vec::new();
@@ -125,14 +125,14 @@ fn a_trace_of_a_second_thread_alone_is_read_back() {
     assert_eq!(read(&write(&events)).unwrap(), events);
 }
 
-/// A file of one frame with that content, whose header claims `claimed` events, one thread, and as
-/// many live blocks of 0 bytes as the events could make.
+/// Makes a file of one frame with that content, whose header claims `claimed` events, one thread,
+/// and as many live blocks of 0 bytes as the events could make.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
     forge_claiming(content, [claimed, claimed, claimed.min(1 << 28), 0], 1)
 }
 
-/// A file of one frame with that content, whose header claims these events, recorded events, live
-/// blocks and live bytes, and threads.
+/// Makes a file of one frame with that content, whose header claims these events, recorded events,
+/// live blocks and live bytes, and threads.
 fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     let mut file = write(&[]);
     for (place, figure) in (16..).step_by(8).zip(figures) {
@@ -157,7 +157,7 @@ fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     file
 }
 
-/// A file of a few frames' worth of kinds of events.
+/// Makes a file of a few frames' worth of kinds of events.
 fn sample() -> Vec<u8> {
     let mut events = Vec::new();
     for round in 0..40_u64 {
@@ -273,7 +273,7 @@ fn a_header_that_claims_more_events_than_the_file_can_hold_is_refused() {
     }
 }
 
-/// What the writer says that it wrote is what is in the file, frame by frame.
+/// The writer reports the bytes that are in the file, frame by frame.
 #[test]
 fn bytes_written_are_in_the_file() {
     let file = tempfile::tempfile().unwrap();

@@ -22,14 +22,14 @@ static ALLOCATOR: Recording<System> = Recording::new(System);
 /// Names the scenario in the environment of the program started again.
 const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
 
-/// What a log says.
+/// The contents of a log.
 struct Recorded {
     origin: LogOrigin,
     events: Vec<Event>,
     threads: u32,
     dropped: Dropped,
     holes: u64,
-    /// Events before each look at the clock, and what it said.
+    /// Events before each look at the clock, and its time.
     looks: Vec<(usize, u64)>,
 }
 
@@ -72,12 +72,12 @@ fn play(scenario: &str) -> Vec<Recorded> {
     play_within(scenario, u64::MAX)
 }
 
-/// As [`play`], with logs of at most so many bytes.
+/// Like [`play`], with logs of at most `most` bytes.
 fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
     play_prepared(scenario, most, |_| {})
 }
 
-/// As [`play_within`], in a process that `prepare` has seen to.
+/// Like [`play_within`], in a process that `prepare` has seen to.
 fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -182,7 +182,7 @@ fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
     assert!(backwards < looks.len() / 4, "{backwards} of {}", looks.len());
 }
 
-/// A child that frees what its parent allocated, allocates, and has a child of its own.
+/// A child that frees blocks of its parent, allocates, and has a child of its own.
 fn fork() {
     let inherited: Vec<Box<[u8]>> = (0..50).map(|_| vec![0; ODD].into_boxed_slice()).collect();
     // SAFETY: the child only uses memory and ends without returning; no other thread of this
@@ -273,7 +273,8 @@ fn a_log_that_reaches_its_limit_says_so() {
     assert!((1..=4096 / 8).contains(&cut.events.len()), "{} events", cut.events.len());
 }
 
-/// Whether a cut before byte `cut` of a log takes a further word from its record, or some of one.
+/// Returns whether a cut before byte `cut` of a log takes a further word from its record, or some
+/// of one.
 fn torn(log: &[u8], cut: usize) -> bool {
     let word = log[cut & !7..].first_chunk().map(|word| u64::from_ne_bytes(*word));
     word.is_some_and(|word| word & 7 == 7)
@@ -300,8 +301,8 @@ fn a_damaged_log_is_refused_or_read_but_never_panics() {
         Some(())
     };
     assert!(convert(&log).is_some());
-    // Cut anywhere among its records, or with a record that was claimed and never written, what is
-    // left can be read, and is the same.
+    // If the log is cut anywhere among its records, or has a claimed record that was never written,
+    // the rest can be read, and is the same.
     let read = |bytes: &[u8]| {
         let mut reader = raw::LogReader::new(bytes).unwrap();
         let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();

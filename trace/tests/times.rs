@@ -1,10 +1,11 @@
-//! Traces that tell when their events happened: what is written is read back, and damage is an error.
+//! Traces with the times of their events: a written trace reads back the same, and damage is an
+//! error.
 
 use std::io::Cursor;
 
 use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, Times, Writer};
 
-/// A trace of `count` blocks, one each microsecond.
+/// Makes a trace of `count` blocks, one each microsecond.
 fn trace(count: u32, stacks: bool) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let begin = if stacks { Writer::with_stacks } else { Writer::new };

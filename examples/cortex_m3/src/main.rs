@@ -1,5 +1,5 @@
-//! An arena of 16 KiB as the allocator of firmware for a Cortex-M3: collections that grow and shrink, memory that
-//! runs out and comes back, and what the arena says of itself.
+//! An arena of 16 KiB as the allocator of firmware for a Cortex-M3: collections that grow and
+//! shrink, memory that runs out and comes back, and the arena's own figures.
 //!
 //! `cargo run --release --features pagewise` in this folder runs it under QEMU. It ends with an error if a step
 //! goes wrong.
@@ -61,7 +61,7 @@ fn exhaustion() -> usize {
     assert!(Vec::<u32>::new().try_reserve_exact(100).is_err(), "an error, and no end");
     assert_eq!(ARENA.audit(), Ok(()));
     for block in blocks {
-        // SAFETY: nobody uses the block.
+        // SAFETY: the block is no longer used.
         unsafe {
             assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
             assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated, "a second time");

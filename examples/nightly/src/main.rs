@@ -13,7 +13,7 @@ use pagewise::{Arena, PageHeap, Region};
 
 fn main() {
     let mut memory = vec![MaybeUninit::<u8>::uninit(); 1 << 20];
-    // SAFETY: the memory outlives the arena, and nobody else uses it.
+    // SAFETY: the memory outlives the arena, its only user.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let arena: Arena<PageHeap<Region>, Single> = Arena::fixed(region);
 

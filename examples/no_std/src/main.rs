@@ -24,7 +24,7 @@ static mut MEMORY: [MaybeUninit<u8>; 1 << 16] = [MaybeUninit::uninit(); 1 << 16]
 static mut ARENA_MEMORY: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Could be the `#[global_allocator]`.
-// SAFETY: nobody else names the memory, and there is one thread.
+// SAFETY: only the arena uses the memory, and there is one thread.
 static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut ARENA_MEMORY).cast(), 1 << 16);
     Arena::with_lock(PageHeap::new(CONFIG, region, ()), Unshared::new())
@@ -32,7 +32,7 @@ static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
 
 #[unsafe(no_mangle)]
 extern "C" fn main() -> i32 {
-    // SAFETY: `main` is entered once, and nobody else names the static.
+    // SAFETY: `main` is entered once, and the static is used only here.
     let memory = unsafe { &mut *(&raw mut MEMORY) };
     let region = Region::from_static(memory);
     let mut heap = LeastFree::new(CONFIG, region, ());
@@ -42,7 +42,7 @@ extern "C" fn main() -> i32 {
     if heap.audit().is_err() || heap.usage().requested != small.size() + large.size() {
         return 2;
     }
-    // SAFETY: nobody uses the blocks.
+    // SAFETY: the blocks are no longer used.
     let freed = unsafe {
         heap.try_free(first.cast(), small) == Freed::Freed
             && heap.try_free(first.cast(), small) == Freed::Unallocated
@@ -55,7 +55,7 @@ extern "C" fn main() -> i32 {
         return 4;
     }
     let (Ok(first), Ok(second)) = (ARENA.allocate(small), ARENA.allocate(large)) else { return 5 };
-    // SAFETY: nobody uses the blocks.
+    // SAFETY: the blocks are no longer used.
     let freed = unsafe {
         ARENA.try_free(first.cast(), small) == Freed::Freed
             && ARENA.try_free(first.cast(), small) == Freed::Unallocated

@@ -1,11 +1,11 @@
-//! A server that tells who allocated the memory it has in use, as programs in Go do:
+//! A server that tells which code allocated the memory it has in use, as programs in Go do:
 //!
 //! ```sh
 //! cargo run --release -- 127.0.0.1:8080
 //! curl http://localhost:8080/note?milk              # it keeps a note
 //! go tool pprof -top http://localhost:8080/debug/pprof/heap
 //! ```
-//! The profile is not for everybody: in a real server it belongs behind a port of its own.
+//! The profile should not be public: in a real server it belongs on a port of its own.
 
 use std::convert::Infallible;
 use std::env;
@@ -25,10 +25,10 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// One sample in so many bytes.
+/// The mean number of bytes between two samples.
 const RATE: usize = 512 << 10;
 
-/// What the server keeps, for ever: who looks at the profile finds it.
+/// The notes that the server keeps for ever; they show in the profile.
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> Result<(), Box<dyn Error>> {

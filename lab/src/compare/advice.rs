@@ -1,7 +1,8 @@
-//! What a program that is not Rust's should use: the verdict's first sentence.
+//! The verdict's first sentence: which allocator a program that is not written in Rust should use.
 //!
-//! Time and memory count alike. Who does best is a process's own allocator: the C library's, `libpagewise.so`,
-//! another library; strategies and what only a program in Rust can have take no part.
+//! Time and memory count equally. Only allocators of a whole process compete: the C library's,
+//! `libpagewise.so`, and other libraries; not strategies, nor anything that only a Rust program can
+//! use.
 
 use pagewise::catalogue;
 
@@ -12,7 +13,8 @@ use crate::competitor::{GLOBAL, HC, LEA, LIBPAGEWISE, SYSTEM};
 /// Leads below this are none: memory varies a little with how a process is laid out.
 const LEAST: f64 = 0.005;
 
-/// The sentence; none unless both the C library's allocator and `libpagewise.so` take part, and got to the end.
+/// Returns the sentence; none unless both the C library's allocator and `libpagewise.so` take part,
+/// and got to the end.
 pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let is_whole =
         |name: &&str| ![GLOBAL, HC, LEA].contains(name) && catalogue::find(name).is_none();
@@ -28,7 +30,7 @@ pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let both = |&(_, time, memory): &(&str, f64, f64)| (time * memory).sqrt();
     let best = whole.iter().min_by(|a, b| both(a).total_cmp(&both(b)))?;
     let tolerance = 1.0 + (noise / 2.0).max(LEAST);
-    // A tie with what needs no library is won by that.
+    // In a tie, an allocator that needs no library wins.
     if both(system) <= both(best) * tolerance {
         return Some(format!(
             "For a program in C: stay with the C library's malloc ({SYSTEM}); {LIBPAGEWISE} takes {:.2} times its \

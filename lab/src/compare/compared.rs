@@ -6,7 +6,7 @@ use super::row::Row;
 #[derive(Debug)]
 pub(crate) struct Compared {
     pub(super) trace: String,
-    /// What the trace asks for, in a few words.
+    /// The trace's requests, in a few words.
     pub(super) about: String,
     pub(crate) rows: Vec<Row>,
     /// How much slower the slower of two identical competitors was, as a fraction.

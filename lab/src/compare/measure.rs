@@ -1,4 +1,4 @@
-//! What is compared, and each strategy's figure for it over all traces.
+//! The measures of a comparison, and each strategy's figure for them over all traces.
 
 use super::compared::Compared;
 use super::row::Row;
@@ -6,9 +6,10 @@ use crate::competitor::SYSTEM;
 
 /// Something the fewer the better.
 pub(super) struct Measure {
-    /// What is measured, as it heads a column.
+    /// The name of the measure as a column head.
     pub(super) head: &'static str,
-    /// What the best of it is called, and what it is best in; none if the verdict is silent on it.
+    /// The words for its best strategy, and for the field in which it is best; `None` if the
+    /// verdict does not mention the measure.
     pub(super) best: Option<(&'static str, &'static str)>,
     pub(super) value: fn(&Row) -> Option<f64>,
     pub(super) is_noisy: bool,
@@ -42,15 +43,15 @@ const OS_PAGES: Measure = Measure {
 
 pub(super) const MEASURES: [Measure; 4] = [TIME, RESIDENT, HELD, OS_PAGES];
 
-/// What all others are compared to: SYSTEM if it takes part and finished every trace, else the
-/// first strategy that did.
+/// Returns the strategy to which all others are compared: SYSTEM if it takes part and finished
+/// every trace, else the first strategy that did.
 pub(crate) fn reference(all: &[&Compared]) -> Option<&'static str> {
     let complete = strategies(all).into_iter().filter(|one| finished(all, one) == all.len());
     let complete: Vec<_> = complete.collect();
     complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
 }
 
-/// The strategies compared, in their order.
+/// Returns the strategies compared, in their order.
 pub(super) fn strategies(all: &[&Compared]) -> Vec<&'static str> {
     all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
 }
@@ -79,7 +80,7 @@ fn rows<'c>(all: &[&'c Compared], strategy: &str) -> impl Iterator<Item = &'c Ro
     all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
 }
 
-/// The median, over the traces, of what two identical competitors differed by.
+/// Returns the median, over the traces, of the difference between two identical competitors.
 pub(super) fn typical_noise(all: &[&Compared]) -> f64 {
     let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
     noise.sort_by(f64::total_cmp);

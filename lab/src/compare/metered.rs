@@ -1,4 +1,5 @@
-//! The metered pass: what a strategy's bookkeeping visits, what it holds, which OS pages it touches.
+//! The metered pass: the items that a strategy's bookkeeping visits, the bytes that it holds, and
+//! the OS pages that it touches.
 
 use std::alloc::Layout;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::competitor::{Competitor, Parameters};
 use crate::served;
 use crate::touched::{PageMeter, os_page_size};
 
-/// What the metered pass found.
+/// The results of the metered pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Metered {
     /// Items visited in all; not known of SYSTEM.

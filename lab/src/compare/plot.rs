@@ -15,7 +15,7 @@ use crate::pareto;
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (680, 480);
-/// What is pagewise's, and an allocator of others.
+/// The colours of pagewise's allocators and of others.
 const OURS: RGBColor = PALETTE[0];
 const RIVAL: RGBColor = RGBColor(20, 20, 20);
 
@@ -30,7 +30,7 @@ pub(super) fn write(path: &Path, all: &[&Compared]) -> anyhow::Result<()> {
     charts::write(path, charts::draw(&clouds(all), SIZE, |area, cloud| cloud.draw(area)))
 }
 
-/// What is to be drawn.
+/// Returns the clouds of points to draw.
 fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     let measured =
         |(name, time, resident): (_, Option<f64>, Option<f64>)| Some((name, time?, resident?));
@@ -65,7 +65,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     means.into_iter().chain(all.iter().map(of_trace)).collect()
 }
 
-/// A number without digits that say nothing.
+/// Returns a number without digits that say nothing.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -91,7 +91,7 @@ fn cloud(caption: String, across: Axis, up: Axis, measured: &[Measured]) -> Clou
     }
 }
 
-/// The border of what is reached: from point to point of the front, along the axes.
+/// Returns the border of the region reached: from point to point of the front, along the axes.
 fn stairs(measured: &[Measured]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = measured.iter().map(|one| [one.1, one.2]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();

@@ -81,7 +81,7 @@ impl Row {
         self.stopped.as_deref()
     }
 
-    /// What is known, as pairs of a name and a text.
+    /// Returns the known figures, as pairs of a name and a text.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let texts = [
             ("time", self.ns_per_pair.map(|ns| format!("{ns:.1} ns per pair"))),

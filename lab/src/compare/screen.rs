@@ -1,5 +1,5 @@
-//! What a comparison prints: the verdict first, the table, and what its columns mean. All of it fits 80
-//! columns.
+//! Prints a comparison: the verdict first, the table, and the meaning of its columns. All of it
+//! fits 80 columns.
 
 use pagewise_replay::units;
 
@@ -10,18 +10,18 @@ use crate::competitor::Competitor;
 use crate::strategies;
 use pagewise_replay::text::paragraph;
 
-/// A comparison as it is printed.
+/// A comparison, ready for printing.
 pub(super) struct Screen<'s> {
     pub(super) all: &'s [&'s Compared],
     pub(super) competitors: &'s [Competitor],
     /// The parameters of the strategies, on a line.
     pub(super) parameters: &'s str,
-    /// Whether to show a table of each trace, too.
+    /// Whether to also show a table for each trace.
     pub(super) each: bool,
 }
 
 impl Screen<'_> {
-    /// The text.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n\n", paragraph(&self.title()));
         for sentence in verdict::of(self.all) {
@@ -54,7 +54,7 @@ impl Screen<'_> {
         }
     }
 
-    /// What to do next.
+    /// Suggests the next step.
     fn next(&self) -> String {
         match self.all {
             [one] => format!(

@@ -62,7 +62,7 @@ pub(crate) struct Figure {
     pub(crate) best: bool,
 }
 
-/// The measures over one trace.
+/// Returns the measures over one trace.
 pub(crate) fn grid(compared: &Compared) -> Grid {
     let columns: Vec<_> = COLUMNS.iter().map(|column| figures(column, &compared.rows)).collect();
     let lines = compared.rows.iter().enumerate().map(|(index, row)| {
@@ -79,7 +79,7 @@ pub(crate) fn grid(compared: &Compared) -> Grid {
     Grid { heads: heads.chain([SPREAD]).collect(), lines: lines.collect() }
 }
 
-/// The column's values as they are written.
+/// Returns the column's values as they are written.
 fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
     let values = rows.iter().filter_map(column.value);
     let best = values.min_by(f64::total_cmp).map(column.text);
@@ -91,8 +91,8 @@ fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
     rows.iter().map(figure).collect()
 }
 
-/// The table of one trace, the fastest first; the best of each column bears a star. Below it stands
-/// who has no figures, and why.
+/// Formats the table of one trace, fastest first, with a star at the best of each column.
+/// Competitors without figures are listed below it, each with the reason.
 pub(super) fn of_trace(compared: &Compared) -> String {
     let Grid { heads, lines } = grid(compared);
     let mut lines: Vec<_> = compared.rows.iter().zip(lines).collect();
@@ -150,7 +150,7 @@ pub(crate) struct Mean {
     pub(crate) held: Option<f64>,
 }
 
-/// Every strategy's means of time and memory; none without a reference.
+/// Returns every strategy's means of time and memory; none without a reference.
 pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
     let Some(reference) = measure::reference(all) else { return Vec::new() };
     let mean = |name| {
@@ -161,7 +161,7 @@ pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
     measure::strategies(all).into_iter().map(mean).collect()
 }
 
-/// The table over all traces, the fastest first.
+/// Returns the table over all traces, the fastest first.
 pub(super) fn summary(all: &[&Compared]) -> String {
     let Some((caption, Grid { mut heads, lines })) = means(all) else { return String::new() };
     let time = |name| {

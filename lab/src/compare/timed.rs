@@ -1,8 +1,8 @@
 //! The timed pass: plain strategies with the empty meter, alone on one CPU.
 //!
-//! The competitors take turns, so that whatever slows the machine for a while slows them all, and
-//! each round begins with another, so that none always follows the same. Every run starts with a
-//! fresh strategy: what it costs to touch memory for the first time is part of its time.
+//! The competitors take turns, so that a temporary slowdown of the machine affects them all, and
+//! each round begins with another one, so that none always follows the same. Every run starts with
+//! a fresh strategy: touching memory for the first time is part of its time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,7 +34,8 @@ pub(crate) enum Rounds {
 }
 
 impl Rounds {
-    /// `repeat` rounds, or what fits an equal share of the budget for each of `traces` traces.
+    /// Makes `repeat` rounds, or as many as fit an equal share of the budget for each of `traces`
+    /// traces.
     pub(super) fn new(repeat: Option<u32>, traces: usize) -> Self {
         match repeat {
             Some(rounds) => Self::Exactly(rounds),
@@ -62,7 +63,7 @@ impl Rounds {
     }
 }
 
-/// What the timed pass found.
+/// The results of the timed pass.
 #[derive(Debug)]
 pub(super) struct Timed {
     /// In the order of the competitors.
@@ -142,7 +143,7 @@ pub(super) fn one(
     Ok(lane.times())
 }
 
-/// How much larger the larger of two numbers is, as a fraction of the smaller.
+/// Returns how much larger the larger of two numbers is, as a fraction of the smaller.
 fn difference(a: f64, b: f64) -> f64 {
     a.max(b) / a.min(b).max(1.0) - 1.0
 }

@@ -1,8 +1,9 @@
-//! The verdict: which strategy is best at what, in words, and no more than the data bear out.
+//! The verdict: which strategy is best at what, in words, and no more than the data support.
 //!
-//! Per measure: the overall order is by geometric mean over the traces that *every* ranked strategy
-//! finished; a trace is won by whoever is best on it or within the noise of the best. Times are
-//! noisy, by what two identical competitors differed; bytes and pages are exact.
+//! For each measure, the overall order is by geometric mean over the traces that *every* ranked
+//! strategy finished. A trace is won by each strategy that is best on it or within the noise of the
+//! best. Times are noisy, by the difference between two identical competitors; bytes and pages are
+//! exact.
 
 use pagewise_replay::units;
 
@@ -11,7 +12,7 @@ use super::compared::Compared;
 use super::measure::{MEASURES, Measure, finished, reference, relative, strategies, typical_noise};
 use crate::competitor::SYSTEM;
 
-/// The verdict, a sentence or two per measure, and what the noise was.
+/// Returns the verdict, a sentence or two per measure, and the noise.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
     let noise = typical_noise(all);
@@ -37,7 +38,7 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
 /// Winners that are named.
 const NAMED: usize = 3;
 
-/// The sentence about one measure.
+/// Returns the sentence about one measure.
 fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> Option<String> {
     let (title, amount) = measure.best?;
     let mut ranked: Vec<(&str, f64)> = strategies(all)
@@ -57,7 +58,7 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
         .collect();
 
     let tied = if ties.is_empty() { String::new() } else { format!(", tied with {}", list(&ties)) };
-    // The reference itself is compared to who comes next.
+    // The reference itself is compared to the next in the ranking.
     let other = match ranked.iter().find(|(strategy, _)| *strategy == reference) {
         Some(found) if best != reference => Some(found),
         _ => ranked.get(1 + ties.len()),
@@ -69,7 +70,7 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
     Some(if all.len() > 1 { format!("{sentence} {}", most_often(all, measure)) } else { sentence })
 }
 
-/// Who is best on most traces.
+/// Names the strategies that are best on most traces.
 fn most_often(all: &[&Compared], measure: &Measure) -> String {
     let wins = wins(all, measure);
     let named: Vec<_> =
@@ -81,7 +82,8 @@ fn most_often(all: &[&Compared], measure: &Measure) -> String {
     format!("Best{or_tied}{most_often}, of {traces}: {}.", list(&named))
 }
 
-/// Who is best, or within the noise of the best, on how many traces; the most first.
+/// Counts for each strategy the traces on which it is best or within the noise of the best; most
+/// wins first.
 fn wins<'c>(all: &[&'c Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
     let typical = typical_noise(all);
     let mut wins: Vec<(&str, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `pagewise import`: makes a trace of what other tools recorded.
+//! `pagewise import`: makes a trace of other tools' recordings.
 
 mod rep;
 

@@ -1,4 +1,4 @@
-//! The text format of the malloc lab, as it is found:
+//! Reads the text format of the malloc lab, as files in circulation have it:
 //! ```text
 //!  20000        suggested heap size    ┐
 //!  3            number of ids          │ four lines, or two, or none;
@@ -23,11 +23,11 @@ const LONGEST_LINE: u64 = 256;
 /// Most header lines.
 const HEADERS: usize = 4;
 
-/// Passes the events of a file to `emit`, and gives a remark about the file if one is due. Memory
+/// Passes the events of a file to `emit`, and returns a remark about the file if one is due. Memory
 /// is bounded by the number of ids, which is at most `most_blocks`.
 ///
 /// # Errors
-/// `LINE: reason`, or what reading or `emit` fails with.
+/// `LINE: reason`, or the error of reading or of `emit`.
 pub(super) fn import(
     mut input: impl BufRead,
     most_blocks: u64,

@@ -1,4 +1,4 @@
-//! A trace and what is in it: [`Info`].
+//! The contents of a trace: [`Info`].
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use pagewise_replay::statistics::{self, Statistics};
 use pagewise_replay::units::thousands;
 use serde::Serialize;
 
-/// A trace and what is in it.
+/// A trace and its contents.
 #[derive(Debug, Serialize)]
 pub(crate) struct Info {
     /// The file's name without its extension.
@@ -69,9 +69,9 @@ impl Info {
     }
 }
 
-/// Seconds since 1970 as a date, if it is known and makes sense.
+/// Returns the seconds since 1970 as a date, if it is known and makes sense.
 fn date(seconds: u64) -> Option<String> {
-    // What lies behind the year 9999 has no such form.
+    // Dates after the year 9999 have no such form.
     (1..253_402_300_800).contains(&seconds).then(|| {
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         humantime::format_rfc3339_seconds(time).to_string()

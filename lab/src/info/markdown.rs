@@ -36,7 +36,7 @@ const TABLE_4: &[Column] = &[
     ("Total frees", |info| thousands(info.statistics.frees)),
 ];
 
-/// All three tables over these traces.
+/// Returns all three tables over these traces.
 pub(super) fn tables(traces: &[Info]) -> String {
     let captions = ["Allocated sizes (Table 1)", "Bytes (Table 3)", "Operations (Table 4)"];
     let tables = captions.iter().zip([TABLE_1, TABLE_3, TABLE_4]);

@@ -1,4 +1,4 @@
-//! Tells what is in a trace: where it comes from, and what the program asked for.
+//! Describes a trace: its origin, and what the program requested.
 
 mod content;
 mod markdown;

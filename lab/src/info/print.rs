@@ -1,4 +1,4 @@
-//! What is in one trace, for the terminal.
+//! Prints the contents of one trace for the terminal.
 
 use pagewise_replay::printable::printable;
 use pagewise_replay::statistics::{Histogram, Split, Statistics};
@@ -78,7 +78,7 @@ fn profile(statistics: &Statistics) -> [String; 6] {
     ]
 }
 
-/// When, and for how long.
+/// Returns when, and for how long.
 fn recorded(info: &Info) -> String {
     let date = info.date.as_deref().unwrap_or("at an unknown time");
     match info.seconds {
@@ -95,7 +95,7 @@ fn split(figure: Split, write: fn(u64) -> String) -> String {
     format!("{} ({} small, {} large)", write(figure.all), write(figure.small), write(figure.large))
 }
 
-/// A histogram as lines of bars.
+/// Returns a histogram as lines of bars.
 fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
     let total = histogram.total().max(1);
     let most = histogram.bins().map(|(_, count)| count).max().unwrap_or(0).max(1);
@@ -113,7 +113,8 @@ fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
     histogram.bins().map(bar).collect()
 }
 
-/// A command line, with words quoted that would not be one word otherwise, and cut short if long.
+/// Returns a command line, with words quoted that would not be one word otherwise, and cut short if
+/// long.
 fn shell_words(words: &[&str]) -> String {
     const LONGEST: usize = 200;
     let quote = |word: &&str| {

@@ -54,7 +54,7 @@ impl Draft {
         Ok(Self { timed: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })
     }
 
-    /// Completes the trace of a recording of so many events, as `path`.
+    /// Completes the trace of a recording of `recorded` events, as `path`.
     pub(super) fn finish(
         mut self,
         recorded: u64,

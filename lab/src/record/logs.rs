@@ -1,4 +1,4 @@
-//! The raw logs a session left: what is in them, and their conversion to traces.
+//! The raw logs that a session left: reads them and converts them to traces.
 
 use std::fs;
 use std::io::{Seek, Write};
@@ -17,7 +17,7 @@ use super::draft::{Draft, Timed};
 use super::symbols;
 use crate::system::signals::interrupted;
 
-/// The raw log of one process image, and what is in it.
+/// The raw log of one process image, and its contents.
 pub(crate) struct Log {
     path: PathBuf,
     origin: LogOrigin,
@@ -29,7 +29,7 @@ pub(crate) struct Log {
     draft: Option<Draft>,
 }
 
-/// What was converted, beside the events.
+/// The results of a conversion, beside the events.
 struct Converted {
     /// Records that were cut short.
     holes: u64,
@@ -57,18 +57,19 @@ const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 const HEAD: u64 = 1 << 16;
 
 impl Limits {
-    /// Whether all is kept.
+    /// Returns whether all is kept.
     fn are_none(self) -> bool {
         self.events.is_none() && self.bytes.is_none()
     }
 
-    /// Bytes of a log that surely holds as many events as are to be kept, if that is limited.
+    /// Returns a log size in bytes that is certain to hold the number of events to keep, if that is
+    /// limited.
     pub(super) fn log(self) -> Option<u64> {
         self.events.map(|events| events.saturating_mul(LONGEST_EVENT).saturating_add(HEAD))
     }
 }
 
-/// The files in a directory, with this extension.
+/// Returns the files in a directory, with this extension.
 pub(super) fn files(directory: &Path, extension: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -90,9 +91,9 @@ pub(super) fn failures(directory: &Path) -> Vec<String> {
     reasons
 }
 
-/// Reads every log in `directory` once; gives those with any events, in the order they began. One
-/// whose head is not there is of a process that was killed while it began its log. The longest is
-/// drafted, as it is likely to be chosen, if its trace is to be whole.
+/// Reads every log in `directory` once. Returns those with any events, in the order in which they
+/// began. A log without a head belongs to a process that was killed while it began the log. If its
+/// trace is to be whole, the longest log is drafted at once, as it is likely to be chosen.
 pub(super) fn survey(directory: &Path, note: &str, limits: Limits) -> anyhow::Result<Vec<Log>> {
     let mut paths = files(directory, raw::EXTENSION).context("the recording is gone")?;
     paths.retain(|path| raw::open(path).is_ok());
@@ -197,17 +198,17 @@ impl Log {
         })
     }
 
-    /// Where the log is.
+    /// Returns where the log is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the log lost what it should have held.
+    /// Returns whether the log lost events that it should have held.
     pub(super) fn failed(&self) -> bool {
         matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
 
-    /// The program that ran.
+    /// Returns the program that ran.
     pub(super) fn program(&self) -> &str {
         &self.origin.origin.program
     }
@@ -217,9 +218,9 @@ impl Log {
         self.counts.events
     }
 
-    /// Where the trace is from, with a note.
+    /// Returns where the trace is from, with a note.
     fn noted(&self, note: &str) -> Origin {
-        // Whoever reads the trace should know that something is missing.
+        // The note tells readers of the trace that something is missing.
         let note = match self.origin.stopped {
             Some(why) if note.is_empty() => format!("cut short: {why}"),
             Some(why) => format!("{note}; cut short: {why}"),
@@ -274,8 +275,8 @@ impl Log {
         written
     }
 
-    /// Writes the first `keep` events, or fewer if they exceed the limit of bytes; gives the
-    /// length of the file, too.
+    /// Writes the first `keep` events, or fewer if they exceed the limit of bytes. Also returns the
+    /// length of the file.
     fn write_prefix<W: Write + Seek>(
         &self,
         out: &mut W,
@@ -300,7 +301,7 @@ impl Log {
         Ok((header, length))
     }
 
-    /// What was written, in a sentence or two.
+    /// Describes the written trace in a sentence or two.
     pub(crate) fn told(&self, header: &Header, path: &Path) -> String {
         let mut text = format!(
             "{} (process {}): {} to {}, at most {} and {} live",
@@ -340,7 +341,7 @@ fn named(error: ReadError, path: &Path) -> ReadError {
     error.in_file(Path::new(&input::shown(path)))
 }
 
-/// The processes recorded, one row each, the largest first if they are too many to show.
+/// Returns the processes recorded, one row each, the largest first if they are too many to show.
 pub(super) fn table(logs: &[Log]) -> String {
     const MOST: usize = 20;
     let mut shown: Vec<&Log> = logs.iter().collect();

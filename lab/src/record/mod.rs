@@ -1,4 +1,4 @@
-//! `pagewise record`: runs a command under the recorder and writes the trace of what it allocated.
+//! `pagewise record`: runs a command under the recorder and writes the trace of its allocations.
 //!
 //! ```text
 //!  command ─► session: run it, LD_PRELOAD = the recorder, logs to a temporary directory
@@ -6,8 +6,8 @@
 //!          ─► trace
 //! ```
 //! The command's input and output pass straight through, signals reach it, and its exit status is
-//! passed on, unless it is 0 and the log lost something. Everything pagewise says it says on stderr,
-//! after the command has ended; how the log grows, too, if that is a terminal (`watch`).
+//! passed on, unless it is 0 and the log lost something. pagewise writes its messages to stderr
+//! after the command has ended; if stderr is a terminal, it also shows how the log grows (`watch`).
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod attach;
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What was recorded.
+/// A finished recording.
 struct Recorded {
     name: String,
     /// How the command ended; `None` for a process that was attached to.
@@ -208,7 +208,8 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Makes traces of the logs that a command left; whether all was recorded that should have been.
+/// Makes traces of the logs that a command left. Returns whether all was recorded that should have
+/// been.
 fn convert(
     args: &Args,
     directory: &Path,
@@ -260,7 +261,7 @@ fn convert(
     Ok(complete)
 }
 
-/// The logs to write, each with its file.
+/// Returns the logs to write, each with its file.
 fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     let mut names: Vec<_> = logs.iter().map(|log| log.program().to_owned()).collect();
     let wanted = |log: &Log| args.program.as_ref().is_none_or(|name| log.program() == name);

@@ -32,7 +32,7 @@ pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     put(fallback).with_context(|| format!("{} cannot be written", fallback.display()))
 }
 
-/// Whether there is a library.
+/// Returns whether there is a library.
 pub(super) fn check() -> anyhow::Result<()> {
     anyhow::ensure!(
         !LIBRARY.is_empty(),
@@ -41,7 +41,7 @@ pub(super) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.
+/// Returns whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.
 fn preloadable(path: &Path) -> bool {
     path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
 }

@@ -47,7 +47,7 @@ impl Session {
         Ok(Self { directory, is_kept: false })
     }
 
-    /// Where the logs are.
+    /// Returns where the logs are.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -60,8 +60,8 @@ impl Session {
     }
 
     /// Runs the command to its end. Signals that would end pagewise reach the command instead, so
-    /// that what was recorded until then is kept. What the command prints goes to stderr if
-    /// `aside`: stdout is the trace's.
+    /// that the recording until then is kept. If `aside`, the command's output goes to stderr, as
+    /// stdout is the trace's.
     pub(super) fn run(
         &self,
         command: &[OsString],
@@ -106,7 +106,7 @@ impl Session {
     }
 }
 
-/// What is asked of the recorder.
+/// The settings passed to the recorder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Bytes of a log.
@@ -123,7 +123,7 @@ impl End {
         self.0.success()
     }
 
-    /// The exit status to pass on; for a signal 128 and its number, as shells have it.
+    /// Returns the exit status to pass on; for a signal 128 and its number, as shells have it.
     pub(super) fn code(&self) -> ExitCode {
         let code = self.0.code().unwrap_or_else(|| 128 + self.0.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))

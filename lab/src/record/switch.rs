@@ -16,40 +16,40 @@ use pagewise_replay::output;
 use super::logs;
 use crate::system::signals::{self, Wish};
 
-/// The switch of a recording, and who may turn it.
+/// The switch of a recording, and what turns it: its control file, and signals.
 pub(super) struct Switch {
     control: Control,
     directory: PathBuf,
     file: Option<PathBuf>,
-    /// What the control file said last.
+    /// The last content of the control file.
     said: String,
     /// A limit was reached: nothing turns it on again.
     is_over: bool,
 }
 
 impl Switch {
-    /// The switch of the logs in a directory.
+    /// Returns the switch of the logs in a directory.
     pub(super) fn new(directory: &Path, file: Option<&Path>, on: bool) -> anyhow::Result<Self> {
         let control = Control::create(directory, on)
             .with_context(|| format!("{} cannot be written", directory.display()))?;
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
         let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
-        // What the file says already holds from the start.
+        // The file's content already holds from the start.
         switch.obey();
         Ok(switch)
     }
 
-    /// Whether recording is on.
+    /// Returns whether recording is on.
     pub(super) fn is_on(&self) -> bool {
         self.control.is_on()
     }
 
-    /// Whether it is off for good.
+    /// Returns whether it is off for good.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Does what the control file and signals said since the last look.
+    /// Carries out the requests of the control file and of signals since the last look.
     pub(super) fn obey(&mut self) {
         if let Some(wish) = self.file_says().or_else(signals::wish)
             && !self.is_over
@@ -79,7 +79,7 @@ impl Switch {
         }
     }
 
-    /// What the control file says, if that is new.
+    /// Returns the request in the control file, if it is new.
     fn file_says(&mut self) -> Option<Wish> {
         let file = self.file.as_ref()?;
         // A file that is not there, or not written yet, says nothing.

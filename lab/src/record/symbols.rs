@@ -5,7 +5,7 @@
 //!         ─► its debug file: /usr/lib/debug/.build-id/…, or the one its debug link names
 //!         ─► functions (inlined ones, too), files and lines by DWARF; else names by symbols
 //! ```
-//! An address that nothing is known of keeps its module and offset.
+//! An unknown address keeps its module and offset.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,12 +50,12 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
     Ok(())
 }
 
-/// The number of a name, each of which is kept once.
+/// Returns the number of a name; each name is kept once.
 fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
     names.insert_full(name.to_owned()).0 as u32
 }
 
-/// What is known of a module's code.
+/// The code of a module, as far as it is known.
 struct Code {
     dwarf: Option<Loader>,
     /// Start, end and name of each function, sorted.
@@ -90,7 +90,7 @@ impl Code {
         Some(Self { dwarf, symbols })
     }
 
-    /// The functions whose code an address is, the innermost first.
+    /// Returns the functions whose code an address is, the innermost first.
     fn lines(&self, address: u64, names: &mut IndexSet<String>) -> Vec<Line> {
         let mut lines = Vec::new();
         let symbol =
@@ -116,7 +116,7 @@ impl Code {
         lines
     }
 
-    /// The symbol an address lies in. One without a length is not taken to reach so far.
+    /// Returns the symbol an address lies in. One without a length is not taken to reach so far.
     fn symbol(&self, address: u64) -> Option<&str> {
         let after = self.symbols.partition_point(|(start, ..)| *start <= address);
         let (_, end, name) = self.symbols.get(after.checked_sub(1)?)?;
@@ -124,7 +124,7 @@ impl Code {
     }
 }
 
-/// What a file says of itself.
+/// A file's own data about itself.
 struct About {
     build_id: Vec<u8>,
     has_lines: bool,
@@ -152,7 +152,7 @@ impl About {
     }
 }
 
-/// The separate debug file of a module, and the one that both may refer to.
+/// Returns the separate debug file of a module, and the one that both may refer to.
 fn separate(
     module: &Module,
     path: &Path,

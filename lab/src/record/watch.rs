@@ -26,7 +26,7 @@ pub(super) struct Watch {
     pub(super) duration: Option<Duration>,
 }
 
-/// What a watch has seen.
+/// The state of a watch.
 pub(super) struct Watching<'a> {
     limits: &'a Watch,
     directory: &'a Path,
@@ -63,7 +63,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Does what is wished for, sees to the limits, and shows how much was recorded.
+    /// Carries out requests, enforces the limits, and shows how much was recorded.
     pub(super) fn look(&mut self) {
         self.switch.obey();
         if self.switch.is_on() != self.on_since.is_some() {
@@ -91,7 +91,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Whether a limit was reached.
+    /// Returns whether a limit was reached.
     pub(super) fn is_over(&self) -> bool {
         self.switch.is_over()
     }

@@ -1,8 +1,9 @@
 //! The audit of a running strategy, as a replay's observer.
 //!
-//! Every block is filled with a pattern of its own and verified when it is resized or freed, so
-//! that blocks that overlap, bookkeeping written into blocks, and moves that lose bytes all show.
-//! Of a block above [`WHOLE`] only both ends are filled: it would cost memory nobody asked for.
+//! Every block is filled with a pattern of its own and verified when it is resized or freed. That
+//! reveals blocks that overlap, bookkeeping written into blocks, and moves that lose bytes. Only
+//! both ends of a block above [`WHOLE`] are filled: filling all of it would take memory that the
+//! program may never have touched.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -121,13 +122,13 @@ fn verify(
     Ok(())
 }
 
-/// Which bytes of a block of this size are filled.
+/// Returns which bytes of a block of this size are filled.
 fn filled(size: usize) -> impl Iterator<Item = usize> {
     let end = if size <= WHOLE { size } else { WHOLE / 2 };
     (0..end).chain(end.max(size.saturating_sub(WHOLE / 2))..size)
 }
 
-/// The byte at `index` of the block with this key.
+/// Returns the byte at `index` of the block with this key.
 fn pattern(key: u64, index: usize) -> u8 {
     // Multiplicative hashing: the top byte depends on every bit of key and index.
     ((key ^ (index as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8

@@ -66,7 +66,7 @@ const NEXT: &str = "
 Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
 `pagewise compare` sets it beside others.";
 
-/// What a replay found.
+/// The results of a replay.
 #[derive(Debug, Serialize)]
 struct Replayed {
     #[serde(flatten)]
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Follows a strategy's usage through a trace, in at most so many parts.
+/// Follows a strategy's usage through a trace, in at most `parts` parts.
 fn watch(
     workload: &Workload,
     strategy: &mut (dyn Strategy + '_),
@@ -146,7 +146,7 @@ fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) ->
     audit.finish(strategy).map_err(|fault| Stop::Fault { operation, fault })
 }
 
-/// What a replay found, for people.
+/// Formats the results of a replay for people.
 fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
     let facts = workload.facts;
     let mut lines = vec![

@@ -1,4 +1,5 @@
-//! What a program asks for and what the strategy holds, over the course of the trace, as an SVG.
+//! Draws the bytes that a program requests and that the strategy holds, over the course of the
+//! trace, as an SVG.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::timeline::Timeline;
 /// Size of the chart, in pixels.
 const SIZE: (u32, u32) = (860, 460);
 
-/// Writes the file, of a trace of so many operations.
+/// Writes the plot of a trace to a file.
 ///
 /// # Errors
 /// If it cannot be written.

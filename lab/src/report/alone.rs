@@ -13,7 +13,7 @@ use crate::system::gauge::Gauge;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WatchedAlone {
     pub(super) server: Server,
-    /// Only the C library's own allocator tells what it holds.
+    /// Only the C library's own allocator tells how much it holds.
     pub(super) is_c_library: bool,
 }
 

@@ -1,6 +1,6 @@
-//! What a report shows of one trace, collected in four passes: what was asked for (`info`), how the
-//! strategies compare (`compare`), what they would fault (`simulate`), and a watched replay each; of a
-//! trace with call stacks in two more: who asked for it (`who`), and a replay each up to the peak.
+//! Collects what a report shows of one trace, in four passes: the requests (`info`), the comparison
+//! of the strategies (`compare`), their page faults (`simulate`), and a watched replay each. A
+//! trace with call stacks takes two more: the callers (`who`), and a replay each up to the peak.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct Collected {
     pub(super) simulated: Simulated,
     /// In the order of the competitors; none of one that ran out of memory.
     pub(super) watched: Vec<Option<Watched>>,
-    /// Who allocated, if the trace has call stacks.
+    /// The allocating call sites, if the trace has call stacks.
     pub(super) sites: Option<Sites>,
     pub(super) course: Course,
 }
@@ -118,7 +118,7 @@ fn watch(
     }
 }
 
-/// What the page's script draws, and what `--json` prints, of one trace.
+/// The data of one trace that the page's script draws and that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct Charts<'g> {
     trace: &'g str,
@@ -157,7 +157,7 @@ struct OfStrategy<'g> {
 }
 
 impl Collected {
-    /// What is drawn.
+    /// Returns the data to draw.
     pub(super) fn charts(&self) -> Charts<'_> {
         let statistics = &self.info.statistics;
         let watched = self.watched.iter().flatten().next();
@@ -173,7 +173,7 @@ impl Collected {
         Charts {
             trace: &self.info.trace,
             operations: operations(self.facts),
-            // Without a strategy that got to the end, what was asked for is known all the same.
+            // Without a strategy that reached the end, the requests are known all the same.
             requested: watched.map_or(&statistics.live_bytes, |one| &one.timeline.requested),
             sizes: statistics.size_histogram.bins().collect(),
             lifetimes: statistics.lifetime_histogram.bins().collect(),

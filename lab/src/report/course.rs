@@ -1,5 +1,5 @@
-//! The course of a trace in equal parts of its operations: what the blocks of some sites add up to, and
-//! when it was by the clock.
+//! The course of a trace in equal parts of its operations: the live bytes of some sites, and the
+//! time by the clock.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,8 @@ pub(super) struct Course {
     pub(super) live: Vec<Vec<u64>>,
 }
 
-/// Follows a trace of so many operations. A site that is not in `series` belongs to the last one.
+/// Follows a trace of `operations` operations. A site that is not in `series` counts for the last
+/// series.
 ///
 /// # Errors
 /// If the trace cannot be read.

@@ -1,8 +1,8 @@
-//! The flame graph: a tree of functions by who called them, each with what it and those it called
-//! asked for.
+//! The flame graph: a tree of functions by their callers, each with the requests of the function
+//! and of its callees.
 //!
-//! It is drawn for four figures at once ([`VIEWS`]). What is too little of any of them to be seen is left
-//! out: its caller has room there that nobody fills.
+//! It is drawn for four figures at once ([`VIEWS`]). A function that is too small to be seen in any
+//! of them is left out; its space within its caller stays empty.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ const VIEWS: [View; 4] = [
 
 /// Functions that are drawn, at most.
 const MOST: usize = 4000;
-/// The least share of a figure that is drawn: one of so many parts.
+/// The smallest share of a figure that is drawn: 1 / `FINEST`.
 const FINEST: u64 = 4000;
 
 /// The tree, node by node, each behind its caller; the first is the root.
@@ -62,7 +62,7 @@ impl Flame {
         let view = |(index, (name, _)): (usize, &View)| {
             (*name, nodes.iter().map(|node| node.figures[index]).collect())
         };
-        // Names of functions that were left out are, too.
+        // Drops the names of pruned functions.
         let mut kept = IndexSet::new();
         let mut keep = |text: usize| kept.insert_full(texts[text].clone()).0;
         Self {
@@ -76,7 +76,7 @@ impl Flame {
     }
 }
 
-/// The whole tree.
+/// Returns the whole tree.
 fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> Vec<Node> {
     let mut nodes = vec![Node {
         parent: 0,
@@ -112,7 +112,7 @@ fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> V
     nodes
 }
 
-/// Those that can be seen, at most [`MOST`].
+/// Returns those that can be seen, at most [`MOST`].
 fn pruned(nodes: Vec<Node>) -> Vec<Node> {
     let Some(root) = nodes.first().map(|root| root.figures) else { return nodes };
     let visible = |node: &Node, parts: u64| {

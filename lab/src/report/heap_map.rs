@@ -7,10 +7,10 @@
 //!     │      │ ░ ▒ ▓ ▓ ▒ ▒ │
 //!            └─────────────┘  ► operations
 //! ```
-//! Nobody knows beforehand where the blocks will lie, and the C library's lie far apart. So rows
-//! are kept by address, only those in which a block ever lay, and when there are more than [`ROWS`]
-//! of them the granule is doubled: neighbours are joined, in the columns drawn already, too. Sums
-//! are whole numbers, so that nothing is lost by adding and taking away.
+//! The blocks' addresses are not known in advance, and the C library's are far apart. So rows are
+//! kept by address, and only those that ever held a block. When there are more than [`ROWS`] of
+//! them, the granule is doubled, and neighbouring rows are joined in all columns, including
+//! finished ones. Sums are whole numbers, so that additions and subtractions are exact.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// Steps of a block's size between a power of two and the next.
 const SIZE_STEPS: f64 = 2.0;
 
-/// What lies in a stretch of addresses: sums over the bytes of live blocks in it.
+/// The contents of a stretch of addresses: sums over the bytes of live blocks in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cell {
     bytes: u64,
@@ -80,7 +80,7 @@ impl Painter {
         Self { shift: FINEST, rows: BTreeMap::new(), columns: Vec::new(), operations, done: 0 }
     }
 
-    /// A block comes to be.
+    /// Enters a new block.
     pub(super) fn enter(&mut self, block: Block) {
         let last = block.address.saturating_add(block.size - 1);
         while (last >> self.shift) - (block.address >> self.shift) >= ROWS {
@@ -127,7 +127,7 @@ impl Painter {
         self.columns.iter_mut().for_each(|(_, rows)| join(rows));
     }
 
-    /// The picture.
+    /// Returns the picture.
     pub(super) fn finish(self) -> HeapMap {
         let granule = 1_u64 << self.shift;
         let rows: Vec<usize> = self.rows.keys().copied().collect();
@@ -162,7 +162,7 @@ impl Painter {
     }
 }
 
-/// The parts of a block in rows of 2^`shift` bytes.
+/// Returns the parts of a block in rows of 2^`shift` bytes.
 fn parts(block: Block, shift: u32) -> impl Iterator<Item = (usize, Cell)> {
     let last = block.address.saturating_add(block.size - 1);
     let steps = ((block.size as f64).log2() * SIZE_STEPS).round() as u128;

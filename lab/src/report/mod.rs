@@ -1,4 +1,4 @@
-//! `pagewise report`: what traces ask for and what the strategies make of it, as one HTML file.
+//! `pagewise report`: the requests of traces and the strategies' results, as one HTML file.
 //!
 //! ```text
 //!            info ─┐
@@ -8,10 +8,10 @@
 //!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
 //!  tune, if asked  ┘
 //! ```
-//! The file needs no network and no other file. What comes from a trace (its program's name and
-//! arguments, its note) is hostile until escaped: the HTML is written by a template that escapes
-//! every text, the JSON has no `<`, and the page's policy lets no script run but its own, which
-//! bears a random number of one use.
+//! The file needs no network and no other file. Text from a trace (its program's name and
+//! arguments, its note) counts as hostile until it is escaped: the HTML is written by a template
+//! that escapes every text, the JSON has no `<`, and the page's policy lets no script run but its
+//! own, which has a random nonce.
 
 mod alone;
 mod collected;
@@ -39,8 +39,8 @@ use crate::tune::{self, Tuned};
 
 pub(crate) use self::alone::WatchedAlone;
 
-/// What is shown unless others are asked for, beside the libraries that are installed: one or two strategies of each
-/// family. A page on which all are drawn shows nothing.
+/// The strategies shown by default, beside the installed libraries: one or two of each family. A
+/// page with all of them would be unreadable.
 const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
 /// Make a page of charts and tables to look at: memory over time, heaps, faults, the comparison
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &traces {
         input::open(path)?;
     }
-    // So is what is wrong with this file.
+    // So should a fault of this file.
     let read = match &args.tune {
         Some(Some(path)) => Some(Tuned::load(path)?),
         _ => None,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// Sentences, each with what it is about in front.
+/// Formats sentences, each with its topic in front.
 pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     html! {
         div.verdict {
@@ -16,7 +16,7 @@ pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     }
 }
 
-/// A figure that the script fills.
+/// Returns a figure that the script fills.
 pub(super) fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
     html! {
         figure data-kind=(kind) data-trace=(trace) {

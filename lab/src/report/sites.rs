@@ -1,5 +1,5 @@
-//! Who allocates, for the page: the functions that matter most, what their blocks take under each
-//! allocator, and the flame graph.
+//! The allocating call sites, for the page: the most important functions, what their blocks take
+//! under each allocator, and the flame graph.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::who::waste;
 /// Functions that have a curve of their own.
 const CURVES: usize = 6;
 
-/// Who allocates.
+/// The allocating call sites.
 #[derive(Debug)]
 pub(super) struct Sites {
     /// Functions, those first that have the most bytes live at the peak.
     pub(super) groups: Vec<Group>,
     pub(super) total: Figures,
-    /// The allocators that tell what blocks take.
+    /// The allocators that tell the lengths of blocks.
     pub(super) told: Vec<&'static str>,
     pub(super) flame: Flame,
     /// Which of the first functions each site belongs to that has a curve; the others have none.
     pub(super) series: HashMap<u32, usize>,
 }
 
-/// What the script draws of live bytes over time.
+/// The data that the script draws of live bytes over time.
 #[derive(Debug, Serialize)]
 pub(super) struct Areas<'s> {
     name: &'s str,
@@ -75,7 +75,7 @@ impl Sites {
         })
     }
 
-    /// The curves of a course that was followed by [`series`](Self::series).
+    /// Returns the curves of a course that was followed by [`series`](Self::series).
     pub(super) fn areas<'s>(&'s self, live: &'s [Vec<u64>]) -> Vec<Areas<'s>> {
         let names = self.groups.iter().take(live.len().saturating_sub(1));
         let names = names.map(|group| &*group.function).chain(["all others"]);

@@ -1,4 +1,5 @@
-//! What tuning gains: the Pareto front of each family, the choice beside others, the code to paste.
+//! The gain of tuning: the Pareto front of each family, the choice beside others, the code to
+//! paste.
 
 use maud::{Markup, html};
 use pagewise_replay::units::count;
@@ -7,10 +8,10 @@ use serde::Serialize;
 use super::parts::{figure, verdict};
 use crate::tune::{Family, Found, OnFront, Relative, Standing, Tuned};
 
-/// What the page's script draws of one family. Measures are multiples of the default's.
+/// The data that the page's script draws of one family. Measures are multiples of the default's.
 #[derive(Debug, Serialize)]
 pub(super) struct Front<'t> {
-    /// What memory is measured by.
+    /// The name of the measure of memory.
     memory: &'static str,
     points: Vec<Point<'t>>,
 }
@@ -18,7 +19,7 @@ pub(super) struct Front<'t> {
 /// A point in three directions.
 #[derive(Debug, Serialize)]
 struct Point<'t> {
-    /// What stands beside it, if anything does.
+    /// The label, if there is one.
     name: &'static str,
     candidate: &'t str,
     time: f64,
@@ -26,7 +27,7 @@ struct Point<'t> {
     faults: f64,
 }
 
-/// The fronts, by family, and where the default lies.
+/// Returns the fronts, by family, and where the default lies.
 pub(super) fn fronts(tuned: &Tuned) -> Vec<Front<'_>> {
     tuned.families.iter().map(Front::of).collect()
 }
@@ -55,7 +56,7 @@ impl<'t> Point<'t> {
     }
 }
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(tuned: &Tuned) -> Markup {
     html! {
         section {
@@ -66,7 +67,7 @@ pub(super) fn section(tuned: &Tuned) -> Markup {
     }
 }
 
-/// One family: the verdict, the front, the choice beside others, the code.
+/// Returns one family: the verdict, the front, the choice beside others, the code.
 fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     let (title, memory) = (found.family.title(), found.family.memory());
     let about = format!(
@@ -89,7 +90,7 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     }
 }
 
-/// The choice beside others, on what was held out.
+/// Returns the choice beside others, on the held-out part.
 fn table(tuned: &Tuned, found: &Found, memory: &'static str) -> Markup {
     let part = match tuned.second_halves {
         true => "the second half of each trace",

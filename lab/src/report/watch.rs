@@ -25,9 +25,10 @@ pub(crate) struct Watched {
     pub(super) map: HeapMap,
 }
 
-/// Tells what a target holds.
+/// Tells how many bytes a target holds.
 pub(super) trait Holds<T: ?Sized> {
-    /// Bytes held after an operation on a block of `size` bytes; none if that cannot be known.
+    /// Returns the bytes held after an operation on a block of `size` bytes; none if that cannot be
+    /// known.
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 
@@ -62,7 +63,8 @@ impl<T: ?Sized> Holds<T> for Asked {
     }
 }
 
-/// The observer of a replay. It looks away when the trace is over and what is left is freed.
+/// The observer of a replay. It stops observing at the end of the trace, when the remaining blocks
+/// are freed.
 #[derive(Debug)]
 pub(super) struct Watch<H> {
     holds: H,
@@ -98,7 +100,7 @@ impl<H> Watch<H> {
         }
     }
 
-    /// What was seen.
+    /// Returns the results.
     pub(super) fn finish(self) -> Watched {
         Watched { timeline: self.timeline, knows_held: self.knows_held, map: self.painter.finish() }
     }

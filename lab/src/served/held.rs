@@ -1,4 +1,4 @@
-//! What an allocator that is the process's own holds, if it tells, and the OS pages that its blocks
+//! Measures how much a process's own allocator holds, if it tells, and the OS pages that its blocks
 //! touch.
 
 use std::alloc::Layout;
@@ -15,7 +15,7 @@ use crate::touched::{PageSet, os_page_size};
 /// Bytes of the C library's tag before a block.
 const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 };
 
-/// Asks what is held.
+/// A replay that measures the bytes held.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub(super) server: Server,
@@ -59,7 +59,7 @@ impl Replay for Watching<'_> {
     }
 }
 
-/// Marks the OS pages of blocks and tags, and follows what the C library holds.
+/// Marks the OS pages of blocks and tags, and follows the bytes that the C library holds.
 struct Watch {
     pages: PageSet,
     gauge: Option<Gauge>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Config")]
 pub(super) struct ConfigJson {
-    // With a getter serde makes a `Config` by `From`: nobody else may write one as a literal.
+    // With a getter serde makes a `Config` by `From`, since its fields are private.
     #[serde(getter = "page_size")]
     page_size: usize,
     unit: usize,

@@ -1,8 +1,9 @@
-//! Who can serve a replay in a process of its own, and what is measured of it there: a strategy, the
-//! global allocator, whose heap is the process's and whose tuning is fixed at its first use, Lea's
-//! allocator, or `malloc`, the C library's or a library's that is loaded in its place.
+//! Servers of a replay in a process of its own, and the measurements made there. A server is a
+//! strategy; the global allocator, whose heap is the process's and whose tuning is fixed at its
+//! first use; Lea's allocator; or `malloc`, the C library's or that of a library loaded in its
+//! place.
 //!
-//! As everywhere in the lab, what is metered is not timed.
+//! As everywhere in the lab, a metered run is not timed.
 
 mod held;
 mod json;
@@ -48,7 +49,7 @@ impl Job for Timed {
     }
 }
 
-/// What a replay takes of the system.
+/// A replay that measures the system's resources.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Metered(Server);
 
@@ -90,7 +91,7 @@ pub(crate) fn time(
     Ok(found.map(Duration::from_nanos))
 }
 
-/// What one replay takes of the system in a fresh process.
+/// Returns the system's resources that one replay takes in a fresh process.
 ///
 /// # Errors
 /// As [`time`]; if the system does not tell.
@@ -102,7 +103,8 @@ pub(crate) fn memory(
     child::ask(&Metered(server.clone()), trace, library)
 }
 
-/// What `malloc` holds in one replay in a fresh process, if it tells, and the OS pages touched.
+/// Returns the bytes that `malloc` holds in one replay in a fresh process, if it tells, and the OS
+/// pages touched.
 ///
 /// # Errors
 /// As [`time`].

@@ -1,11 +1,11 @@
-//! What a replay takes of the system: the most memory that is resident, and page faults.
+//! The resources that a replay takes: the peak of resident memory, and page faults.
 //!
-//! Every OS page of every block is written, as by a program that uses what it asks for. The kernel
-//! keeps the most that was ever resident, but for small programs not exactly (its counters run
-//! behind by some dozens of pages), and with everything that was there before. So it is asked at
-//! moments of ours how much anonymous memory there is, which makes it look at the page tables:
-//! whenever more is requested than ever before, by a 64th and an OS page at least, and at each 256th
-//! of the run. The first time is just before the first block; what there was is taken off.
+//! Every OS page of every block is written, as by a program that uses all that it requests. The
+//! kernel records the peak of resident memory, but for small programs not exactly (its counters lag
+//! by some dozens of pages), and including everything that was there before. So the replay asks for
+//! the amount of anonymous memory, for which the kernel looks at the page tables: whenever the
+//! requested bytes exceed their last maximum by a 64th and at least an OS page, and at each 256th
+//! of the run. The first time is just before the first block; that amount is subtracted.
 
 use std::alloc::Layout;
 use std::fs::File;
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::touched::os_page_size;
 
-/// Parts of a run at the end of which the kernel is asked.
+/// Number of parts of a run; the kernel is asked for the resident size at the end of each.
 const PARTS: u64 = 256;
 /// How much more must be requested than when it was asked last: one of this many parts.
 const STEP: usize = 64;
 
-/// What a replay takes of the system.
+/// The resources that a replay takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
     /// The most bytes that were resident at one time, beyond those that were before.
@@ -43,7 +43,7 @@ pub(super) struct Watched<'t, T: ?Sized> {
     ask_after: u64,
     part: u64,
     before: Option<Memory>,
-    /// The most, with what there was before.
+    /// The most so far, including the memory from before the replay.
     peak: u64,
     failed: Option<anyhow::Error>,
 }
@@ -65,7 +65,7 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
         }
     }
 
-    /// What the replay took.
+    /// Returns the resources that the replay took.
     ///
     /// # Errors
     /// If the system does not tell.
@@ -82,10 +82,10 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
         })
     }
 
-    /// Before the first block: what there is without it.
+    /// Measures the memory without any block, before the first one.
     fn begin(&mut self) {
         if self.before.is_none() {
-            // The first question touches what asking needs.
+            // The first question touches the memory that asking needs.
             self.ask();
             self.ask();
             self.before = Some(Memory { resident: self.peak, faults: Faults::of_process().minor });
@@ -95,8 +95,8 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
     /// A block is there: writes to each of its OS pages, and asks if it is time.
     fn wrote(&mut self, block: NonNull<u8>, size: usize) {
         for offset in (0..size).step_by(self.os_page).chain([size - 1]) {
-            // SAFETY: the block is live and longer than `offset`; its old content, of which a
-            // program might want some again, is nobody's here.
+            // SAFETY: the block is live and longer than `offset`; a replay does not read blocks, so
+            // their old contents do not matter.
             unsafe { block.add(offset).write_volatile(1) };
         }
         self.requested += size;
@@ -147,7 +147,7 @@ unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
     }
 }
 
-/// Bytes of anonymous memory of this process that are resident, exactly.
+/// Returns the bytes of anonymous memory of this process that are resident, exactly.
 fn anonymous() -> anyhow::Result<u64> {
     const FILE: &str = "/proc/self/smaps_rollup";
     let mut text = [0; 2048];

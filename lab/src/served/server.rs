@@ -1,4 +1,4 @@
-//! Who serves: [`Server`].
+//! The allocators that can serve a replay: [`Server`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::json::{ConfigJson, HybridJson, TuningJson};
 
-/// Who serves, with all parameters.
+/// An allocator with all its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Server {
     /// A strategy of the catalogue.
@@ -30,12 +30,12 @@ pub(crate) enum Server {
     Global(#[serde(with = "TuningJson")] Tuning),
     /// Doug Lea's allocator.
     Lea,
-    /// What the process's `malloc` is.
+    /// The process's own `malloc`.
     Malloc,
 }
 
 impl Server {
-    /// The strategy, ready to serve.
+    /// Returns the strategy, ready to serve.
     ///
     /// # Errors
     /// If the parameters make no sense, or it is no strategy.
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// A replay that whoever serves is measured by.
+/// A replay that measures a server.
 pub(crate) trait Replay {
     /// Replays.
     ///

@@ -1,4 +1,4 @@
-//! The memory a replay is simulated on, and what was found in it.
+//! The simulated memory of a replay, and its results.
 //!
 //! ```text
 //!  replay ──blocks──► Program ─┐
@@ -60,7 +60,7 @@ impl Memory {
         self.paging.borrow().lru.faults(pages)
     }
 
-    /// What was found, at these working sets and as a curve.
+    /// Returns the results at these working sets, and as a curve.
     pub(super) fn found(&self, working_sets: &[usize]) -> Found {
         let Pagings { lru, clock } = &*self.paging.borrow();
         let faults = |&pages: &usize| Faults {

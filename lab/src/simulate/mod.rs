@@ -201,8 +201,8 @@ pub(crate) fn usual(
     args.simulate(path, workload, os_page_size(), &subjects, progress)
 }
 
-/// Memory for half of what a workload requests at most, in pages of the operating system: their
-/// size, and how many.
+/// Returns memory for half of a workload's peak of requested bytes, in pages of the operating
+/// system: their size, and how many.
 fn half(workload: &Workload) -> (usize, usize) {
     let page_size = os_page_size();
     let peak = usize::try_from(workload.facts.peak_requested).unwrap_or(usize::MAX);
@@ -223,7 +223,7 @@ pub(crate) fn faults_at_half<T: Target + ?Sized>(
     Ok(memory.faults(pages))
 }
 
-/// As [`faults_at_half`], of the system's allocator in a process of its own.
+/// Like [`faults_at_half`], of the system's allocator in a process of its own.
 ///
 /// # Errors
 /// If the process cannot be run or fails.
@@ -253,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// The strategy of the catalogue that it is, if it is one.
+    /// Returns the strategy of the catalogue that it is, if it is one.
     fn strategy(&self) -> Option<&'static Entry> {
         match self {
             Self::Competitor(Competitor::Strategy(entry)) => Some(entry),

@@ -8,7 +8,7 @@ use pagewise_replay::units::{bytes, count, thousands};
 use super::row::{Row, Simulated};
 use crate::competitor::SYSTEM;
 
-/// The tables for every page size, plain or as Markdown.
+/// Returns the tables for every page size, plain or as Markdown.
 pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     let render = if markdown { Sheet::markdown } else { Sheet::plain };
     let mut page_sizes: Vec<_> = all.iter().map(|one| one.page_size).collect();
@@ -38,8 +38,8 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     text
 }
 
-/// On each trace and at these working sets: the strategy with the fewest faults, and beside it what
-/// SYSTEM and the libraries make of it.
+/// Makes a sheet, for each trace and these working sets, of the strategy with the fewest faults,
+/// with the figures of SYSTEM and the libraries beside it.
 fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     let rivals: Vec<&str> =
         first(traces).filter(|row| !row.is_strategy()).map(Row::short_name).collect();
@@ -64,7 +64,7 @@ fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     Sheet::new(heads).with_rows(traces.iter().map(row))
 }
 
-/// Each strategy's faults and pages touched relative to SYSTEM's; none without SYSTEM.
+/// Returns each strategy's faults and pages touched relative to SYSTEM's; none without SYSTEM.
 fn means(traces: &[&Simulated]) -> Option<Sheet> {
     let system = first(traces).position(|row| row.strategy == SYSTEM)?;
     let sets = &traces.first()?.working_sets;
@@ -88,12 +88,12 @@ fn means(traces: &[&Simulated]) -> Option<Sheet> {
     Some(Sheet::new(heads).with_rows(first(traces).enumerate().map(line)))
 }
 
-/// The rows of the first trace: every trace has the same, in the same order.
+/// Returns the rows of the first trace: every trace has the same, in the same order.
 fn first<'a>(traces: &[&'a Simulated]) -> impl Iterator<Item = &'a Row> + use<'a> {
     traces.first().copied().into_iter().flat_map(|one| &one.rows)
 }
 
-/// The geometric mean; `None` of nothing.
+/// Returns the geometric mean; `None` of nothing.
 fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, number) =
         values.fold((0.0, 0), |(sum, number), value| (sum + value.ln(), number + 1));

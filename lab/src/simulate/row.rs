@@ -20,7 +20,7 @@ pub(crate) struct Simulated {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a row says of its trace.
+/// The data of a row's trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About<'a> {
     pub(super) peak_requested: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     /// Bytes of the strategy's own pages; null of SYSTEM.
     pub(crate) strategy_page_size: Option<usize>,
     peak_requested_bytes: u64,
-    /// The peak in simulated pages: what percentages are of.
+    /// The peak in simulated pages, of which percentages are taken.
     peak_pages: usize,
     pub(crate) references: Option<u64>,
     pub(crate) pages_touched: Option<u64>,
@@ -112,12 +112,12 @@ impl Row {
         found.or(end).map(|(_, faults)| *faults)
     }
 
-    /// The name; a library's without its file.
+    /// Returns the name; a library's without its file.
     pub(super) fn short_name(&self) -> &str {
         self.strategy.split(" (lib").next().unwrap_or(&self.strategy)
     }
 
-    /// Whether a strategy of the catalogue made it, rather than SYSTEM or a library.
+    /// Returns whether a strategy of the catalogue made it, rather than SYSTEM or a library.
     pub(super) fn is_strategy(&self) -> bool {
         self.strategy_page_size.is_some()
     }

@@ -1,5 +1,5 @@
-//! What memory is simulated, and how the program uses it: the options that `simulate` shares with
-//! the process it starts for the system's allocator.
+//! The simulated memory and the program's use of it: the options that `simulate` shares with the
+//! process that it starts for the system's allocator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,12 +24,12 @@ pub(super) enum Touch {
 }
 
 impl Touch {
-    /// How many of `size` bytes are used when the block is allocated or resized.
+    /// Returns how many of `size` bytes are used when the block is allocated or resized.
     pub(super) fn at_first(self, size: usize) -> usize {
         if self == Self::First { 1 } else { size }
     }
 
-    /// How many of `size` bytes are used just before the block is resized or freed.
+    /// Returns how many of `size` bytes are used just before the block is resized or freed.
     pub(super) fn at_last(self, size: usize) -> usize {
         if self == Self::Whole { size } else { 1 }
     }
@@ -61,7 +61,7 @@ impl WorkingSet {
     pub(super) const USUAL: [Self; 4] =
         [Self::Percent(10.0), Self::Percent(25.0), Self::Percent(50.0), Self::Percent(100.0)];
 
-    /// How many pages that is if the peak is `peak` pages: rounded up, and at least one.
+    /// Returns how many pages that is if the peak is `peak` pages: rounded up, and at least one.
     pub(super) fn pages(self, peak: usize) -> usize {
         match self {
             Self::Pages(pages) => pages,

@@ -6,7 +6,7 @@ use pagewise_replay::units::{bytes, count, thousands};
 use super::row::{Row, Simulated};
 use super::setup::WorkingSet;
 
-/// Both tables, with a line above that says what they are about.
+/// Formats both tables, with a line above that names their subject.
 pub(super) fn of(simulated: &Simulated) -> String {
     let reasons = simulated.rows.iter().filter_map(|row| {
         let reason = row.stopped.as_ref()?;
@@ -74,7 +74,7 @@ fn texts(column: &Column) -> Vec<String> {
     column.values.iter().map(text).collect()
 }
 
-/// The page-fault curves at powers of two, or of four if there are many.
+/// Returns the page-fault curves at powers of two, or of four if there are many.
 fn curve(simulated: &Simulated) -> Sheet {
     let rows: Vec<&Row> = simulated.rows.iter().filter(|row| !row.curve.is_empty()).collect();
     let most = rows.iter().filter_map(|row| row.curve.last()).map(|(pages, _)| *pages).max();

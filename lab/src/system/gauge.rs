@@ -1,4 +1,4 @@
-//! What the C library's allocator says it holds.
+//! Asks the C library's allocator how much it holds.
 
 /// A block smaller than this never gets a mapping of its own: the least the GNU C library's
 /// threshold for that can be, in bytes.
@@ -7,8 +7,8 @@ const MAPPED: usize = 128 << 10;
 
 /// Bytes the GNU C library holds, and the most it held.
 ///
-/// Asking for its books (`mallinfo2`) takes long, but what it holds can only change when the heap's
-/// end moves or a block has a mapping of its own, so they are asked for only then.
+/// Asking for its statistics (`mallinfo2`) takes long. But the bytes held can only change when the
+/// heap's end moves or a block has a mapping of its own, so they are read only then.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) struct Gauge {
     /// Bytes in use before the replay; not the replay's.
@@ -39,12 +39,12 @@ impl Gauge {
         }
     }
 
-    /// What it held when last asked.
+    /// Returns the bytes held when last asked.
     pub(crate) fn held(&self) -> Option<u64> {
         Some(self.held)
     }
 
-    /// The most it held when asked.
+    /// Returns the most it held when asked.
     pub(crate) fn peak(&self) -> Option<u64> {
         Some(self.peak)
     }
@@ -60,7 +60,7 @@ impl Gauge {
     }
 }
 
-/// No other C library tells what it holds.
+/// No other C library tells how much it holds.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) struct Gauge;
 

@@ -13,16 +13,17 @@ use pagewise_replay::usage::Usage;
 /// An allocator known by name.
 struct Known {
     name: &'static str,
-    /// What its file is called: `lib`, this, `.so`.
+    /// Its file's name, without `lib` in front and `.so` behind.
     stem: &'static str,
-    /// Who has it.
+    /// The package that has it.
     from: &'static str,
 }
 
 /// pagewise's own, as programs that are not Rust's are given it.
 pub(crate) const OURS: &str = "libpagewise";
 
-/// The allocators known by name. Ours is found beside this program, too, or where that was installed.
+/// The allocators known by name. Ours is also searched beside this program, and where the program
+/// was installed.
 const KNOWN: [Known; 4] = [
     Known { name: "mimalloc", stem: "mimalloc", from: "Debian's package libmimalloc2.0 has it" },
     Known { name: "jemalloc", stem: "jemalloc", from: "Debian's package libjemalloc2 has it" },
@@ -37,23 +38,23 @@ const KNOWN: [Known; 4] = [
         from: "`cargo build --release -p pagewise-preload` in a checkout makes it, `./install.sh` installs it",
     },
 ];
-/// Where libraries lie; below each, in a folder for the machine's kind, too.
+/// Folders with libraries; in each, a subfolder for the machine's architecture is searched as well.
 const FOLDERS: [&str; 6] =
     ["/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
 /// A library whose `malloc` takes the place of the C library's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Library {
-    /// What the loader is told: a path, or a name for it to look up.
+    /// The loader's argument: a path, or a name for the loader to look up.
     path: PathBuf,
     /// `MIMALLOC (libmimalloc.so.2)`.
     pub(crate) name: String,
-    /// What the environment tells it: variables and their values.
+    /// Its settings: environment variables and their values.
     settings: Vec<(&'static str, String)>,
 }
 
 impl Library {
-    /// The library of this path, or of this name in the loader's directories.
+    /// Returns the library of this path, or of this name in the loader's directories.
     ///
     /// # Errors
     /// If it is a path and there is no such file, or the system cannot preload.
@@ -78,18 +79,18 @@ impl Library {
         Ok(Self { name: format!("{short} ({file})"), path, settings: Vec::new() })
     }
 
-    /// The same library, told these settings.
+    /// Returns the same library, told these settings.
     pub(crate) fn with_settings(&self, settings: Vec<(&'static str, String)>) -> Self {
         Self { settings, ..self.clone() }
     }
 
-    /// What the loader is told.
+    /// Returns the loader's argument.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The library of an allocator, by the allocator's name, its file or a path; none, and why, if
-    /// it is the name of one that is known but not installed.
+    /// Returns the library of an allocator, by the allocator's name, its file or a path; none, and
+    /// why, if it is the name of one that is known but not installed.
     ///
     /// # Errors
     /// If it is none of these.
@@ -116,7 +117,7 @@ impl Library {
         })
     }
 
-    /// The allocators known by name that are installed.
+    /// Returns the allocators known by name that are installed.
     pub(crate) fn all_installed() -> &'static [Self] {
         static INSTALLED: OnceLock<Vec<Library>> = OnceLock::new();
         let known = KNOWN.iter().filter_map(|known| Self::installed(known.name).ok()?.ok());
@@ -159,7 +160,8 @@ impl Library {
     }
 }
 
-/// Where our own library lies if nobody moved it: beside this program, or in `lib` beside the `bin` it is in.
+/// Returns the folders in which our own library is installed: beside this program, or the `lib`
+/// beside the program's `bin`.
 fn own_folders() -> impl Iterator<Item = PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
     let folder = program.parent().map(Path::to_owned).unwrap_or_default();
@@ -167,8 +169,8 @@ fn own_folders() -> impl Iterator<Item = PathBuf> {
     [folder].into_iter().chain(lib)
 }
 
-/// Files of this prefix in a folder, and in those of its folders that are named after a machine
-/// (`x86_64-linux-gnu`).
+/// Returns the files of this prefix in a folder, and in those of its folders that are named after a
+/// machine (`x86_64-linux-gnu`).
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -184,16 +186,16 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where a library that is not there could come from.
+/// Returns where a library that is not there could come from.
 fn hint(file: &str) -> String {
     let known = KNOWN.iter().find(|known| file.contains(&format!("lib{}.so", known.stem)));
     known.map_or_else(String::new, |known| format!("; {}", known.from))
 }
 
-/// The file that this process's `malloc` lies in.
+/// Returns the file that this process's `malloc` lies in.
 pub(crate) fn malloc_file() -> Option<PathBuf> {
-    // SAFETY: the name is a C string; `dladdr` takes any address, writes `info`, and what it says
-    // of a file it found stays valid as long as that file is loaded.
+    // SAFETY: the name is a C string; `dladdr` takes any address and writes `info`; the strings of
+    // a file that it found stay valid as long as that file is loaded.
     unsafe {
         let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
         let mut info: libc::Dl_info = std::mem::zeroed();

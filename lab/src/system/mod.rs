@@ -1,4 +1,5 @@
-//! What is asked of the operating system: what its allocator holds, another's in its place, signals.
+//! Calls of the operating system: the bytes that its allocator holds, another allocator in its
+//! place, signals.
 
 pub(crate) mod gauge;
 pub(crate) mod library;

@@ -1,4 +1,4 @@
-//! What happens to signals while a command runs for which something is to be done when it has ended.
+//! Handles signals while a command runs, if there is work to do after it has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -10,12 +10,12 @@ const OVER: i32 = 0;
 static EARLY: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a signal asked to end after the command had ended.
+/// Returns whether a signal asked to end after the command had ended.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// What a signal asked of the recording.
+/// A signal's request to the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Start,
@@ -25,7 +25,7 @@ pub(crate) enum Wish {
 /// The signal of the latest wish; 0: none.
 static WISHED: AtomicI32 = AtomicI32::new(0);
 
-/// The latest wish that nobody has asked for yet.
+/// Returns the latest request that has not been returned yet.
 pub(crate) fn wish() -> Option<Wish> {
     match WISHED.swap(0, Ordering::Relaxed) {
         0 => None,
@@ -66,7 +66,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     match COMMAND.load(Ordering::Relaxed) {
         OVER => INTERRUPTED.store(true, Ordering::Relaxed),
         STARTING => EARLY.store(signal, Ordering::Relaxed),
-        // The terminal sends these to the command, too.
+        // The terminal sends these to the command as well.
         _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
         // SAFETY: sends a signal to our child, which was not waited for yet.
         command => unsafe {

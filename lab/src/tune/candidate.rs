@@ -42,7 +42,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// What its memory is measured by.
+    /// Returns the name of the family's measure of memory.
     pub(crate) fn memory(self) -> &'static str {
         match self {
             Self::Global | Self::Preload => "peak resident",
@@ -50,7 +50,7 @@ impl Family {
         }
     }
 
-    /// What it is called.
+    /// Returns the family's name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Global => "global allocator",
@@ -88,7 +88,7 @@ pub(super) struct Paged {
 }
 
 impl Candidate {
-    /// What the family is without tuning: all of it is compared with that.
+    /// Returns the family's untuned candidate, to which all others are compared.
     pub(super) fn default_of(family: Family) -> Self {
         match family {
             Family::Global => Self::Global(Global::untuned()),
@@ -97,12 +97,13 @@ impl Candidate {
         }
     }
 
-    /// The strategy of this name as it is without tuning.
+    /// Returns the strategy of this name without tuning.
     pub(super) fn paged(name: Name) -> Self {
         Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
 
-    /// The candidates that are measured in any case: the default, the first, and others as they are without tuning.
+    /// Returns the candidates that are measured in any case: the default, the first, and others as
+    /// they are without tuning.
     pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
         match family {
             Family::Global => {
@@ -126,7 +127,7 @@ impl Candidate {
         paged.chain(growing).chain(fixed).chain(hybrids.map(Self::Hybrid)).collect()
     }
 
-    /// A candidate at random.
+    /// Returns a candidate at random.
     pub(super) fn random(family: Family, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         let (first, changes) = match (family, rng.random_range(0..10)) {
             (Family::Global | Family::Preload, _) => (Self::default_of(family), 8),
@@ -140,7 +141,7 @@ impl Candidate {
         (0..changes).fold(first, |one, _| one.changed(rng, demand))
     }
 
-    /// The candidate with one parameter changed at random.
+    /// Returns the candidate with one parameter changed at random.
     pub(super) fn changed(&self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match self {
             Self::Global(global) => Self::Global(global.changed(rng, demand)),
@@ -173,7 +174,8 @@ impl Candidate {
         }
     }
 
-    /// Bytes that the demand is expected to take; none if the model knows nothing of it.
+    /// Returns the bytes that the demand is expected to take; none if the model knows nothing of
+    /// it.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> Option<f64> {
         match self {
             Self::Global(global) | Self::Preload(global) => {
@@ -184,7 +186,8 @@ impl Candidate {
         }
     }
 
-    /// Whoever serves with these parameters; `ours` is the `libpagewise.so` that settings are for.
+    /// Returns the server with these parameters; `ours` is the `libpagewise.so` that settings are
+    /// for.
     pub(super) fn who(&self, ours: Option<&Library>) -> Who {
         let library = match self {
             Self::Preload(global) => ours.map(|library| library.with_settings(global.settings())),
@@ -193,7 +196,7 @@ impl Candidate {
         Who { server: self.server(), library }
     }
 
-    /// Whoever serves, without the library that is loaded for that.
+    /// Returns the server without the library to load for it.
     fn server(&self) -> Server {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {
@@ -207,7 +210,7 @@ impl Candidate {
     }
 }
 
-/// The configuration that a strategy ships with.
+/// Returns the configuration that a strategy ships with.
 fn shipped(name: &str) -> Config {
     catalogue::find(name).map_or_else(Config::new, |entry| entry.config)
 }

@@ -22,10 +22,10 @@ use crate::system::signals;
 /// Where this pagewise lies, which the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What stands above code that uses the strategies of the papers.
+/// The comment above code that uses the strategies of the papers.
 const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.\n";
 
-/// The line that imports a type of strategy, and what it needs.
+/// Returns the lines that import a type of strategy, with the feature that it needs.
 fn import(kind: &str) -> String {
     match kind {
         "PageHeap" => "use pagewise::PageHeap;\n".to_owned(),
@@ -33,7 +33,7 @@ fn import(kind: &str) -> String {
     }
 }
 
-/// The type of a strategy that a candidate can be.
+/// Returns the type of a strategy that a candidate can be.
 fn type_of(name: &str) -> &'static str {
     match name {
         "PAGEWISE" => "PageHeap",
@@ -48,8 +48,8 @@ fn type_of(name: &str) -> &'static str {
     }
 }
 
-/// All code in one file: of the global allocator as it is pasted into `main.rs`, and beside it that
-/// of an arena in a module of its own.
+/// Formats all code as one file: the global allocator's as it is pasted into `main.rs`, followed by
+/// an arena's in a module of its own.
 pub(super) fn file(codes: &[(Family, &str)]) -> String {
     match codes {
         [] => String::new(),
@@ -134,10 +134,11 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
     code + &format!("LD_PRELOAD={library}\n")
 }
 
-/// Sees that the library takes settings as they are written: a process that it is loaded into says nothing of them.
+/// Checks that the library accepts the settings as written: a process that loads it must report
+/// nothing about them.
 ///
 /// # Errors
-/// If it cannot be run; what the library says.
+/// If it cannot be run; the library's messages.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
     let myself = std::env::current_exe().context("this program's own file is not known")?;
     let mut command = Command::new(myself);
@@ -217,7 +218,7 @@ fn hybrid_settings(settings: &hybrid::Settings) -> String {
 /// Compiles the code as a package of its own.
 ///
 /// # Errors
-/// If there is no cargo, or what the compiler says.
+/// If there is no cargo; the compiler's messages.
 pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let package = tempfile::tempdir().context("no place to compile the code")?;
     let at = |name: &str| package.path().join(name);

@@ -1,4 +1,4 @@
-//! What came out of a search: what `--json` prints and `report` reads.
+//! The results of a search, as `--json` prints them and `report` reads them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::held_out::{self, HeldOut, Standing};
 use super::measure::Relative;
 use crate::competitor::{LEA, SYSTEM};
 
-/// What came out.
+/// The results of a search.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tuned {
     /// Names of the traces tuned for.
@@ -33,11 +33,11 @@ pub(crate) struct Found {
     pub(crate) family: Family,
     /// Candidates measured.
     pub(crate) measured: usize,
-    /// What nothing else measured beats in time, memory and faults, on the searched part.
+    /// The candidates that no other beats in time, memory and faults, on the searched part.
     pub(crate) front: Vec<OnFront>,
     pub(crate) chosen: String,
     pub(crate) held_out: HeldOut,
-    /// The code of what was chosen: Rust, or settings. Empty if nothing is gained.
+    /// The code of the choice: Rust, or settings. Empty if nothing is gained.
     pub(crate) code: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct OnFront {
 }
 
 impl Tuned {
-    /// What a run of `tune --json` or `tune -o` wrote into this file.
+    /// Loads the file of a run of `tune --json` or `tune -o`.
     ///
     /// # Errors
     /// If it cannot be read, or something else is in it.
@@ -65,8 +65,8 @@ impl Tuned {
 }
 
 impl Found {
-    /// The verdict in words: first who else does better, if anybody does; the gain, or that there is none;
-    /// how well that is known; how the others stand.
+    /// Formats the verdict: first which other allocator does better, if any; then the gain, or that
+    /// there is none; how certain that is; and how the others rank.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
         let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
@@ -126,7 +126,8 @@ impl Found {
         format!("Gained: {change} than the default{price}.")
     }
 
-    /// Our measure of the goal, as a multiple of a rival's, and what is measured; none if that is not known.
+    /// Returns our figure for the goal as a multiple of a rival's, and its name; `None` if it is
+    /// not known.
     fn ratio(&self, goal: Goal, rival: &Standing) -> Option<(f64, String)> {
         let chosen = &self.held_out.chosen;
         let measures = chosen.relative().zip(rival.relative());
@@ -135,7 +136,7 @@ impl Found {
             (_, Some((ours, theirs))) => {
                 Some((goal.measure(&ours) / goal.measure(&theirs), goal.noun(self.family)))
             }
-            // What a library holds is not known; what is resident is.
+            // A library's held bytes are not known, but its resident ones are.
             (Goal::Memory, None) => {
                 Some((chosen.resident / rival.resident, "peak resident".to_owned()))
             }
@@ -143,14 +144,15 @@ impl Found {
         }
     }
 
-    /// Who does better than what is proposed, beyond the noise, and is what one should use instead.
+    /// Names an allocator that does better than the proposal, beyond the noise, and that should be
+    /// used instead.
     fn better(&self, goal: Goal) -> Option<String> {
         let held_out = &self.held_out;
         // Without a gain the default is proposed.
         let ours = if held_out.gained { 1.0 } else { 1.0 - held_out.gain };
         let standing = |(name, rival): &'_ (String, Option<Standing>)| {
             let (ratio, noun) = self.ratio(goal, rival.as_ref()?)?;
-            // Of what is proposed, in multiples of the rival's.
+            // The proposal's figure in multiples of the rival's.
             Some((ratio / ours, name.clone(), noun))
         };
         let best = held_out.rivals.iter().filter_map(standing).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -181,7 +183,8 @@ mod tests {
         Standing { time: measure, memory: Some(measure), faults: Some(1.0), resident: measure }
     }
 
-    /// What is said of a candidate of this family with rivals' measures; the default's is 1.
+    /// Returns the words about a candidate of this family with rivals' measures; the default's is
+    /// 1.
     fn words(family: Family, chosen: f64, rivals: &[(&str, f64)]) -> String {
         let held_out = HeldOut {
             chosen: standing(chosen),

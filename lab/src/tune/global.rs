@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::pages::{Limits, Pages, size};
 
-/// What [`Tuning::check`] allows of pages.
+/// The limits of [`Tuning::check`] on pages.
 const LIMITS: Limits =
     Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10, classes: MOST_CLASSES };
 /// Binary logarithms of the other parameters' values: blocks, and bytes.
@@ -46,8 +46,8 @@ impl Global {
         Self { huge_pages: HugePages::Beyond(16 << 20), ..Self::untuned() }
     }
 
-    /// The default, and what one would try first: less kept on quick lists, smaller pages, both;
-    /// huge pages always and never.
+    /// Returns the default, and the most obvious variations: less kept on quick lists, smaller
+    /// pages, both; huge pages always and never.
     pub(super) fn usual(default: Self, demand: &[Demand]) -> Vec<Self> {
         let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand, &LIMITS);
         let (quick_blocks, quick_bytes) = (8, 1 << 10);
@@ -88,7 +88,8 @@ impl Global {
             .huge_pages(self.huge_pages)
     }
 
-    /// The variables of the environment that make this of `libpagewise.so`: a test has it read them.
+    /// Returns the variables of the environment that make this of `libpagewise.so`: a test has it
+    /// read them.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let default = Self::preloaded();
         let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
@@ -139,7 +140,7 @@ impl Global {
             .collect()
     }
 
-    /// Pages, and of the rest what is not as in the default.
+    /// Writes the pages, and the other parameters that differ from the default.
     pub(super) fn describe(&self, default: &Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pages, quick_blocks, quick_bytes, mapping_from, huge_pages } = *self;
         write!(f, "{pages}")?;
@@ -161,7 +162,7 @@ impl Global {
     }
 }
 
-/// A number of bytes as a setting has it: `64K`.
+/// Returns a number of bytes as a setting has it: `64K`.
 fn suffixed(bytes: usize) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),

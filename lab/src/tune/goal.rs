@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Family;
 use super::measure::Relative;
 
-/// How much the measures that are not asked for count: enough to tell apart what is equal, and that
-/// twice the time must save 7 % of memory.
+/// The weight of the measures other than the goal: enough to break ties, and so that twice the time
+/// must save 7 % of memory.
 const ASIDE: f64 = 0.1;
 
-/// What is to be as little as possible.
+/// The measure to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Goal {
@@ -28,7 +28,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// What is searched for the least of.
+    /// Returns the score that the search minimises.
     pub(super) fn score(self, relative: &Relative) -> f64 {
         let Relative { time, memory, faults } = *relative;
         match self {
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// What the gain is claimed of.
+    /// Returns the measure of which the gain is claimed.
     pub(super) fn measure(self, relative: &Relative) -> f64 {
         let Relative { time, memory, faults } = *relative;
         match self {
@@ -58,12 +58,12 @@ impl Goal {
         }
     }
 
-    /// Whether it is the same in each run: what is timed is not.
+    /// Returns whether the measure is the same in each run; times are not.
     pub(super) fn is_exact(self) -> bool {
         matches!(self, Self::Memory | Self::Faults)
     }
 
-    /// What it is called in a sentence.
+    /// Returns the name of the measure in a sentence.
     pub(crate) fn noun(self, family: Family) -> String {
         match self {
             Self::Speed => "time".to_owned(),
@@ -96,7 +96,7 @@ impl fmt::Display for Cap {
 }
 
 impl Cap {
-    /// Whether `memory` keeps it where `requested` bytes are asked for.
+    /// Returns whether `memory` keeps it where `requested` bytes are asked for.
     pub(super) fn allows(self, memory: u64, requested: u64) -> bool {
         match self {
             Self::None => true,

@@ -1,6 +1,6 @@
-//! What a choice is worth on data the search has not seen: beside the default, the C library's
-//! allocator, Lea's, and those of other libraries, taking turns on one CPU, each run in a process of
-//! its own.
+//! Measures the worth of a choice on data that the search has not seen: beside the default, the C
+//! library's allocator, Lea's, and those of other libraries, taking turns on one CPU, each run in a
+//! process of its own.
 
 use std::path::PathBuf;
 
@@ -26,22 +26,24 @@ pub(super) const LEAST: f64 = 0.005;
 /// The verdict of the part held out.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeldOut {
-    /// Of what was chosen; the default is 1.
+    /// The choice's standing; the default is 1.
     pub(crate) chosen: Standing,
     /// Of the others; the default is 1. None of one that ran out of memory.
     pub(crate) rivals: Vec<(String, Option<Standing>)>,
-    /// What the measures of the default may be off by, as a fraction: what those of the default and
-    /// of the default again differ by, and of times the spread of the rounds, if that is more.
+    /// The possible error of the default's measures, as a fraction: the difference between the
+    /// default and the default measured again, and for times the spread of the rounds, if that is
+    /// more.
     pub(crate) noise: Relative,
     /// How much less than the default's the goal's measure is, as a fraction.
     pub(crate) gain: f64,
     /// Whether that is more than the noise.
     pub(crate) gained: bool,
-    /// Whether the cap is kept here, too.
+    /// Whether the cap holds here as well.
     pub(crate) keeps_cap: bool,
 }
 
-/// How somebody stands beside the default, whose measures are 1: geometric means over the traces.
+/// The measures of a participant relative to the default's, which are 1: geometric means over the
+/// traces.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Standing {
     pub(crate) time: f64,
@@ -59,7 +61,7 @@ impl Standing {
     }
 }
 
-/// Somebody who takes part.
+/// A participant.
 struct Lane {
     name: String,
     who: Who,
@@ -79,7 +81,7 @@ impl Lane {
         Self::new(&library.name, who)
     }
 
-    /// What is exact, on one trace; none without enough memory.
+    /// Returns the exact measures on one trace; `None` without enough memory.
     fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
         let (server, library) = (&self.who.server, self.who.library.as_ref());
         let memory = served::memory(&course.path, server, library)?;
@@ -91,8 +93,8 @@ impl Lane {
         Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
     }
 
-    /// The most held, and page faults as the search counts them for an arena; none if they are not
-    /// known.
+    /// Returns the most held, and page faults as the search counts them for an arena; none if they
+    /// are not known.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
         match &self.who.server {
             Server::Lea => {
@@ -100,7 +102,7 @@ impl Lane {
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
-            // What it holds cannot be asked.
+            // A loaded library cannot be asked how much it holds.
             Server::Malloc if self.who.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
@@ -128,7 +130,7 @@ impl Run {
     }
 }
 
-/// What is verified, and with whom it is compared.
+/// The candidates' contest: how they are verified, and with whom they are compared.
 pub(super) struct Contest<'c> {
     pub(super) family: Family,
     pub(super) goal: Goal,
@@ -138,11 +140,12 @@ pub(super) struct Contest<'c> {
     pub(super) libraries: &'c [Library],
 }
 
-/// Measures these candidates, the best of the search first, on these traces. Gives the first of them that gains
-/// and keeps the cap, and what there is to say of it; if none does, the first.
+/// Measures these candidates, the best of the search first, on these traces. Returns the first of
+/// them that gains and keeps the cap, and its results; if none does, the first candidate.
 ///
 /// # Errors
-/// If a trace cannot be read, the default runs out of memory, or all candidates do, or a process cannot be run.
+/// If a trace cannot be read, the default runs out of memory, or all candidates do, or a process
+/// cannot be run.
 pub(super) fn judge<'c>(
     contest: &Contest<'_>,
     candidates: &'c [Candidate],
@@ -184,8 +187,9 @@ impl Contest<'_> {
         Candidate::default_of(self.family).who(self.ours)
     }
 
-    /// Those of the candidates that are to be compared with others. Where what is exact decides, that is the first
-    /// that gains and keeps the cap, or if none does the first; else all.
+    /// Returns the candidates to compare with the rivals. If an exact measure decides, that is the
+    /// first candidate that gains and keeps the cap, or the first one if none does; otherwise all
+    /// of them.
     fn screened<'c>(
         &self,
         candidates: &'c [Candidate],
@@ -223,7 +227,7 @@ impl Contest<'_> {
         })
     }
 
-    /// What there is to say of a candidate, beside the default, measured twice.
+    /// Returns the results of a candidate beside the default, which is measured twice.
     fn judged(
         &self,
         runs: &[Run],
@@ -292,7 +296,7 @@ fn standing(ours: &[Run], default: &[Run]) -> Standing {
     }
 }
 
-/// What ratios to the default may be off by, as fractions.
+/// Returns the possible errors of ratios to the default, as fractions.
 fn noise(ours: &[Measured], default: &[Measured], twin: &[Measured]) -> Relative {
     let Relative { time, memory, faults } = Relative::of(twin, default);
     let off = |ratio: f64| ratio.max(1.0 / ratio) - 1.0;
@@ -300,8 +304,8 @@ fn noise(ours: &[Measured], default: &[Measured], twin: &[Measured]) -> Relative
     Relative { time: off(time).max(median(&spreads)), memory: off(memory), faults: off(faults) }
 }
 
-/// What the median of the times may be wrong by, as a fraction of it: half the distance between the
-/// quartiles, over the root of their number.
+/// Returns the possible error of the median of the times, as a fraction of it: half the distance
+/// between the quartiles, divided by the root of their number.
 fn spread(measured: &Measured) -> f64 {
     let mut times = measured.times.clone();
     times.sort_by(f64::total_cmp);

@@ -10,7 +10,7 @@ use crate::served::{self, Server};
 use crate::simulate;
 use crate::system::library::Library;
 
-/// Whoever serves a replay, and the library that is loaded for that, if one is.
+/// A server of a replay, and the library to load for it, if any.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
     pub(super) server: Server,
@@ -18,7 +18,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// Whether it is the allocator of a process of its own.
+    /// Returns whether it is the allocator of a process of its own.
     fn is_alone(&self) -> bool {
         matches!(self.server, Server::Global(_) | Server::Malloc)
     }
@@ -46,12 +46,12 @@ impl Course {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// Memory and page faults; none if there was not enough memory. Of a process's allocator: what
-    /// was resident, minor faults. Of a strategy: the most held, faults with memory for half of the
-    /// peak (LRU).
+    /// Returns memory and page faults; `None` if there was not enough memory. For a process's
+    /// allocator: peak resident memory, minor faults. For a strategy: the most bytes held, and
+    /// faults with memory for half of the peak (LRU).
     ///
     /// # Errors
-    /// If the trace cannot be read any more, or a process not be run.
+    /// If the trace cannot be read any more, or a process cannot be run.
     pub(super) fn exact(&self, who: &Who) -> anyhow::Result<Option<(u64, u64)>> {
         if who.is_alone() {
             let memory = served::memory(&self.path, &who.server, who.library.as_ref())?;
@@ -63,7 +63,7 @@ impl Course {
         Ok(finished(faults)?.map(|faults| (held, faults)))
     }
 
-    /// Nanoseconds of one replay; none if there was not enough memory.
+    /// Returns the nanoseconds of one replay; none if there was not enough memory.
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
@@ -78,7 +78,7 @@ impl Course {
     }
 }
 
-/// The result of a replay that got to its end.
+/// Returns the result of a replay that got to its end.
 ///
 /// # Errors
 /// If the trace could not be read.
@@ -99,13 +99,13 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// The median time, in nanoseconds.
+    /// Returns the median time, in nanoseconds.
     pub(super) fn time(&self) -> f64 {
         median(&self.times)
     }
 }
 
-/// The median; not a number of nothing.
+/// Returns the median; not a number of nothing.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -144,7 +144,7 @@ impl Relative {
     }
 }
 
-/// The geometric mean of ratios.
+/// Returns the geometric mean of ratios.
 pub(super) fn mean_ratio(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let logs: Vec<_> = pairs.map(|(a, b)| (a.max(1.0) / b.max(1.0)).ln()).collect();
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()

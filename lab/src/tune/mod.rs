@@ -1,6 +1,6 @@
 //! `pagewise tune`: searches for the parameters of the global allocator, and for the strategy and
-//! parameters of an arena, that suit a program best, and shows on data the search never saw what
-//! they are worth.
+//! parameters of an arena, that suit a program best, and measures their gain on data that the
+//! search never saw.
 //!
 //! ```text
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
@@ -209,10 +209,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Few candidates, for a report that is to be there soon.
+/// A small number of candidates, for a report that should be ready soon.
 const SHORT: usize = 16;
 
-/// A short search for both families, for all measures alike.
+/// Returns a short search for both families, for all measures alike.
 ///
 /// # Errors
 /// If a trace cannot be read or split, or a process not be run.
@@ -236,7 +236,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     output::create(path, |out| Ok(std::io::Write::write_all(out, text.as_bytes())?))
 }
 
-/// The library that settings are for: of this path, or found.
+/// Returns the library that settings are for: of this path, or found.
 fn ours(path: Option<&Path>) -> Result<&'static Library, Usage> {
     let library = match path {
         Some(path) => Library::find(path)?,
@@ -246,7 +246,7 @@ fn ours(path: Option<&Path>) -> Result<&'static Library, Usage> {
     Ok(Box::leak(Box::new(library)))
 }
 
-/// The libraries of these names, and why others are missing.
+/// Returns the libraries of these names, and why others are missing.
 fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
     let (mut libraries, mut missing) = (Vec::new(), Vec::new());
     for name in names.iter().filter(|name| *name != "none") {

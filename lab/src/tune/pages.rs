@@ -11,12 +11,12 @@ use pagewise_replay::units::bytes;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What pages may be like.
+/// The limits of a page configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     /// Binary logarithms of page sizes in bytes.
     pub(super) page_sizes: RangeInclusive<u32>,
-    /// What sizes are multiples of, bytes.
+    /// The units in bytes, of which sizes are multiples.
     pub(super) units: &'static [usize],
     /// The largest FFCROSSOVER, bytes.
     pub(super) crossover: usize,
@@ -68,7 +68,7 @@ impl Pages {
         Self::of(&Tuning::new().pages, Map::Doublings)
     }
 
-    /// Those of a configuration, whose SIZEMAP is made in this way.
+    /// Returns those of a configuration, whose SIZEMAP is made in this way.
     pub(super) fn of(config: &Config, map: Map) -> Self {
         let Config { page_size, unit, sizemap, freetol, ffcrossover, .. } = *config;
         Self { page_size, unit, map, freetol, ffcrossover, sizemap }
@@ -122,7 +122,7 @@ impl Pages {
         }
     }
 
-    /// As a strategy takes them; what is not searched is as in `rest`.
+    /// Returns the strategy's configuration; parameters that are not searched come from `rest`.
     pub(super) fn config(&self, rest: Config) -> Config {
         rest.page_size(self.page_size)
             .unit(self.unit)
@@ -131,8 +131,8 @@ impl Pages {
             .ffcrossover(self.ffcrossover)
     }
 
-    /// Bytes of pages that the demand is expected to take (Brent §5.3): of each class its blocks'
-    /// share of pages, and half a page. Above FFCROSSOVER nothing is lost.
+    /// Returns the bytes of pages that the demand is expected to take (Brent §5.3): of each class
+    /// its blocks' share of pages, and half a page. Above FFCROSSOVER nothing is lost.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> f64 {
         let config = self.config(Config::new());
         let mut classes = self.sizemap.classes(config.unit, self.ffcrossover, self.page_size);
@@ -156,7 +156,7 @@ impl Pages {
     }
 }
 
-/// A size in words: `64 KiB`.
+/// Returns a size in words: `64 KiB`.
 pub(super) fn size(count: usize) -> String {
     bytes(count as u64).replace(".0 ", " ")
 }

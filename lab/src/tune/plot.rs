@@ -1,5 +1,5 @@
-//! The Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each family with its
-//! points numbered, and below it what each number is.
+//! Draws the Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each
+//! family with its points numbered, and below it a key to the numbers.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ const SIZE: (u32, u32) = (760, 480);
 /// Letters of a line below a chart, and its height in pixels.
 const LETTERS: usize = 100;
 const LINE: u32 = 17;
-/// What faults as often as the default or more, and what faults least.
+/// The colours of candidates that fault as often as the default or more, and of the one that faults
+/// least.
 const MANY: RGBColor = PALETTE[1];
 const FEW: RGBColor = PALETTE[0];
 
@@ -34,7 +35,7 @@ pub(super) fn write(path: &Path, tuned: &Tuned) -> anyhow::Result<()> {
     charts::write(path, drawn)
 }
 
-/// The default, and the front by time.
+/// Returns the default, and the front by time.
 fn points(found: &Found) -> Vec<(String, (f64, f64), f64, bool)> {
     let of = |(number, one): (usize, &OnFront)| {
         let name =
@@ -76,7 +77,7 @@ fn cloud(found: &Found, traces: &str) -> Cloud {
     }
 }
 
-/// The border of what is reached in time and memory, along the axes.
+/// Returns the border of the region reached in time and memory, along the axes.
 fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = points.iter().map(|point| [point.1.0, point.1.1]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();
@@ -87,7 +88,7 @@ fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     line
 }
 
-/// What each number is, in lines.
+/// Returns the key to the numbers, in lines.
 fn key(found: &Found) -> Vec<String> {
     let options = textwrap::Options::new(LETTERS).subsequent_indent("    ");
     let lines = found.front.iter().enumerate().flat_map(|(number, one)| {

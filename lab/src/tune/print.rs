@@ -1,4 +1,4 @@
-//! What a search found, for the terminal.
+//! Prints the results of a search for the terminal.
 
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
@@ -8,7 +8,8 @@ use super::found::{Found, Tuned};
 use super::held_out::Standing;
 use pagewise_replay::text::{last_column, paragraph};
 
-/// Of each family the verdict in words, the choice, the measures held out, the front; the code; what to do next.
+/// Formats for each family the verdict in words, the choice, the held-out measures and the front;
+/// then the code, and the next step.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     let mut text = String::new();
     for found in &tuned.families {
@@ -36,7 +37,7 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     text + &next(tuned, is_preload)
 }
 
-/// What to do next.
+/// Suggests the next step.
 fn next(tuned: &Tuned, is_preload: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let run = match (tuned.code.is_empty(), is_preload) {
@@ -60,7 +61,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     };
     let held_out = &found.held_out;
     let all = ["time", memory, "faults", "peak resident"];
-    // The memory of a process's allocator is what is resident.
+    // For a process's allocator, memory means resident memory.
     let columns = if found.family == Family::Arena { 4 } else { 3 };
     let mut verdict = sheet("held out", &all[..columns]);
     let default_standing =
@@ -94,7 +95,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     )
 }
 
-/// The front: figures first, since candidates are long.
+/// Returns the front: figures first, since candidates are long.
 fn front(found: &Found, memory: &str) -> String {
     let mut lines = format!(" {:>5}  {memory:>5}  faults  candidate\n", "time");
     for one in &found.front {

@@ -2,14 +2,13 @@
 //!
 //! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
 //!    (not for speed: the model knows nothing of it).
-//! 2. *Generations.* Each candidate is replayed twice: once for what memory it takes and how often
-//!    it faults, once for its time. Both on all cores. The next generation is made of the
-//!    best and of the front, each with a few parameters changed.
-//! 3. *Finals.* The best are timed alone on one CPU, taking turns; the slower half goes home after
-//!    each round of rounds, so that the closest rivals are timed most (successive halving).
+//! 2. *Generations.* Each candidate is replayed twice: once for its memory and page faults, once
+//!    for its time. Both on all cores. The next generation is made of the best and of the front,
+//!    each with a few parameters changed.
+//! 3. *Finals.* The best are timed alone on one CPU, taking turns. The slower half is dropped after
+//!    each set of rounds, so that the closest rivals are timed most (successive halving).
 //!
-//! A seed makes the same candidates again as long as the same ones win: what is bred depends on
-//! times.
+//! A seed reproduces the same candidates only as long as the same ones win, which depends on times.
 
 use pagewise::sizemap::Demand;
 use pagewise_replay::output;
@@ -34,10 +33,10 @@ const GENERATIONS: usize = 4;
 const FINALISTS: usize = 12;
 /// Timed rounds between two halvings.
 const ROUNDS: usize = 4;
-/// The most candidates that are put forward to be verified: where times decide, and where what is exact does.
+/// The most candidates to verify: if times decide, and if an exact measure does.
 const PUT_FORWARD: (usize, usize) = (3, 12);
 
-/// A candidate and what was measured of it, course by course; nothing if it ran out of memory.
+/// A candidate and its measures, course by course; `None` if it ran out of memory.
 #[derive(Debug)]
 struct Trial {
     candidate: Candidate,
@@ -62,7 +61,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search over these traces.
+    /// Returns a search over these traces.
     ///
     /// # Errors
     /// If one cannot be read.
@@ -118,14 +117,14 @@ impl Search {
         Ok(())
     }
 
-    /// How many candidates were measured.
+    /// Returns how many candidates were measured.
     pub(super) fn measured(&self) -> usize {
         self.trials.len()
     }
 
-    /// Those that are put forward, the best first: all keep the cap and do better than the default; or the
-    /// default, if none does. None if nothing keeps the cap. For memory they are the leanest, whatever their
-    /// time: the first is the end of the front.
+    /// Returns those that are put forward, the best first: all keep the cap and do better than the
+    /// default; or the default, if none does. None if nothing keeps the cap. For memory they are
+    /// the leanest, whatever their time: the first is the end of the front.
     pub(super) fn put_forward(&self) -> Vec<Candidate> {
         let mut order = self.ranking();
         let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
@@ -138,7 +137,7 @@ impl Search {
         order.into_iter().map(|index| self.trials[index].candidate.clone()).collect()
     }
 
-    /// What the least memory that any candidate took is, in words.
+    /// Returns the least memory that any candidate took, in words.
     pub(super) fn least_memory(&self) -> String {
         let most =
             |trial: &Trial| trial.measured.as_ref()?.iter().map(|measured| measured.memory).max();
@@ -146,13 +145,13 @@ impl Search {
         least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
     }
 
-    /// The most requested in any of the traces, in words.
+    /// Returns the most requested in any of the traces, in words.
     pub(super) fn peak_requested(&self) -> String {
         let requested = self.courses.iter().map(|course| course.workload.facts.peak_requested);
         units::bytes(requested.max().unwrap_or(0))
     }
 
-    /// The Pareto front, by time.
+    /// Returns the Pareto front, by time.
     pub(super) fn front(&self, chosen: &Candidate) -> Vec<OnFront> {
         let mut front: Vec<_> = self
             .front_indices()
@@ -170,7 +169,7 @@ impl Search {
         front
     }
 
-    /// A candidate at random; of three, the one that the model expects least of.
+    /// Returns a candidate at random; of three, the one that the model expects least of.
     fn draw(&mut self) -> Candidate {
         let Self { family, rng, demand, goal, .. } = self;
         let drawn = Candidate::random(*family, rng, demand);
@@ -289,7 +288,7 @@ impl Search {
         Some(Relative::of(self.trials[index].measured.as_ref()?, default))
     }
 
-    /// Those that keep the cap, best first.
+    /// Returns those that keep the cap, best first.
     fn ranking(&self) -> Vec<usize> {
         let keeps = |measured: &[Measured]| {
             self.courses.iter().zip(measured).all(|(course, measured)| {
@@ -304,7 +303,7 @@ impl Search {
         scores.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Those that no other beats in time, memory and faults.
+    /// Returns those that no other beats in time, memory and faults.
     fn front_indices(&self) -> Vec<usize> {
         let cost = |index| self.relative(index).map_or([f64::NAN; 3], |one| one.cost());
         let costs: Vec<_> = (0..self.trials.len()).map(cost).collect();

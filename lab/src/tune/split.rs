@@ -14,7 +14,7 @@ use pagewise_replay::input;
 /// Events that a half must have at least.
 const LEAST: u64 = 64;
 
-/// The halves of these traces, as temporary files.
+/// Returns the halves of these traces, as temporary files.
 ///
 /// # Errors
 /// If a trace cannot be read or is too short, or there is no place for its halves.

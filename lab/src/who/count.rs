@@ -1,4 +1,4 @@
-//! Adds up, site by site, what a trace asks for.
+//! Adds up a trace's requests, site by site.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) enum At {
     Event(u64),
 }
 
-/// What the blocks of one site, or of a group of sites, add up to.
+/// The sums over the blocks of one site, or of a group of sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Figures {
     /// Allocations and reallocations.

@@ -12,7 +12,7 @@ use super::count::{Counted, Figures};
 use super::name::{Names, Place};
 use super::view::View;
 
-/// One line for each call stack, the outermost function first, then the figure:
+/// Returns one line for each call stack, the outermost function first, then the figure:
 /// `main;parse;node 4096`. Flame graphs are drawn from it.
 pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
@@ -44,7 +44,7 @@ const SAMPLES: [Sample; 7] = [
     ("inuse_space", "bytes", |figures| figures.live_bytes),
 ];
 
-/// A profile in pprof's format (`profile.proto`), compressed.
+/// Returns a profile in pprof's format (`profile.proto`), compressed.
 pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io::Result<Vec<u8>> {
     let mut profile = Message::default();
     let mut texts = IndexSet::new();
@@ -125,7 +125,7 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
     out.finish()
 }
 
-/// The number of a text in the string table.
+/// Returns the number of a text in the string table.
 fn number(texts: &mut IndexSet<String>, text: &str) -> u64 {
     texts.insert_full(text.to_owned()).0 as u64
 }

@@ -1,4 +1,4 @@
-//! Puts sites together by who allocates.
+//! Groups call sites by the function, line or stack that allocates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,19 +37,19 @@ pub(crate) struct Group {
     pub(crate) stack: Vec<String>,
     /// The sizes that most leaked blocks have, and how many.
     pub(crate) leaked_sizes: Vec<(u64, u64)>,
-    /// What the live blocks take under each allocator that was asked for.
+    /// The bytes that the live blocks take under each requested allocator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) taken: BTreeMap<&'static str, Taken>,
     #[serde(skip)]
     heaviest: (u64, u64),
 }
 
-/// What the live blocks of a group take under an allocator.
+/// The memory that the live blocks of a group take under an allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Taken {
     /// Bytes of the blocks, at least those requested.
     pub(crate) bytes: u64,
-    /// The size asked for that adds the most to what is taken beyond it.
+    /// The requested size that adds the most bytes beyond the requested ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst: Option<Worst>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Groups {
 /// Leaked sizes that are told of each group.
 const SIZES: usize = 3;
 
-/// Every group.
+/// Returns every group.
 pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
     let mut indices: HashMap<Vec<Place>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();

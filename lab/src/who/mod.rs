@@ -1,4 +1,4 @@
-//! `pagewise who`: tells who allocated, from the call stacks of a trace.
+//! `pagewise who`: tells which code allocated, from the call stacks of a trace.
 //!
 //! ```text
 //!  trace ─► count: the figures of each site ─► group: by function, line or stack ─► print, JSON

@@ -55,8 +55,8 @@ const LIBRARIES: &[&str] = &[
     "__rustc",
 ];
 
-/// Whether a source file is one of Rust's own libraries: as they were built, or as they lie beside the
-/// compiler.
+/// Returns whether a source file is one of Rust's own libraries: as they were built, or as they lie
+/// beside the compiler.
 fn is_of_rust(file: &str) -> bool {
     file.starts_with("/rustc/")
         || file.starts_with("library/")
@@ -76,7 +76,7 @@ impl<'a> Names<'a> {
         Self { stacks, skip, raw }
     }
 
-    /// The functions on the stack of a site, the innermost first.
+    /// Returns the functions on the stack of a site, the innermost first.
     pub(crate) fn stack(&self, site: u32) -> Vec<Place> {
         let frames = self.stacks.callers(site);
         let mut places: Vec<_> =
@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
         places
     }
 
-    /// The functions of a frame.
+    /// Returns the functions of a frame.
     pub(crate) fn places(&self, frame: &Frame) -> Vec<Place> {
         let module = frame.module.map(|module| &self.stacks.modules[module as usize].path);
         let module = module.map(|path| {
@@ -113,12 +113,13 @@ impl<'a> Names<'a> {
         frame.lines.iter().map(place).collect()
     }
 
-    /// Who allocates: the innermost function of a stack that does not allocate for others.
+    /// Returns the function that allocates: the innermost one of a stack that does not allocate for
+    /// others.
     pub(crate) fn caller<'p>(&self, stack: &'p [Place]) -> &'p Place {
         stack.iter().find(|place| !self.passed_over(place)).unwrap_or(&stack[0])
     }
 
-    /// Whether a function allocates for its callers.
+    /// Returns whether a function allocates for its callers.
     pub(crate) fn passed_over(&self, place: &Place) -> bool {
         if self.raw {
             return false;

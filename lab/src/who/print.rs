@@ -1,4 +1,4 @@
-//! Who allocates, for the terminal: at most 80 columns.
+//! Prints the allocating functions for the terminal, in at most 80 columns.
 
 use pagewise_replay::printable::printable;
 use pagewise_replay::units::{bytes, count, thousands};
@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 /// Columns before the names.
 const FIGURES: usize = 32;
 
-/// What is asked for beside the groups.
+/// The settings of the output, beside the groups.
 pub(crate) struct Asked<'a> {
     pub(crate) trace: &'a str,
     /// The chosen point, in words.
@@ -21,7 +21,7 @@ pub(crate) struct Asked<'a> {
     /// Frames of the heaviest stack below each group.
     pub(crate) callers: usize,
     pub(crate) by: By,
-    /// Allocators that tell what the blocks take, and with which parameters.
+    /// Allocators that tell the lengths of blocks, and their parameters.
     pub(crate) taken: &'a [&'static str],
     pub(crate) parameters: &'a str,
 }
@@ -31,7 +31,7 @@ pub(crate) const MOST_TAKEN: usize = 4;
 /// Columns of each.
 const TAKEN: usize = 12;
 
-/// The groups, view by view.
+/// Returns the groups, view by view.
 pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> String {
     let total = &counted.total;
     let mut lines = vec![
@@ -67,8 +67,8 @@ pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> St
     lines.join("\n") + "\n"
 }
 
-/// What the live blocks take under allocators beyond what was asked for; those first that take the most
-/// of it under the first.
+/// Formats how much more than requested the live blocks take under allocators, sorted by the first
+/// allocator.
 fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> {
     let bytes_of = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond =
@@ -202,7 +202,7 @@ fn place(group: &Group, room: usize) -> Option<String> {
     })
 }
 
-/// The beginning of a text that is longer than `room` columns.
+/// Returns the beginning of a text that is longer than `room` columns.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What sites are ranked by: [`View`].
+//! The figures by which sites are ranked: [`View`].
 
 use super::count::Figures;
 
@@ -26,7 +26,7 @@ impl View {
     pub(crate) const USUAL: [Self; 5] =
         [Self::Live, Self::Leaked, Self::Allocated, Self::Count, Self::Temporary];
 
-    /// The figure.
+    /// Returns the figure.
     pub(crate) fn of(self, figures: &Figures) -> u64 {
         match self {
             Self::Live => figures.live_bytes,
@@ -39,7 +39,7 @@ impl View {
         }
     }
 
-    /// The blocks that have it.
+    /// Returns the blocks that have it.
     pub(crate) fn blocks(self, figures: &Figures) -> u64 {
         match self {
             Self::Live => figures.live_blocks,
@@ -51,7 +51,7 @@ impl View {
         }
     }
 
-    /// Whether the figure is in bytes.
+    /// Returns whether the figure is in bytes.
     pub(crate) fn is_bytes(self) -> bool {
         matches!(self, Self::Live | Self::Allocated | Self::Leaked)
     }

@@ -1,4 +1,5 @@
-//! What the live blocks take under allocators: internal fragmentation, by who asked for them.
+//! Internal fragmentation: what the live blocks take under allocators, by the call site that
+//! requested them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,11 +12,11 @@ use super::group::{Groups, Taken, Worst};
 use crate::competitor::{Competitor, Parameters};
 use crate::lengths;
 
-/// Replays the trace under each of these allocators up to the moment that was looked at, and adds to each
-/// group what its blocks take there. The names of those that tell.
+/// Replays the trace under each of these allocators up to the chosen moment, and adds to each group
+/// the memory that its blocks take there. Returns the names of the allocators that tell.
 ///
 /// # Errors
-/// If the trace cannot be read, or an allocator not be run.
+/// If the trace cannot be read, or an allocator cannot be run.
 pub(crate) fn add(
     grouped: &mut Groups,
     counted: &Counted,
@@ -45,7 +46,7 @@ pub(crate) fn add(
     Ok(told)
 }
 
-/// What the groups take that have live blocks, given the blocks' lengths.
+/// Returns the memory that each group with live blocks takes, given the blocks' lengths.
 fn taken(grouped: &Groups, counted: &Counted, lengths: &[u64]) -> HashMap<usize, Taken> {
     // Blocks by group, requested size and length.
     let mut alike: HashMap<(usize, u64, u64), u64> = HashMap::new();
@@ -67,7 +68,8 @@ fn taken(grouped: &Groups, counted: &Counted, lengths: &[u64]) -> HashMap<usize,
 }
 
 impl Worst {
-    /// Bytes beyond those asked for, and what makes the choice among equals a rule.
+    /// Returns a sort key: the bytes beyond the requested ones, and two more that decide among
+    /// equals.
     fn beyond(&self) -> (u64, u64, u64) {
         let beyond = self.block.saturating_sub(self.requested);
         (beyond * self.blocks, self.requested, self.block)

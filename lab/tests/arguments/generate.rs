@@ -10,8 +10,8 @@ use std::path::Path;
 use crate::grammar::{Command, Opt};
 use crate::random::Random;
 
-/// What is in the folder where a command runs, beside an empty folder: traces of two kinds, of which one is
-/// cut, a file of sizes, one of a malloc lab, one with nothing in it and one with nothing that makes sense.
+/// The files in the folder where a command runs, beside an empty folder: two kinds of traces (one
+/// of them cut), a file of sizes, a malloc lab's file, an empty file and a file of noise.
 pub(crate) const FILES: [&str; 6] =
     ["small.pwt", "cut.pwt", "sizes.csv", "lab.rep", "empty", "noise"];
 
@@ -52,7 +52,7 @@ fn sensible(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Values that make sense for nothing, or for what they are not given to.
+/// Values that make no sense anywhere, or not for the options that they are given to.
 const HOSTILE: [&str; 56] = [
     "",
     " ",
@@ -112,7 +112,7 @@ const HOSTILE: [&str; 56] = [
     "1s1s1s",
 ];
 
-/// Those, and some that are too long or no text.
+/// Returns those, and some that are too long or no text.
 fn all_hostile() -> impl Iterator<Item = OsString> {
     let bytes = [vec![b'x'; 70_000], vec![0xff, 0xfe, b'a'], vec![b'9'; 400]];
     HOSTILE.into_iter().map(OsString::from).chain(bytes.map(OsString::from_vec))
@@ -122,7 +122,7 @@ fn hostile(random: &mut Random) -> OsString {
     all_hostile().nth(random.below(HOSTILE.len() + 3)).expect("one of them")
 }
 
-/// A value of the kind that this is the name of, mostly.
+/// Returns a value of the kind that this is the name of, mostly.
 fn value(name: &str, choices: &[String], random: &mut Random) -> OsString {
     let sensible = sensible(name);
     match random.below(8) {
@@ -151,8 +151,8 @@ fn append_option(option: &Opt, random: &mut Random, words: &mut Vec<OsString>) {
     }
 }
 
-/// Each hostile value for each kind of value, of one option and another that takes such, and for each kind of
-/// argument. Where a command reads another file, there is none.
+/// Returns each hostile value for each kind of value, of one option and another that takes such,
+/// and for each kind of argument. Where a command reads another file, there is none.
 pub(crate) fn hostile_values(commands: &[Command]) -> Vec<Vec<OsString>> {
     let mut takers: BTreeMap<&str, Vec<(&Command, &str)>> = BTreeMap::new();
     let mut arguments = BTreeMap::new();
@@ -187,11 +187,11 @@ pub(crate) fn hostile_values(commands: &[Command]) -> Vec<Vec<OsString>> {
     options.map(of_option).chain(arguments).collect()
 }
 
-/// A command line.
+/// Returns a command line.
 pub(crate) fn arguments(commands: &[Command], random: &mut Random) -> Vec<OsString> {
     let command = &commands[random.below(commands.len())];
     let mut words: Vec<OsString> = command.path.iter().map(OsString::from).collect();
-    // What help and version are is tested elsewhere; a compiler takes longer than there is time.
+    // Help and version are tested elsewhere; a compiler takes too long.
     let options: Vec<&Opt> = command
         .options
         .iter()

@@ -1,6 +1,6 @@
 //! Which commands and options there are, as `--help` shows them.
 
-/// An option. What it may be followed by, if something: the name of a value, and values that help lists.
+/// An option, with the name of its value, if it takes one, and the values that help lists.
 pub(crate) struct Opt {
     pub(crate) name: String,
     pub(crate) value: Option<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Command {
     pub(crate) arguments: Vec<String>,
 }
 
-/// All commands, that without a name first.
+/// Returns all commands, that without a name first.
 pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     let mut all = Vec::new();
     // Those that help hides; children of the program's own.
@@ -33,7 +33,7 @@ pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     all
 }
 
-/// A command, and the names of those below it.
+/// Returns a command, and the names of those below it.
 fn read(path: Vec<String>, help: &str) -> (Command, Vec<String>) {
     let (options, needed, arguments) = (Vec::new(), Vec::new(), Vec::new());
     let mut command = Command { path, options, needed, arguments };
@@ -69,7 +69,7 @@ fn read(path: Vec<String>, help: &str) -> (Command, Vec<String>) {
     (command, below)
 }
 
-/// Of `-o, --output <FILE>  What it is`: the last name, and that of its value.
+/// Parses `-o, --output <FILE>  What it is`: the last name, and that of its value.
 fn option(text: &str) -> Opt {
     let words = text.split_whitespace();
     let names: Vec<&str> = words.clone().take_while(|word| word.starts_with('-')).collect();
@@ -79,7 +79,7 @@ fn option(text: &str) -> Opt {
     Opt { name: name.to_owned(), value, choices: Vec::new() }
 }
 
-/// Of `<FILE>`, `[TRACE]...` or `[<N>]`: what stands between.
+/// Returns the name within `<FILE>`, `[TRACE]...` or `[<N>]`.
 fn name_of(word: &str) -> String {
     word.trim_matches(['<', '>', '[', ']', '.', ' ']).to_owned()
 }

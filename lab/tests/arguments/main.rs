@@ -1,8 +1,8 @@
-//! Any command line is answered: it does what it says, or one line on standard error tells what is wrong with
-//! it. Random ones, of the commands and options that `--help` shows, with values that make sense and such
-//! that do not.
+//! Runs random command lines, of the commands and options that `--help` shows, with sensible values
+//! and others. Each must do what it says, or write one line on standard error that tells what is
+//! wrong.
 //!
-//! A process may take a second of processor time: what was asked for may take for ever.
+//! A process may take a second of processor time, since some of the requests would take for ever.
 #![cfg(target_os = "linux")]
 
 mod generate;
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 const LIMITS: [(libc::__rlimit_resource_t, u64); 2] =
     [(libc::RLIMIT_CPU, 1), (libc::RLIMIT_FSIZE, 256 << 20)];
 
-/// Runs `pagewise` in this folder to its end, or to that of what it may take.
+/// Runs `pagewise` in this folder until it ends, or has used up its processor time.
 fn run(folder: &Path, arguments: &[OsString]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped());
@@ -69,7 +69,7 @@ fn fault(arguments: &[OsString], ended: &Ended) -> Option<&'static str> {
         (_, Some(1 | 2)) if !told => Some("it does not say what is wrong"),
         (_, Some(2)) if !out.is_empty() => Some("it says more than what is wrong"),
         (_, Some(1 | 2)) => None,
-        // The status of what it recorded, and of what it did not find.
+        // The status of a recorded program, or of one that was not found.
         (_, Some(126 | 127)) if records => None,
         _ => Some("its status is none of ours"),
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to call, in this order, if `PAGEWISE_BROWSER` says nothing.
+/// The browsers to try, in this order, if `PAGEWISE_BROWSER` is not set.
 const NAMES: [&str; 4] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
@@ -14,8 +14,8 @@ const NAMES: [&str; 4] =
 pub(crate) struct Browser(PathBuf);
 
 impl Browser {
-    /// The browser of this machine; without one, says so on stderr: the caller skips its test. One
-    /// that was asked for must be there.
+    /// Returns the browser of this machine; without one, says so on stderr: the caller skips its
+    /// test. One that was asked for must be there.
     pub(crate) fn find() -> Option<Self> {
         let runs = |name: &Path| {
             let tried = Command::new(name).arg("--version").output();
@@ -34,14 +34,14 @@ impl Browser {
         found.map(|name| Self(name.to_owned()))
     }
 
-    /// The page's elements once its scripts have run, as HTML.
+    /// Returns the page's elements once its scripts have run, as HTML.
     pub(crate) fn dom(&self, page: &Path) -> String {
         let output = self.command(page).arg("--dump-dom").output().expect("the browser runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A picture of the page, so many pixels wide and high, as PNG.
+    /// Takes a picture of the page as PNG; `size` is its width and height in pixels.
     pub(crate) fn screenshot(&self, page: &Path, size: (u32, u32), dark: bool, to: &Path) {
         let mut command = self.command(page);
         command.arg(format!("--window-size={},{}", size.0, size.1));
@@ -51,7 +51,7 @@ impl Browser {
         assert!(to.is_file(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The page as it is printed, as PDF.
+    /// Prints the page as PDF.
     pub(crate) fn print(&self, page: &Path, to: &Path) {
         let mut command = self.command(page);
         command.arg("--no-pdf-header-footer").arg(format!("--print-to-pdf={}", to.display()));

@@ -1,10 +1,10 @@
-//! Programs that can be interrupted, whoever runs the tests.
+//! Starts programs that can be interrupted, even if the tests themselves ignore the signal.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has a program end at SIGINT. A shell has what it runs in the background ignore that signal, and so would whatever
-/// the tests start.
+/// Makes a program end at SIGINT. A shell makes its background commands ignore that signal, and the
+/// programs that the tests start would inherit that.
 pub(crate) fn interruptible(command: &mut Command) -> &mut Command {
     let listen = || {
         // SAFETY: the call changes how this process, which is to become the program, takes a signal.

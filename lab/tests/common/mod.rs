@@ -1,6 +1,6 @@
 //! Running the binary, and small traces to run it on.
 
-// Each test binary uses what it needs.
+// Each test binary uses only a part.
 #![allow(dead_code)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// What a run of `pagewise` gave.
+/// The results of a run of `pagewise`.
 pub(crate) struct Run {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -104,7 +104,7 @@ impl Workbench {
         path
     }
 
-    /// Names of the files in the directory.
+    /// Returns the names of the files in the directory.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.directory.path()).expect("the directory can be read");
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into()).collect();

@@ -16,7 +16,7 @@ impl Place {
         Self(place)
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     pub(crate) fn root(&self) -> &Path {
         self.0.path()
     }

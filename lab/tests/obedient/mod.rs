@@ -1,4 +1,4 @@
-//! A program that does what it is told, a letter at a time: this test program, started again.
+//! A program that obeys commands, a letter at a time: this test program, started again.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ const SCENARIO: &str = "PAGEWISE_TEST_OBEDIENT";
 pub(crate) const ODD: u64 = 7_531_357;
 /// A forked child asks for this one.
 pub(crate) const OF_CHILD: u64 = ODD + 1;
-/// Threads that allocate all the time, if it is to be busy.
+/// Number of threads that allocate all the time, in a busy process.
 pub(crate) const THREADS: u32 = 4;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -34,7 +34,7 @@ pub(crate) fn play() {
     });
 }
 
-/// Allocates and frees, checks what the blocks hold, and forks now and then.
+/// Allocates and frees, checks the contents of blocks, and forks now and then.
 fn churn(thread: u32) {
     let mut kept: Vec<Vec<u32>> = vec![Vec::new(); 100];
     for round in 0_u32.. {
@@ -101,9 +101,9 @@ fn load() {
 
 const ZLIB: &CStr = c"libz.so.1";
 
-/// Whether zlib can be loaded.
+/// Returns whether zlib can be loaded.
 pub(crate) fn has_zlib() -> bool {
-    // SAFETY: the name is a C string; zlib's constructors, of which there are none, may run.
+    // SAFETY: the name is a C string; zlib has no constructors.
     unsafe { !libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW).is_null() }
 }
 
@@ -138,7 +138,8 @@ impl Obedient {
         program
     }
 
-    /// Whether the thread that obeys waits for a letter, and the one that started it for its end.
+    /// Returns whether the thread that obeys waits for a letter, and the one that started it for
+    /// its end.
     ///
     /// The test harness allocates before it waits, and may get to that after the first letter.
     fn is_asleep(&self) -> bool {
@@ -171,7 +172,7 @@ impl Obedient {
         }
     }
 
-    /// Ends it; whether it succeeded.
+    /// Ends it. Returns whether it succeeded.
     pub(crate) fn end(mut self) -> bool {
         writeln_letter(&mut self.input, 'x');
         let mut rest = String::new();

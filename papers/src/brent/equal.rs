@@ -1,4 +1,5 @@
-//! What the tables of §3 share: the strategies for equal blocks, as the paper's rows name them.
+//! Code that the tables of §3 share: the strategies for equal blocks, as the paper's rows name
+//! them.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
@@ -29,7 +30,7 @@ impl Choice {
         }
     }
 
-    /// The strategy for blocks of `block` bytes, a multiple of 4, in pages of `page` bytes.
+    /// Returns the strategy for blocks of `block` bytes, a multiple of 4, in pages of `page` bytes.
     ///
     /// # Errors
     /// If the parameters make no sense.
@@ -39,7 +40,7 @@ impl Choice {
         page: usize,
         seed: u64,
     ) -> anyhow::Result<Box<dyn Strategy + Send>> {
-        /// Address space; only what is touched takes memory.
+        /// Bytes of address space; only touched pages take memory.
         const CAPACITY: usize = 1 << 30;
         let config = Config::new()
             .page_size(page)

@@ -1,4 +1,5 @@
-//! Tables 7.1 and 7.2: the distributions, and what strategies hold and visit under them.
+//! Tables 7.1 and 7.2: the distributions, and the memory that strategies hold and the items that
+//! they visit under them.
 
 use std::ptr::NonNull;
 
@@ -28,10 +29,10 @@ const SHORTEST: f64 = 0.01;
 
 /// Unit of all sizes, bytes (§7.1).
 pub(super) const UNIT: usize = 8;
-/// Address space; only what is touched takes memory.
+/// Bytes of address space; only touched pages take memory.
 pub(super) const CAPACITY: usize = 1 << 32;
 
-/// The distribution YKTVMV, or the one in which sizes have lifetimes of their own.
+/// Returns the distribution YKTVMV, or the one in which sizes have lifetimes of their own.
 pub(super) fn yktvmv(spread: bool) -> anyhow::Result<Distribution> {
     Distribution::load(if spread { YKTVMV_SPREAD } else { YKTVMV })
 }
@@ -78,14 +79,14 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
     Ok(table.into())
 }
 
-/// What serves in a row of Table 7.2.
+/// The strategy in a row of Table 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     /// A strategy of the catalogue; with FFCROSSOVER 0 FIRST-FIT with segments of a page.
     Named(&'static str),
     /// LEAST-FREE whose free blocks are linked within the page (§4).
     InBand,
-    /// FIRST-FIT, whose searches of a segment count the blocks in use, too.
+    /// FIRST-FIT, whose searches of a segment also count the blocks in use.
     CountingAll,
     /// Binary buddies that know of a buddy by its list alone.
     Tagless,
@@ -94,7 +95,7 @@ enum Server {
 /// A row of Table 7.2.
 struct Row {
     name: &'static str,
-    /// Who serves, page size and FFCROSSOVER, if we have it.
+    /// The server, page size and FFCROSSOVER, if we have the strategy.
     ours: Option<(Server, usize, usize)>,
     /// Storage efficiency, then items visited, of CAMBRIDG and YKTVMV.
     published: Option<[f64; 4]>,
@@ -145,7 +146,7 @@ const ROWS: [Row; 21] = {
 /// Runs of Table 7.2: two distributions over the rows that we have.
 pub(super) const RUNS: u64 = 2 * (ROWS.len() as u64 - 1);
 
-/// The parameters of Brent's §7: FREETOL 1, SIZEMAP by dynamic programming.
+/// Returns the parameters of Brent's §7: FREETOL 1, SIZEMAP by dynamic programming.
 pub(super) fn config(
     distribution: &Distribution,
     page_size: usize,
@@ -169,7 +170,7 @@ pub(super) fn config(
 }
 
 impl Server {
-    /// The strategy with this configuration.
+    /// Returns the strategy with this configuration.
     fn build<'m>(
         self,
         config: Config,
@@ -193,7 +194,7 @@ impl Server {
         })
     }
 
-    /// Whether it searches all free blocks one by one, which takes long.
+    /// Returns whether it searches all free blocks one by one, which takes long.
     fn is_linear(self) -> bool {
         matches!(self, Self::Named("FIRST-FIT (LIST)" | "NEXT-FIT") | Self::Tagless)
     }

@@ -1,4 +1,4 @@
-//! How the experiments are run, and what they make.
+//! The options of the experiments, and their results.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ pub(super) struct Options<'r> {
     pub(super) usual: &'r OnceLock<Vec<Measured>>,
 }
 
-/// What the runs over a strategy gave.
+/// The results of the runs over a strategy.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     /// Mean of the runs, pages.

@@ -21,7 +21,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What it is called at a load.
+    /// Returns the row's name at a load.
     pub(super) fn name(&self, load: f64) -> String {
         let Server { strategy, ffcrossover, .. } = self.server;
         format!("{strategy}, {ffcrossover}, load {load:.2}")
@@ -55,7 +55,7 @@ const VMS: [[f64; 2]; 3] = [[156.6, 12.048], [1121.6, 24.941], [33_557.9, 60.562
 /// Runs: each row at each load, simulated and for real.
 pub(super) const RUNS: u64 = 2 * (PUBLISHED.len() * LOADS.len()) as u64;
 
-/// What was measured of a row at a load.
+/// The measurements of a row at a load.
 struct Measured {
     efficiency: f64,
     simulated: f64,

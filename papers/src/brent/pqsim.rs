@@ -160,7 +160,7 @@ fn rows_measured(
     measure(&PUBLISHED.each_ref().map(|row| row.choice), plan, options, progress)
 }
 
-/// The rows at the usual load, which two tables need; measured once.
+/// Returns the rows at the usual load, which two tables need; measured once.
 fn usual<'r>(options: Options<'r>, progress: &Progress) -> anyhow::Result<&'r [Measured]> {
     if let Some(measured) = options.usual.get() {
         progress.step(ROWS, String::new);
@@ -176,8 +176,8 @@ fn reference(measured: &[Measured]) -> &Measured {
     &measured[random.expect("RANDOM is a row")]
 }
 
-/// Of pairs of figures, published and ours: how many differ by at most [`NEAR`], and how many of these
-/// at the most are in the paper's order; what is equal there may stand in any order.
+/// From pairs of published and our figures, counts those that differ by at most [`NEAR`], and then
+/// how many of those are, at the most, in the paper's order. Equal figures may be in any order.
 fn agreement(figures: impl IntoIterator<Item = (f64, f64)>) -> [usize; 2] {
     let near = |&(published, ours): &(f64, f64)| (published - ours).abs() <= NEAR;
     let mut near: Vec<(f64, f64)> = figures.into_iter().filter(near).collect();

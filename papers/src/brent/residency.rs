@@ -60,8 +60,8 @@ impl Row {
         let pager = Rc::new(Pager::new(MOST_PAGES * page, WORKING_SET)?);
         let resident = asks.then(|| Rc::clone(&pager) as Rc<dyn Knows>);
         let memory = pager.memory();
-        // SAFETY: the memory is the pager's, which lends it to nobody else; `touched` keeps it there until the run
-        // is over and the allocator dropped.
+        // SAFETY: the memory is the pager's, which lends it only here; `touched` keeps the pager
+        // alive until the run is over and the allocator dropped.
         let region = unsafe { Region::new(memory.cast().as_ptr(), memory.len()) };
         let touched = Touched::new(pager);
         let blocks = Asking::new(self.rule, self.tolerance, resident, (node, page), region)?;

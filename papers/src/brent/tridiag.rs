@@ -62,7 +62,7 @@ const WORKING_SETS: [usize; 2] = [2000, 4000];
 /// Rounds in which the time without paging is taken; the least counts.
 const ROUNDS: usize = 3;
 
-/// Nobody simulates paging.
+/// Simulates no paging.
 struct Unpaged;
 
 impl Paging for Unpaged {
@@ -134,7 +134,8 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(table.into())
 }
 
-/// Seconds of processor time each strategy takes for the program when no paging is simulated.
+/// Returns the seconds of processor time each strategy takes for the program when no paging is
+/// simulated.
 fn times(
     problem: &Problem,
     choices: &[Choice],

@@ -1,5 +1,5 @@
-//! Tables 7.3.1 to 7.3.4, ours: Table 7.3 where lifetimes are spread, and with other values of FREETOL, of t and of
-//! FFCROSSOVER, of which the paper has a sentence each.
+//! Tables 7.3.1 to 7.3.4, which are ours: Table 7.3 with spread lifetimes, and with other values of
+//! FREETOL, t and FFCROSSOVER; the paper has a sentence on each.
 
 use pagewise_replay::progress::Progress;
 use rayon::prelude::*;

@@ -77,12 +77,12 @@ impl Case {
         storage as f64 / (self.budget as f64 * (self.largest as f64).log2())
     }
 
-    /// Whether it is one of the strategies of Theorem 6.1.
+    /// Returns whether it is one of the strategies of Theorem 6.1.
     fn in_pages(&self) -> bool {
         self.constant == STRATEGIES[0].2
     }
 
-    /// The bound of S, as a share, for these n and M.
+    /// Returns the bound of S, as a share, for these n and M.
     fn bound(&self, classes: &[usize]) -> f64 {
         match self.constant {
             Some(_) if self.in_pages() => self.share(adversary::bound(classes, self.budget, PAGE)),
@@ -91,8 +91,9 @@ impl Case {
         }
     }
 
-    /// What the adversary made for BEST-FIT reaches, in units of the heap's own, headers included; none for
-    /// other strategies, and where it would need more than [`MOST_MEMORY`].
+    /// Returns the storage that the adversary for BEST-FIT forces, in units of the heap's own,
+    /// headers included. `None` for other strategies, and if it would need more than
+    /// [`MOST_MEMORY`].
     fn attack_best_fit(&self) -> anyhow::Result<Option<f64>> {
         let needed = self.budget * self.largest * TAGGED / 2;
         if self.constant.is_some() || needed > MOST_MEMORY {
@@ -107,7 +108,8 @@ impl Case {
         Ok(Some(self.share(game.storage())))
     }
 
-    /// What Robson's adversary, Knuth's and the search reach, and the bound for these n and M.
+    /// Returns the storage that Robson's adversary, Knuth's and the search force, and the bound for
+    /// these n and M.
     fn attack(&self, options: Options) -> anyhow::Result<[f64; 4]> {
         let classes = adversary::classes(self.largest);
         let steps = match self.strategy {
@@ -178,10 +180,10 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(Made { table, svg: Some(svg) })
 }
 
-/// What the adversaries and the bound come to, and the one made for BEST-FIT.
+/// The results of the adversaries, with the bound, and the result of the one for BEST-FIT.
 type Reached = ([f64; 4], Option<f64>);
 
-/// The most that was reached, over log₂ n, for the largest M; the bounds pale.
+/// Returns the most that was reached, over log₂ n, for the largest M; the bounds pale.
 fn plot_6_1(cases: &[Case], reached: &[Reached]) -> anyhow::Result<String> {
     let most = cases.iter().map(|case| case.budget).max().unwrap_or_default();
     let lines = STRATEGIES.iter().flat_map(|&(strategy, ..)| {

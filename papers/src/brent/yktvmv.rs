@@ -31,7 +31,7 @@ pub(super) const HIGHEST: usize = 508;
 /// Bytes of the mapping for real faults: room for QUICK at the full load.
 const MAPPING: usize = 1 << 27;
 
-/// Who serves: a strategy, its FFCROSSOVER, and its FREETOL.
+/// A server: a strategy, its FFCROSSOVER, and its FREETOL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) strategy: &'static str,
@@ -46,12 +46,12 @@ impl Server {
     }
 }
 
-/// Seconds of warm-up, which do not count, and in all.
+/// Returns the seconds of warm-up, which do not count, and in all.
 pub(super) fn seconds(options: Options) -> (u64, f64) {
     if options.quick { (20, 40.0) } else { (100, 300.0) }
 }
 
-/// A strategy over a source; FFCROSSOVER 0 is FIRST-FIT with segments of a page.
+/// Returns a strategy over a source; FFCROSSOVER 0 is FIRST-FIT with segments of a page.
 fn over<'m, S: Source + 'm, M: Meter + 'm>(
     strategy: &str,
     config: Config,
@@ -121,10 +121,10 @@ struct Real<'r> {
 
 impl Watch for Real<'_> {
     fn reference(&mut self, block: NonNull<u8>) {
-        /// References between two looks at the working set, which grows beyond itself by at most
-        /// so many pages of blocks.
+        /// References between two looks at the working set. In between, the working set can exceed
+        /// its size by the pages of that many blocks.
         const LOOK: u64 = 128;
-        // SAFETY: the block is in use, at least a byte long, and its content nobody's.
+        // SAFETY: the block is in use and at least a byte long; its contents do not matter.
         unsafe { block.write_volatile(1) };
         self.references += 1;
         if self.references.is_multiple_of(LOOK)
@@ -146,7 +146,7 @@ struct Timed;
 
 impl Watch for Timed {
     fn reference(&mut self, block: NonNull<u8>) {
-        // SAFETY: the block is in use, at least a byte long, and its content nobody's.
+        // SAFETY: the block is in use and at least a byte long; its contents do not matter.
         unsafe { block.write_volatile(1) };
     }
     fn second(&mut self, _: &Usage) {}
@@ -166,7 +166,7 @@ impl Load {
         Self::of(yktvmv(spread)?, factor, seconds(options), options)
     }
 
-    /// The whole load, without spread, over this many seconds.
+    /// Returns the whole load, without spread, over this many seconds.
     pub(super) fn lasting(seconds: f64, options: Options) -> anyhow::Result<Self> {
         Self::of(yktvmv(false)?, 1.0, (self::seconds(options).0, seconds), options)
     }
@@ -240,7 +240,7 @@ impl Load {
     }
 }
 
-/// A configuration with all sizes `scale` times as large.
+/// Returns a configuration with all sizes `scale` times as large.
 fn scaled(config: Config, scale: usize) -> Config {
     let sizemap = match config.sizemap {
         SizeMap::Classes(classes) => {

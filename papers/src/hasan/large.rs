@@ -1,5 +1,6 @@
-//! Table 5.5, ours: what large blocks take under best fit, and under the fits it could have been (§5.5). The paper
-//! says that best fit saves memory there, and has no table of it.
+//! Table 5.5, ours: the memory that large blocks take under best fit, and under other fits that
+//! could replace it (§5.5). The paper says that best fit saves memory there, but has no table of
+//! it.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -19,7 +20,7 @@ use crate::widened::Words;
 const LARGEST_SMALL: usize = 1024 - 8;
 
 type Heap = Box<dyn Strategy>;
-/// A fit's name, and its heap that grows by so many bytes.
+/// A fit's name, and a function that makes its heap, which grows by a given number of bytes.
 type Fit = (&'static str, fn(usize) -> Heap);
 
 /// The fits: best fit, and the others.
@@ -144,7 +145,8 @@ mod tests {
         let blocks = |alone: &LargeAlone| alone.heap.usage().blocks;
         let small = alone.allocate(layout(1000)).unwrap();
         assert_eq!(blocks(&alone), 0);
-        // SAFETY: each block is used as it was allocated, and as long as it is.
+        // SAFETY: each block is used with the layout it was allocated with, and only while it is in
+        // use.
         unsafe {
             small.write_bytes(7, 1000);
             let grown = alone.reallocate(small, layout(1000), 3000).unwrap();

@@ -1,5 +1,5 @@
 //! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
-//! bundled traces, its own programs among them. What was found is told in `docs/hybrid.md`.
+//! bundled traces, its own programs among them. `docs/hybrid.md` reports the results.
 
 mod large;
 mod peaks;
@@ -68,7 +68,8 @@ impl Paper for Hasan {
     }
 }
 
-/// The programs asked for: the paper's, or those that stand for them, in its order; then the others.
+/// Returns the programs asked for: the paper's, or those that stand for them, in its order; then
+/// the others.
 fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
     let programs = recorded::bundled()?.into_iter().map(Program::new);
     let mut programs: Vec<_> = programs.filter(Program::has_rows).collect();

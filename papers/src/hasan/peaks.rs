@@ -30,7 +30,7 @@ const LOADS: [(&str, Sizes); 4] = [
     ("medium blocks, another size each time", |peak| vec![200 * (1 + peak % 8)]),
 ];
 
-/// Bytes held at most.
+/// Returns the bytes held at most.
 fn held(sizes: Sizes, settings: Settings) -> anyhow::Result<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut heap = Hybrid::new(settings, Reserved::new(CAPACITY), ());

@@ -1,4 +1,4 @@
-//! Tables 1, 3 and 4: what the programs ask for.
+//! Tables 1, 3 and 4: the programs' requests.
 
 use pagewise_replay::statistics::{Split, Statistics};
 

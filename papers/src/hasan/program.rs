@@ -17,7 +17,7 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) trace: Recorded,
-    /// What the paper has of it, or of the program it stands for.
+    /// The paper's figures for it, or for the program it stands for.
     pub(super) published: Option<&'static Published>,
 }
 
@@ -27,12 +27,12 @@ impl Program {
         Self { trace, published }
     }
 
-    /// Whether the tables are made over it: a recording for another paper is left out.
+    /// Returns whether the tables are made over it: a recording for another paper is left out.
     pub(super) fn has_rows(&self) -> bool {
         self.published.is_some() || self.trace.words == Words::Whole
     }
 
-    /// What its rows are called.
+    /// Returns the name of its rows.
     pub(super) fn row(&self) -> String {
         let name = &self.trace.name;
         match self.published {

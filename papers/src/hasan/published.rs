@@ -1,5 +1,5 @@
-//! The programs, and the paper's figures of them: Tables 1, 3 and 4 in a file that `traces/README.md`
-//! is made from, too; those of the results here.
+//! The programs, and the paper's figures for them: Tables 1, 3 and 4 come from a file from which
+//! `traces/README.md` is also made; those of the results are here.
 
 /// As notes of traces name the paper.
 pub(super) const PAPER: &str = "Hasan & Chang";
@@ -115,13 +115,13 @@ pub(super) const PROGRAMS: [Published; 7] = [
     },
 ];
 
-/// What the paper has of the program of this name, or of the one this trace stands for.
+/// Returns the paper's figures for the program of this name, or for the one this trace stands for.
 pub(super) fn of(program: Option<&str>, trace: &str) -> Option<&'static Published> {
     let is = |one: &&Published| program == Some(one.program) || one.stand_in == Some(trace);
     PROGRAMS.iter().find(is)
 }
 
-/// The figures of Table 1, 3 or 4 of a program, or none.
+/// Returns the figures of Table 1, 3 or 4 of a program, or none.
 pub(super) fn profile(table: &str, program: &str) -> Vec<f64> {
     let line = PROFILES.lines().find_map(|line| {
         let (_, rest) = line.strip_prefix(table)?.strip_prefix('|')?.split_once('|')?;

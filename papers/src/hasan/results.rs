@@ -25,7 +25,7 @@ const LEA_HEADER: usize = size_of::<usize>();
 /// Kingsley's page, bytes.
 const PAGE: usize = 4096;
 
-/// What was measured of one program.
+/// The measurements of one program.
 #[derive(Debug)]
 pub(super) struct Measured {
     tuned: Tuned,
@@ -187,7 +187,7 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
     }
 }
 
-/// The threshold with COALESCE on, as we read it and as §3.3 words it.
+/// Returns the threshold with COALESCE on, as we read it and as §3.3 words it.
 fn threshold(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
         let published = program.published.map(|published| published.memory);
@@ -263,13 +263,14 @@ fn clock(measured: &[(Program, Measured)]) -> Table {
     }
 }
 
-/// The columns of Tables 8 and 9: Lea's allocator in units of its own, the others relative to it.
+/// Returns the columns of Tables 8 and 9: Lea's allocator in units of its own, the others relative
+/// to it.
 fn allocators(decimals: usize) -> Vec<Column> {
     let others = ["CK", "HCgen", "HCmem", "HCperf"].map(|name| Column::new(name, 2).ratio());
     [Column::new("DL", decimals).unit()].into_iter().chain(others).collect()
 }
 
-/// The first figure as it is, the others relative to it.
+/// Returns the first figure unchanged, and the others relative to it.
 fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Vec<Pair> {
     let of = |figures: [f64; ALLOCATORS], which: usize| match which {
         LEA => figures[LEA],
@@ -282,7 +283,7 @@ fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Ve
     (0..ALLOCATORS).map(pair).collect()
 }
 
-/// A row of geometric means, of all but Lea's column.
+/// Returns a row of geometric means, of all but Lea's column.
 fn means(rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
     let mean = |which: usize, side: fn(&Pair) -> Option<f64>| {
         let logs: Vec<_> =

@@ -9,7 +9,7 @@
 //! 4. HCmem is the fastest of the first; HCperf the leanest of the second whose times are within
 //!    [`NEAR`] of the fastest's.
 //!
-//! Nothing is random but the clock. What is reported is measured again after the choice.
+//! Only the clock is random. The reported figures are measured again after the choice.
 
 use pagewise::Strategy;
 use pagewise::hybrid::{Hybrid, Settings};
@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use super::program::replayed;
 use crate::widened::Words;
 
-/// What counts as equal, as a fraction.
+/// The relative difference up to which figures count as equal.
 const NEAR: f64 = 0.01;
 /// Finalists of either kind, and the rounds in which they are timed.
 const FINALISTS: usize = 6;
@@ -40,8 +40,8 @@ pub(super) struct Tuned {
 /// Bytes that the heap keeps before each block.
 pub(super) const HEADER: usize = 4;
 
-/// The heap with a setting for a program with such words, over memory of its own. QL_HIGH counts our
-/// words in every setting; the other sizes are as large as the paper's.
+/// Returns the heap with a setting for a program with such words, over memory of its own. QL_HIGH
+/// counts our words in every setting; the other sizes are as large as the paper's.
 pub(super) fn heap(settings: Settings, words: Words) -> Hybrid<Settings, Reserved> {
     let factor = words.factor();
     let Settings { mmap_threshold, growth, much_held, .. } = settings;
@@ -52,7 +52,8 @@ pub(super) fn heap(settings: Settings, words: Words) -> Hybrid<Settings, Reserve
     Hybrid::new(settings, Reserved::new(CAPACITY), ())
 }
 
-/// The points of the grid; of a short search every other QL_HIGH, and no more than Table 7 has.
+/// Returns the points of the grid; of a short search every other QL_HIGH, and no more than Table 7
+/// has.
 fn grid(quick: bool) -> Vec<Settings> {
     let mut grid = Vec::new();
     let further = if quick { 1 } else { 1 << 2 };

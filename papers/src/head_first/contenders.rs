@@ -1,4 +1,4 @@
-//! Who takes part in the benchmark: the four compositions, with the paper's search and with ours.
+//! The contenders of the benchmark: the four compositions, with the paper's search and with ours.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,7 @@ macro_rules! contender {
     };
 }
 
-/// A heap that takes all of its memory at once, for this process's blocks.
+/// Makes a heap that takes all of its memory at once, for this process's blocks.
 fn heap<O, H, P, M>(region: Region, bytes: usize, meter: M) -> SpaceFitting<O, H, P, Region, M>
 where
     O: pagewise::head_first::Order,

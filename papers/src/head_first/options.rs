@@ -3,7 +3,7 @@
 /// How the experiments are run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
-    /// What the numbers of requests, and the bytes of memory, are divided by.
+    /// The divisor of the numbers of requests and of the bytes of memory.
     pub(super) scale: usize,
     pub(super) seed: u64,
     pub(super) threads: usize,

@@ -19,8 +19,8 @@ const REQUESTS: [usize; 8] = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70
 const COLUMNS: [&str; 8] =
     ["10,000", "20,000", "30,000", "40,000", "50,000", "60,000", "70,000", "80,000"];
 
-/// Seconds, allocations and frees that succeeded in %, and what the paper calls external
-/// fragmentation. It says bytes; 16 MiB less what the blocks take says KiB.
+/// Seconds, percentages of allocations and frees that succeeded, and the paper's "external
+/// fragmentation". The paper gives it in bytes, but 16 MiB minus the blocks shows that it is KiB.
 type Published = [[f64; 4]; 8];
 
 const TABLE_8_PUBLISHED: Published = [
@@ -48,7 +48,7 @@ const TABLE_9_PUBLISHED: Published = [
 /// The published improvement of Table 9, in %.
 const IMPROVEMENT: [f64; 8] = [26.46, 33.96, 39.19, 55.43, 52.96, 44.32, 18.77, 42.46];
 
-/// The published figures of a contender, if it is one of the paper's.
+/// Returns the published figures of a contender, if it is one of the paper's.
 fn published(contender: usize) -> Option<&'static Published> {
     match contender {
         TABLE_8 => Some(&TABLE_8_PUBLISHED),
@@ -61,13 +61,13 @@ fn published(contender: usize) -> Option<&'static Published> {
 const SETTINGS: usize = 2;
 const MANY: usize = 1;
 
-/// The share of this many requests in the whole: a traversal takes the longer the more blocks there
-/// are.
+/// Returns the share of this many requests in the whole: a traversal takes the longer the more
+/// blocks there are.
 fn weight(requests: usize) -> u64 {
     (requests / REQUESTS[0]).pow(2) as u64
 }
 
-/// What came of all scripts: by number of requests, contender, and one thread or many.
+/// The results of all scripts: by number of requests, contender, and one thread or many.
 #[derive(Debug)]
 pub(super) struct Runs {
     options: Options,
@@ -113,12 +113,12 @@ impl Runs {
         self.outcomes[requests][contender][setting].seconds
     }
 
-    /// A contender's time relative to the heap of Table 8.
+    /// Returns a contender's time relative to the heap of Table 8.
     fn relative(&self, requests: usize, contender: usize, setting: usize) -> f64 {
         self.seconds(requests, contender, setting) / self.seconds(requests, TABLE_8, setting)
     }
 
-    /// One of the paper's tables: many threads share the heap.
+    /// Returns one of the paper's tables: many threads share the heap.
     fn table(&self, number: &'static str, contender: usize, title: &str) -> Table {
         let mut columns = vec![
             Column::new("t, s", 3).near(Near::Uncounted),
@@ -244,7 +244,7 @@ pub(super) fn table_9_1(runs: &Runs) -> Table {
     by_requests(runs.options, ("9.1", title), 3, rows, Ranked::Down, &notes)
 }
 
-/// What a metered run of a contender gave: items visited per request, and the outcome.
+/// Runs a contender with a meter. Returns the items visited per request, and the outcome.
 fn metered(
     contender: &Contender,
     requests: usize,

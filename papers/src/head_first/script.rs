@@ -86,16 +86,16 @@ impl Script {
 /// How a free is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freeing {
-    /// By the paper's Free, which answers what it did.
+    /// By the paper's Free, which reports the result.
     Checked,
     /// By the owner's word.
     Trusted,
 }
 
-/// What came of the requests.
+/// The results of the requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Seconds of processor time, of all threads together: what the paper calls consistent (§5).
+    /// Seconds of processor time of all threads together, which the paper calls consistent (§5).
     pub(super) seconds: f64,
     /// Share of the allocations that succeeded, and of the frees.
     pub(super) allocated: f64,
@@ -136,7 +136,7 @@ impl Performance<'_> {
                 let Some((block, layout)) = self.blocks[slot].take() else { return true };
                 match self.freeing {
                     Freeing::Checked => {
-                        // SAFETY: the block's slot was emptied, and nobody uses it.
+                        // SAFETY: the block's slot was emptied, and the block is no longer used.
                         let answer = unsafe { self.strategy.try_free(block, layout) };
                         self.freed += usize::from(answer == Freed::Freed);
                     }
@@ -205,7 +205,7 @@ fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64,
     (seconds, heap.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Bytes of free blocks.
+/// Returns the bytes of free blocks.
 fn free_bytes(strategy: &dyn Strategy) -> usize {
     let mut bytes = 0;
     strategy.walk(&mut |span| {

@@ -110,13 +110,13 @@ fn allocate<S: Strategy>(heap: &mut S, size: usize) -> anyhow::Result<NonNull<u8
 
 fn release<S: Strategy>(heap: &mut S, block: NonNull<u8>, size: usize) -> anyhow::Result<()> {
     let layout = Layout::from_size_align(size, 1)?;
-    // SAFETY: nobody uses the block.
+    // SAFETY: the block is no longer used.
     let answer = unsafe { heap.try_free(block, layout) };
     anyhow::ensure!(answer == Freed::Freed, "a block of {size} bytes was not freed: {answer:?}");
     Ok(())
 }
 
-/// A heap's blocks in address order.
+/// Makes a heap's blocks in address order.
 fn chain<S: Strategy>(heap: &S) -> Vec<Block> {
     let mut chain: Vec<Block> = Vec::new();
     let mut head = None;
@@ -129,7 +129,7 @@ fn chain<S: Strategy>(heap: &S) -> Vec<Block> {
     chain
 }
 
-/// The published blocks beside ours.
+/// Returns the published blocks beside ours.
 fn table(number: &'static str, title: &str, published: &[Block], ours: &[Block]) -> Table {
     let rows = published.iter().zip(ours).enumerate().map(|(index, (published, ours))| {
         let pair =
@@ -204,7 +204,7 @@ pub(super) fn table_7() -> anyhow::Result<Table> {
 mod tests {
     use super::*;
 
-    /// What the paper's block becomes under our bookkeeping, if it is not the region or a half.
+    /// Returns the paper's block as it is under our bookkeeping, if it is not the region or a half.
     fn scaled(block: &Block) -> (bool, usize) {
         (block.free, (block.size + 8).next_multiple_of(16) - 8)
     }

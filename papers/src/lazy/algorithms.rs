@@ -12,7 +12,7 @@ use pagewise::meter::{Meter, Part};
 use pagewise::source::Reserved;
 use pagewise_replay::workload::CAPACITY;
 
-/// A meter that counts what a free-space area served.
+/// A meter that counts the requests served by a free-space area.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     bumps: Cell<u64>,

@@ -1,6 +1,6 @@
-//! Tables 2.1, 3.1, 4.1 and 6.1, ours: what the paper's text leaves open, each reading switched by itself
-//! and some together, on the paper's own programs; and lazy first fit in address order (Fig. 1, footnote 1).
-//! The heaps are those of the plain model.
+//! Tables 2.1, 3.1, 4.1 and 6.1, ours: the details that the paper's text leaves open, each reading
+//! switched by itself and some together, on the paper's own programs; and lazy first fit in address
+//! order (Fig. 1, footnote 1). The heaps are those of the plain model.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ const fn growth(bytes: usize) -> usize {
 
 const PAGE: usize = growth(4 << 10);
 
-/// What is read how: a part of two of the tables, fragmentation and fit frequencies.
+/// A reading of an open detail: a part of two of the tables, fragmentation and fit frequencies.
 struct Part {
     numbers: [&'static str; 2],
     title: &'static str,
@@ -120,7 +120,7 @@ const PARTS: [Part; 13] = [
     collected("garbage-collected, growth of 4 KiB", BY_PAGES),
 ];
 
-/// The runs of a program for tables of these numbers: part and algorithm.
+/// Returns the runs of a program for tables of these numbers: part and algorithm.
 fn runs(numbers: &[&str]) -> Vec<(usize, usize)> {
     let wanted = |part: &Part| part.numbers.iter().any(|number| numbers.contains(number));
     let parts = PARTS.iter().enumerate().filter(|(_, part)| wanted(part));
@@ -134,10 +134,10 @@ pub(super) fn steps(numbers: &[&str]) -> usize {
     runs(numbers).len()
 }
 
-/// What came of a program, by part and algorithm.
+/// The results for a program, by part and algorithm.
 pub(super) type Causes = HashMap<(usize, usize), Figures>;
 
-/// Runs, over one of the paper's programs, what tables of these numbers need.
+/// Runs, over one of the paper's programs, everything that tables of these numbers need.
 ///
 /// # Errors
 /// If the trace cannot be read any more.
@@ -175,7 +175,7 @@ struct Modelled {
 /// Bytes of a unit here: 8 there.
 const UNIT: usize = 16;
 
-// SAFETY: nobody reads or writes the blocks ([`Untouched`]).
+// SAFETY: the blocks are never read or written ([`Untouched`]).
 unsafe impl Target for Modelled {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         let start = self.heap.allocate((layout.size() + HEADER).div_ceil(UNIT));
@@ -202,7 +202,7 @@ unsafe impl Target for Modelled {
     }
 }
 
-/// A table of this number for each of its parts.
+/// Returns a table of this number for each of its parts.
 pub(super) fn tables(number: &'static str, programs: &[(String, String, Causes)]) -> Vec<Table> {
     let (theirs, _) = number.split_once('.').unwrap_or((number, ""));
     let of_fits = ["3", "6"].contains(&theirs);

@@ -1,4 +1,4 @@
-//! The tables, made of what was found.
+//! Makes the tables from the results.
 
 use super::algorithms::{ALGORITHMS, Algorithm};
 use super::program::Program;
@@ -9,7 +9,7 @@ use crate::table::{Column, Near, Pair, Ranked, Table};
 /// The conventional fits: Tables 2 and 3 are made for each of them.
 const FITS: [(&str, &str); 3] = [("F", "first fit"), ("W", "worst fit"), ("B", "best fit")];
 
-/// The tables of this number.
+/// Returns the tables of this number.
 pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     let lazy = Algorithm::is_lazy;
     let of = |title: &str, setting, figure: fn(Figures) -> f64, columns: &[&Algorithm]| {
@@ -58,18 +58,19 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     }
 }
 
-/// A column of per cent: fragmentation should be within two points, frequencies within five.
+/// Returns a column of per cent: fragmentation should be within two points, frequencies within
+/// five.
 pub(super) fn column(table: &str, name: &'static str) -> Column {
     let points = if ["3", "6"].contains(&table) { 5.0 } else { 2.0 };
     Column::new(name, 2).within(points)
 }
 
-/// The algorithms of a fit, the conventional one first.
+/// Returns the algorithms of a fit, the conventional one first.
 fn of_fit(letter: &str) -> impl Iterator<Item = &'static Algorithm> {
     ALGORITHMS.iter().filter(move |one| one.conventional == letter)
 }
 
-/// The table of times of one fit.
+/// Returns the table of times of one fit.
 fn times(letter: &str, name: &str, programs: &[Program]) -> Table {
     let columns: Vec<_> = of_fit(letter).filter(|one| one.is_lazy()).collect();
     let value = |program: &Program, algorithm: &Algorithm| {
@@ -90,7 +91,7 @@ fn times(letter: &str, name: &str, programs: &[Program]) -> Table {
     table
 }
 
-/// A table with a row for each program, the paper's four first, and rows of means.
+/// Returns a table with a row for each program, the paper's four first, and rows of means.
 fn table(
     number: &'static str,
     title: String,
@@ -127,7 +128,7 @@ fn table(
     }
 }
 
-/// The means of rows, of what all of them have.
+/// Returns the means of rows, over the figures that all of them have.
 fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
     let columns = rows.first().map_or(0, |(_, pairs)| pairs.len());
     let pairs = (0..columns).map(|column| {

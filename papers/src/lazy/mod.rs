@@ -1,5 +1,5 @@
-//! `pagewise tables lazy`: Chung & Moon (2000), "Memory allocation with lazy fits". What is defined
-//! how, and what came out, is told in `docs/lazy.md`.
+//! `pagewise tables lazy`: Chung & Moon (2000), "Memory allocation with lazy fits". `docs/lazy.md`
+//! has the definitions and the results.
 
 mod algorithms;
 mod causes;

@@ -1,8 +1,8 @@
-//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks in sets.
-//! It has the switches that the text leaves open, and the engine must agree with it address by address
-//! where they are set as ours.
+//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks
+//! in sets. It has switches for the details that the text leaves open. With the switches set as in
+//! the engine, the engine must agree with it address by address.
 //!
-//! Addresses and lengths are in units: what sizes are rounded up to.
+//! Addresses and lengths are in units, to which sizes are rounded up.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -36,10 +36,10 @@ pub(super) enum Area {
     Decrements,
 }
 
-/// What the text can be read to say in two ways.
+/// The details that the text leaves open, each with two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// The heap grows to multiples of so many units.
+    /// The heap grows to multiples of this many units.
     pub(super) growth: usize,
     /// The free block at the heap's end is taken when no other serves; else it is like any other.
     pub(super) end_is_last: bool,
@@ -107,7 +107,7 @@ impl Plain {
         }
     }
 
-    /// The same, garbage-collected: frees wait until an allocation fails (§4.2).
+    /// Returns the same, garbage-collected: frees wait until an allocation fails (§4.2).
     pub(super) fn collected(fit: Fit, area: Area, reading: Reading) -> Self {
         Self { deferred: Some(Vec::new()), ..Self::new(fit, area, reading) }
     }
@@ -117,7 +117,7 @@ impl Plain {
         (self.end, self.used)
     }
 
-    /// Where a block of this length goes.
+    /// Returns where a block of this length goes.
     pub(super) fn allocate(&mut self, length: usize) -> usize {
         self.used += length;
         if self.area == Area::None {
@@ -209,7 +209,8 @@ impl Plain {
         }
     }
 
-    /// A block at least this long, which is free no more: the whole of a free one, or new memory.
+    /// Returns a block at least this long, which is free no more: the whole of a free one, or new
+    /// memory.
     fn found(&mut self, length: usize) -> (usize, usize) {
         let found = self.search(length).or_else(|| {
             self.collect();
@@ -251,7 +252,7 @@ impl Plain {
         found.or(last.filter(|&start| self.lengths[start] >= length))
     }
 
-    /// The free block at the heap's end after it has grown.
+    /// Returns the free block at the heap's end after it has grown.
     fn grow(&mut self, length: usize) -> usize {
         let last = (self.end > FIRST).then(|| self.starts[self.end]);
         let last = last.filter(|start| self.reading.growth_joins && self.free.contains_key(start));

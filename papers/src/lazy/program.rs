@@ -1,8 +1,8 @@
-//! What was found for one trace: [`Program`].
+//! The results for one trace: [`Program`].
 
 use super::simulate::{Figures, Setting};
 
-/// What was found for one trace.
+/// The results for one trace.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: String,

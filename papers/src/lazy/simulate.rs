@@ -1,10 +1,11 @@
 //! One algorithm over one trace, as Chung & Moon simulate it (§4).
 //!
-//! A trace of theirs has allocations and frees only: what grows is allocated anew, then freed.
-//! Nothing is written to the blocks. The heap grows by the least that will do, which with us is a
-//! cell of 16 bytes; a program of a machine with words half as wide sees one of 8 ([`Widened`]). Fragmentation is 1 − (most memory allocated while the heap has its greatest
-//! size) ÷ (that size); what is allocated is counted with its header and rounding, as their figures
-//! of less than one per cent must be.
+//! Their traces have allocations and frees only: a block that grows is allocated anew, then freed.
+//! Nothing is written to the blocks. The heap grows by the least possible amount, which here is a
+//! cell of 16 bytes; a program of a machine with words half as wide sees one of 8 ([`Widened`]).
+//! Fragmentation is 1 − (most memory allocated while the heap has its greatest size) ÷ (that size).
+//! Allocated memory includes header and rounding, as must be the case for their figures of less
+//! than one per cent.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -42,7 +43,7 @@ impl Setting {
     pub(super) const ALL: [Self; 4] =
         [Self::Explicit, Self::Collected, Self::CollectedSmall, Self::Usual];
 
-    /// The tables that need it.
+    /// Returns the tables that need it.
     pub(super) fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Explicit => &["2", "3"],
@@ -52,7 +53,7 @@ impl Setting {
         }
     }
 
-    /// Whether an algorithm is run so.
+    /// Returns whether an algorithm is run so.
     pub(super) fn has(self, algorithm: &Algorithm) -> bool {
         match self {
             Self::Explicit | Self::Usual => true,
@@ -61,7 +62,7 @@ impl Setting {
     }
 }
 
-/// What a run found, as fractions.
+/// The results of a run, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) fragmentation: f64,
@@ -132,7 +133,8 @@ struct Simulated<'m> {
 /// Bytes of the header of a block in use.
 pub(super) const HEADER: usize = 4;
 
-// SAFETY: blocks are the strategy's; those left out are dangling, and nobody writes to any.
+// SAFETY: blocks are the strategy's; requests left out get dangling pointers, and no block is ever
+// written.
 unsafe impl Target for Simulated<'_> {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         if layout.size() > self.largest {
@@ -165,7 +167,7 @@ unsafe impl Target for Simulated<'_> {
     }
 }
 
-/// Nobody looks at the blocks.
+/// Does not access the blocks.
 pub(super) struct Untouched;
 
 impl<T: ?Sized> Observer<T> for Untouched {}

@@ -11,7 +11,7 @@ use crate::widened::{Widened, Words};
 /// Rounds; the median counts.
 pub(super) const ROUNDS: usize = 7;
 
-/// Nanoseconds of processor time each algorithm takes for a trace, with explicit frees.
+/// Returns the nanoseconds of processor time each algorithm takes for a trace, with explicit frees.
 ///
 /// # Errors
 /// If one runs out of memory.

@@ -13,7 +13,7 @@ pub(super) fn count_steps(seeds: &[u64]) -> u64 {
     measure::count_steps(ALGORITHMS.len(), seeds.len(), 1)
 }
 
-/// Where IV-1 stands.
+/// Returns where IV-1 stands.
 fn reference() -> usize {
     ALGORITHMS.iter().position(|one| one.name == "IV-1").unwrap_or_default()
 }
@@ -25,7 +25,7 @@ pub(super) fn table_iv(seeds: &[u64], progress: &Progress) -> Vec<Table> {
     (0..LEVELS.len()).map(|level| part(&shown, level)).collect()
 }
 
-/// The cost of a trial, on average over the demands served at a level.
+/// Returns the cost of a trial, on average over the demands served at a level.
 fn items(shown: &[Shown], level: usize) -> Option<Cost> {
     let trials = || shown.iter().filter_map(|shown| shown.trials[level]);
     Some(Cost {

@@ -1,4 +1,5 @@
-//! Tables IV.1, V.1, V.2 and V.3, ours: what the paper says in prose and leaves open, with figures.
+//! Tables IV.1, V.1, V.2 and V.3, ours: figures for statements that the paper makes in prose, and
+//! for details that it leaves open.
 
 use rayon::prelude::*;
 
@@ -11,7 +12,8 @@ use crate::experiments::nielsen::{
 };
 use crate::table::{Pair, Table};
 
-/// What the paper says of the seven's standard deviations: "all less than 8 percent of the mean" (§4).
+/// The paper's bound on the seven's standard deviations: "all less than 8 percent of the mean"
+/// (§4).
 const DEVIATION: f64 = 8.0;
 
 fn algorithm(name: &str) -> Option<&'static Algorithm> {
@@ -64,7 +66,7 @@ pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
     }
 }
 
-/// The least time of some rounds.
+/// Returns the least time of some rounds.
 fn fastest(
     demand: &Demand,
     clock: u64,
@@ -116,7 +118,7 @@ pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     }
 }
 
-/// What IV-1 to IV-5 do at 80 % as the lists are read.
+/// Measures IV-1 to IV-5 at 80 % with the different readings of the lists.
 fn lists(listed: &[Listed; 5], seeds: &[u64]) -> Vec<Vec<[f64; 2]>> {
     let of_load = |load: usize| {
         let demands: Vec<Demand> = seeds.iter().map(|&seed| LOADS[load].demand(seed)).collect();

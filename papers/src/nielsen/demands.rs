@@ -1,11 +1,11 @@
-//! Tables I and II: what the loads ask for.
+//! Tables I and II: the requests of the loads.
 
 use super::measure::mean;
 use super::published::{TABLE_I, TABLE_I_TOTAL};
 use crate::experiments::nielsen::{Demand, LOADS};
 use crate::table::{Pair, Ranked, Table, columns};
 
-/// Table I: what the base load asks for in a period.
+/// Table I: the requests of the base load in a period.
 pub(super) fn table_i(seeds: &[u64]) -> Table {
     let demands: Vec<Demand> = seeds.iter().map(|&seed| LOADS[0].demand(seed)).collect();
     let of_all = |figure: &dyn Fn(&Demand) -> f64| mean(demands.iter().map(figure));
@@ -56,7 +56,7 @@ pub(super) fn table_i(seeds: &[u64]) -> Table {
     }
 }
 
-/// Table II: what every load asks for.
+/// Table II: the requests of every load.
 pub(super) fn table_ii(seeds: &[u64]) -> Table {
     let rows = LOADS.iter().map(|load| {
         let demands: Vec<Demand> = seeds.iter().map(|&seed| load.demand(seed)).collect();

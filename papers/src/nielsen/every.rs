@@ -21,8 +21,8 @@ pub(super) fn count_steps(seeds: &[u64]) -> u64 {
     measure::count_steps(TABLE_V.len(), LOADS.len() * seeds.len(), LOADS.len())
 }
 
-/// What an algorithm showed on a load at a level: share of the seeds served, cost of allocating and
-/// deallocating a block in items and in nanoseconds.
+/// The results of an algorithm on a load at a level: share of the seeds served, cost of allocating
+/// and deallocating a block in items and in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     served: f64,
@@ -108,7 +108,7 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
 }
 
 fn table_vi(figures: &[Vec<[Figures; 3]>]) -> Table {
-    /// The median over the loads served in most samples, if those are more than half.
+    /// Returns the median over the loads served in most samples, if those are more than half.
     fn typical(
         figures: &[[Figures; 3]],
         level: usize,

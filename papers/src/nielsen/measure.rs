@@ -14,7 +14,7 @@ pub(super) const COSTS: Near = Near::Percent(25.0);
 /// How often a trial is timed.
 pub(super) const ROUNDS: usize = 5;
 
-/// What an algorithm showed on a demand, by level; `None` where it failed.
+/// The results of an algorithm on a demand, by level; `None` where it failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) trials: [Option<Trial>; 3],
@@ -67,8 +67,8 @@ pub(super) fn all(
     shown
 }
 
-/// The lesser of what each request took in two rounds: a round of the same requests does the same,
-/// and what it takes longer is the machine's doing.
+/// Returns for each request the lesser of its times in two rounds: a round of the same requests
+/// does the same work, and extra time is due to the machine.
 pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (one, other) {
         (Some(one), Some(other)) => {
@@ -78,7 +78,7 @@ pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Ve
     }
 }
 
-/// The median; of an even number of figures, the mean of the two in the middle.
+/// Returns the median; of an even number of figures, the mean of the two in the middle.
 pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
@@ -86,7 +86,7 @@ pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(figures[(figures.len() - 1) / 2], upper))
 }
 
-/// The mean, if there is any figure.
+/// Returns the mean, if there is any figure.
 pub(super) fn mean(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     for figure in figures {

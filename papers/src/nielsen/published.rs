@@ -21,7 +21,7 @@ impl Outcome {
         if let Self::Succeeds(space, ..) = self { Some(space) } else { None }
     }
 
-    /// Microseconds to allocate and to deallocate.
+    /// Returns microseconds to allocate and to deallocate.
     pub(super) fn times(self) -> Option<(f64, f64)> {
         if let Self::Succeeds(_, allocate, free) = self { Some((allocate, free)) } else { None }
     }
@@ -29,9 +29,9 @@ impl Outcome {
 
 use Outcome::{Fails, Known, Succeeds as Served};
 
-/// Table IV, in the order of the algorithms: memory of which 50, 66.7 and 80 % is asked for. Our
-/// copy of the table lacks V-6 and category VI; that V-6 fails and VI does not is in the text: 4
-/// algorithms fail at 66.7 %, 14 at 80 %.
+/// Table IV, in the order of the algorithms, for requests of 50, 66.7 and 80 % of the memory. Our
+/// copy of the table lacks V-6 and category VI. That V-6 fails and VI does not follows from the
+/// text: 4 algorithms fail at 66.7 %, 14 at 80 %.
 pub(super) const TABLE_IV: [[Outcome; 3]; 35] = [
     [Served(55.0, 742.0, 31.0), Served(73.3, 742.0, 31.0), Served(88.0, 742.0, 31.0)],
     [Served(54.5, 67.0, 42.0), Served(73.0, 75.0, 41.0), Fails],

@@ -46,7 +46,7 @@ struct Memory {
     fit: Fit,
     /// Where the last search ended; 0 for the lowest block.
     rover: usize,
-    /// When each free block came to be as it is, by its start.
+    /// When each free block got its present shape, by its start.
     since: HashMap<usize, (u64, usize)>,
     clock: u64,
     head_first: bool,
@@ -84,12 +84,13 @@ impl Memory {
         new
     }
 
-    /// Whether a free block is looked for by the fit: the region is not, if it is asked first.
+    /// Returns whether a free block is looked for by the fit: the region is not, if it is asked
+    /// first.
     fn searched(&self, block: &Block) -> bool {
         block.free && !(self.head_first && block.start == self.region)
     }
 
-    /// Brings what the fits remember up to date after a change.
+    /// Updates the fits' records after a change.
     fn settle(&mut self) {
         let free: Vec<Block> =
             self.blocks.iter().copied().filter(|one| self.searched(one)).collect();
@@ -108,7 +109,7 @@ impl Memory {
         }
     }
 
-    /// The region while it can serve, else what the fit takes.
+    /// Returns the region while it can serve, else the block that the fit takes.
     fn find(&mut self, len: usize, last: bool) -> Option<usize> {
         let serves = |block: &Block| block.free && block.len >= len;
         let region = |block: &Block| self.head_first && block.start == self.region && serves(block);
@@ -165,7 +166,7 @@ impl Memory {
         self.halves = false;
     }
 
-    /// ChunkUp and SpaceFit: where the block goes, and who has the excess.
+    /// ChunkUp and SpaceFit: chooses the block's place, and gives away the excess.
     fn space_fit(&mut self, index: usize, len: usize) -> usize {
         let block = self.blocks[index];
         let halved = self.chunk_up && block.len / 2 >= len;

@@ -69,14 +69,14 @@ impl Memory {
         self.clock
     }
 
-    /// Changes what a block is; it goes to the front of its list.
+    /// Changes the state of a block, which goes to the front of its list.
     fn become_(&mut self, index: usize, state: State) {
         let since = self.now();
         let block = &mut self.blocks[index];
         (block.state, block.since) = (state, since);
     }
 
-    /// The block of the least key among those chosen.
+    /// Returns the block of the least key among those chosen.
     fn first<K: Ord>(
         &self,
         chosen: impl Fn(&Block) -> bool,
@@ -86,13 +86,13 @@ impl Memory {
         indices.min_by_key(|&index| key(&self.blocks[index]))
     }
 
-    /// The last block put on a quick list.
+    /// Returns the last block put on a quick list.
     fn quick(&self, len: usize) -> Option<usize> {
         let of_size = |block: &Block| block.state == State::Quick && block.len == len;
         self.first(of_size, |block| u64::MAX - block.since)
     }
 
-    /// A free block by segregated fit, then best fit (§3.4 to §3.6).
+    /// Returns a free block by segregated fit, then best fit (§3.4 to §3.6).
     fn fit(&self, len: usize, split: bool) -> Option<usize> {
         let serves = |block: &Block| block.is_free() && block.len >= len;
         if len > LISTED {
@@ -132,8 +132,8 @@ impl Memory {
         from
     }
 
-    /// Incremental coalescing of waiting blocks that are large, or smaller than what is asked for, the
-    /// larger sizes first, until one is large enough (§3.3, §3.7).
+    /// Joins waiting blocks that are large, or smaller than the request, the larger sizes first,
+    /// until one is large enough (incremental coalescing, §3.3, §3.7).
     fn coalesce_until(&mut self, len: usize, large: bool) -> Option<usize> {
         loop {
             let chosen = |block: &Block| {
@@ -164,7 +164,8 @@ impl Memory {
         self.coalesce_until(usize::MAX, false);
     }
 
-    /// Whether the memory taken from the system exceeds the ratio of the most that was in use.
+    /// Returns whether the memory taken from the system exceeds the ratio of the most that was in
+    /// use.
     fn exceeds(&mut self) -> bool {
         let used = self.blocks.iter().filter(|block| block.state == State::Used);
         let in_use: usize = used.map(|block| block.len * UNIT).sum();
@@ -193,7 +194,8 @@ impl Memory {
         None
     }
 
-    /// A block from the wilderness, which grows upwards by the unit, and downwards over free blocks (§3.9).
+    /// Returns a block from the wilderness, which grows upwards by the unit, and downwards over
+    /// free blocks (§3.9).
     fn cut(&mut self, len: usize) -> usize {
         if self.end < self.top + len {
             while self.blocks.last().is_some_and(Block::is_free) {

@@ -20,8 +20,8 @@ use rand_chacha::ChaCha8Rng;
 
 /// A naive heap: its addresses are numbers.
 trait Model {
-    /// Where a block for a request of this many bytes may go: more than one place where the paper leaves a
-    /// tie, none if the request is refused.
+    /// Returns where a block for a request of this many bytes may go: more than one place where the
+    /// paper leaves a tie, none if the request is refused.
     fn places(&mut self, bytes: usize) -> Vec<usize>;
 
     /// The request is served there.
@@ -30,13 +30,14 @@ trait Model {
     /// Frees the block that starts there.
     fn free(&mut self, start: usize, bytes: usize);
 
-    /// What address 0 is a multiple of, bytes: of the first request's places this tells which it got.
+    /// Returns the alignment of address 0 in bytes: it tells which of the possible places the first
+    /// request got.
     fn align(&self) -> usize {
         1
     }
 }
 
-/// What is asked of both.
+/// The requests to both.
 #[derive(Clone, Copy)]
 struct Load {
     requests: usize,

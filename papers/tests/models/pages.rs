@@ -84,7 +84,7 @@ impl Pages {
         bytes.next_multiple_of(UNIT)
     }
 
-    /// Where a new page of a class would start.
+    /// Returns where a new page of a class would start.
     fn new_page(&self) -> usize {
         match self.empty.last() {
             Some(&page) => page,
@@ -102,14 +102,14 @@ impl Pages {
         self.pages.insert(start, page);
     }
 
-    /// The lowest free block of a page.
+    /// Returns the lowest free block of a page.
     fn lowest(&self, start: usize) -> usize {
         let page = &self.pages[&start];
         let block = page.free.iter().position(|free| *free).expect("a free block");
         start + block * page.class
     }
 
-    /// The free blocks of a class.
+    /// Returns the free blocks of a class.
     fn blocks(&self, class: usize) -> Vec<usize> {
         let pages = self.pages.iter().filter(|(_, page)| page.class == class);
         let free = |page: &Page, block: &usize| page.free[*block];
@@ -121,7 +121,7 @@ impl Pages {
             .collect()
     }
 
-    /// The pages of a class that may become current.
+    /// Returns the pages of a class that may become current.
     fn candidates(&self, class: usize) -> Vec<usize> {
         let current = self.current.get(&class);
         let may = |(start, page): &(&usize, &Page)| {

@@ -15,7 +15,7 @@ const GRANULE: usize = 16;
 pub(crate) struct Lowest(BTreeMap<usize, usize>);
 
 impl Lowest {
-    /// The lowest multiple of `align` at which so many granules are free.
+    /// Returns the lowest multiple of `align` with `len` free granules.
     pub(crate) fn place(&self, len: usize, align: usize) -> usize {
         let mut place = 0;
         for (&start, &used) in &self.0 {

@@ -1,9 +1,9 @@
-//! Commands under preloaded libraries: what is measured of them.
+//! Runs commands under preloaded libraries and measures them.
 
 use std::process::{Command, Stdio};
 use std::{fmt, fs};
 
-/// A library that is preloaded, none if it has no path, and what its runs find in their environment.
+/// A preloaded library (none if it has no path), and the environment of its runs.
 #[derive(Default)]
 pub(crate) struct Library {
     pub(crate) path: String,

@@ -1,7 +1,7 @@
-//! The programs, and what each does.
+//! The programs, and the work of each.
 
-/// A program: what it is called, what it needs, and shell scripts, run in a folder of their own:
-/// what is measured, and before it, once and without a library, what gets things ready.
+/// A program: its name, its requirements, and shell scripts that run in a folder of their own: the
+/// measured one, and one that prepares it, which runs once and without a library.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static str,
@@ -9,7 +9,7 @@ pub(crate) struct Program {
     pub(crate) script: &'static str,
 }
 
-/// A program that needs nothing but itself.
+/// Returns a program that needs nothing but itself.
 const fn program(name: &'static str, script: &'static str) -> Program {
     Program { name, needs: name, prepare: "", script }
 }

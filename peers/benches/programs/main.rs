@@ -5,13 +5,14 @@
 //! cargo bench --bench programs -- --rounds 7 LIBRARY…
 //! cargo bench --bench programs -- --only gawk,redis LIBRARY…
 //! ```
-//! Libraries are given by path, `libpagewise.so` among them; a run without any is always there, and
-//! is what is measured against. Behind a path and a colon may stand settings:
-//! `libpagewise.so:PAGEWISE_HARDENED=1`. Programs that are not installed are left out. CPU time (user and
-//! system) and peak resident set are those of the shell's children; medians over interleaved rounds.
+//! Libraries are given by path, `libpagewise.so` among them; a run without any is always included,
+//! as the reference. Settings may follow a path after a colon:
+//! `libpagewise.so:PAGEWISE_HARDENED=1`. Programs that are not installed are left out. CPU time
+//! (user and system) and peak resident set are those of the shell's children; medians over
+//! interleaved rounds.
 //!
-//! Of `cargo build`, rustc brings an allocator of its own, which a preloaded library does not replace:
-//! what differs is cargo and the linker.
+//! In `cargo build`, rustc has an allocator of its own, which a preloaded library does not replace:
+//! only cargo and the linker differ.
 
 mod list;
 #[path = "../preloaded/mod.rs"]

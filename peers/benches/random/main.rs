@@ -1,20 +1,24 @@
-//! Programs made up at random, under `libpagewise.so` and other allocators, preloaded: to find what no workload of ours shows.
+//! Random programs under `libpagewise.so` and other allocators, preloaded, to find weaknesses that
+//! no workload of ours shows.
 //!
 //! ```text
 //! cargo build --release -p pagewise-preload      in the workspace above
 //! cargo bench --bench random -- --seeds 200..260 --rounds 3 LIBRARY…
 //! cargo bench --bench random -- --describe 254
 //! ```
-//! A seed is a program: one to three phases, each with sizes of its own (8 bytes to 128 MiB; of all magnitudes, evenly spread,
-//! of four sizes, or small ones and some large), a number of blocks, an order in which they are replaced (by turns, at random,
-//! mostly a few of them), or built up and freed in waves, by `malloc`, `calloc`, `posix_memalign` or `realloc`, by one
-//! thread or up to eight. Most write all of a block or one byte of each OS page; one phase in seven writes but the first byte.
+//! A seed is a program: one to three phases, each with sizes of its own (8 bytes to 128 MiB; of all
+//! magnitudes, evenly spread, of four sizes, or small ones and some large), a number of blocks, an
+//! order in which they are replaced (by turns, at random, mostly a few of them), or built up and
+//! freed in waves, by `malloc`, `calloc`, `posix_memalign` or `realloc`, by one thread or up to
+//! eight. Most write all of a block or one byte of each OS page; one phase in seven writes only the
+//! first byte.
 //!
-//! Libraries are given by path, with settings behind colons if there are any, `libpagewise.so:PAGEWISE_HUGE_PAGES=1`. What is
-//! printed for each is CPU time and peak resident set, the least of all rounds, and their geometric means, the first library's
-//! being 1. Runs take tens of milliseconds: where fewer than three rounds are made, or the machine has other work, single
-//! rows tell nothing. Many programs write most of their memory once, so that page faults, and hence huge pages, weigh more than in
-//! programs that run for long.
+//! Libraries are given by path, with optional settings behind colons:
+//! `libpagewise.so:PAGEWISE_HUGE_PAGES=1`. The output for each is CPU time and peak resident set,
+//! the least of all rounds, and their geometric means, relative to the first library's. Runs take
+//! tens of milliseconds: with fewer than three rounds, or on a machine with other work, single rows
+//! tell nothing. Many programs write most of their memory once, so that page faults, and hence huge
+//! pages, weigh more than in programs that run for long.
 
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
@@ -31,7 +35,7 @@ use preloaded::{Figures, Library};
 /// Names the program, in the environment of the process that runs it.
 const SEED: &str = "PAGEWISE_RANDOM_SEED";
 
-/// Which programs, how often, and under what.
+/// The choice of programs, the number of rounds, and the libraries.
 struct Options {
     seeds: Range<u64>,
     rounds: usize,
@@ -53,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was asked for; `None` if that was something else, and was done.
+/// Parses the options; `None` if they asked for something else, which was done.
 fn options() -> Result<Option<Options>, String> {
     let (mut seeds, mut rounds, mut libraries) = (0..40, 3, Vec::new());
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");

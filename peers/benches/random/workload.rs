@@ -1,4 +1,4 @@
-//! The programs: phases made up from a seed, and what they do.
+//! The programs: phases generated from a seed, and their work.
 
 use std::ptr;
 use std::thread;
@@ -60,7 +60,7 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len())]
 }
 
-/// The phases of a program.
+/// Returns the phases of a program.
 pub(crate) fn phases(seed: u64) -> Vec<Phase> {
     let mut random = Random::new(seed);
     (0..1 + random.below(3)).map(|_| phase(&mut random)).collect()
@@ -91,7 +91,7 @@ fn phase(random: &mut Random) -> Phase {
         Spread::SmallAndLarge => 1 << least,
         _ => 1_usize << least.midpoint(most),
     };
-    // So that each phase takes about as long: nanoseconds for each action, from what is written.
+    // Nanoseconds for each action, depending on the writes, so that each phase takes about as long.
     let cost = match writes {
         Writes::FirstByte => 100,
         Writes::EachPage => 100 + typical / 4096 * 60,
@@ -124,7 +124,7 @@ pub(crate) fn run(seed: u64) {
     }
 }
 
-/// A block of so many bytes; null: there is none.
+/// A block's start and size in bytes; a null start means no block.
 #[derive(Clone, Copy)]
 struct Block(*mut u8, usize);
 
@@ -214,7 +214,7 @@ impl Phase {
     }
 
     fn allocate(&self, random: &mut Random, size: usize) -> Block {
-        // SAFETY: the functions are called with what they take.
+        // SAFETY: the functions are called with valid arguments.
         let start = unsafe {
             match self.call {
                 Call::Malloc | Call::Realloc => libc::malloc(size),
@@ -238,7 +238,7 @@ impl Phase {
         self.written(start.cast(), len.min(size), size)
     }
 
-    /// A block that is written as the phase has it, from a byte on.
+    /// Returns a block that is written as the phase has it, from a byte on.
     fn written(&self, start: *mut u8, from: usize, size: usize) -> Block {
         assert!(!start.is_null(), "there is memory");
         let step = match self.writes {

@@ -1,10 +1,10 @@
-//! What is printed of the medians.
+//! Prints the medians.
 
 use std::collections::BTreeMap;
 
 use crate::Figures;
 
-/// What is measured against, row by row the better of them.
+/// The references: row by row the better of them.
 const BASE: &[&str] = &["mimalloc3", "mimalloc2"];
 
 /// Workloads with two threads or more.
@@ -39,7 +39,7 @@ pub(crate) fn alone(
     }
 }
 
-/// Prints what workloads found themselves, a table for each.
+/// Prints the workloads' own figures, a table for each.
 pub(crate) fn found(
     workloads: &[String],
     names: &[&str],

@@ -13,7 +13,7 @@ pub(crate) const LIMIT: &str = "60";
 /// How `timeout` ends when it has ended a command.
 pub(crate) const TIMED_OUT: i32 = 124;
 
-/// The folder of wine's that `tests/targets.sh windows` has, too.
+/// The wine folder, shared with `tests/targets.sh windows`.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine");
 
 /// Sets up wine's folder and starts its server, unless another folder is given. The first program that runs would do
@@ -30,7 +30,8 @@ pub(crate) fn set_up() -> Result<(), String> {
     Ok(())
 }
 
-/// A command that runs the program, by wine if it is one for Windows, which has an extension.
+/// Returns a command that runs the program, by wine if it is one for Windows, which has an
+/// extension.
 pub(crate) fn command(program: &Path) -> Command {
     if program.extension().is_none() {
         return Command::new(program);
@@ -51,7 +52,7 @@ pub(crate) fn parts(workload: &str) -> usize {
     }
 }
 
-/// Nanoseconds of CPU time of all processes that this one has started and waited for.
+/// Returns the nanoseconds of CPU time of all processes that this one has started and waited for.
 #[cfg(unix)]
 pub(crate) fn children_time() -> f64 {
     // SAFETY: all bits zero is a value, and the call writes one.
@@ -70,11 +71,11 @@ pub(crate) fn children_time() -> f64 {
     0.0
 }
 
-/// Nanoseconds of CPU time that the program takes when it runs no workload.
+/// Returns the nanoseconds of CPU time that the program takes when it runs no workload.
 pub(crate) fn alone(program: &Path) -> f64 {
     let times = (0..5).map(|_| {
         let before = children_time();
-        // It fails, and says what workloads there are.
+        // Without arguments it fails, and lists the workloads.
         let _ = command(program).output();
         children_time() - before
     });

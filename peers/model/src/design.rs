@@ -1,4 +1,4 @@
-//! What an allocator does when blocks come to a thread, and when they leave it.
+//! An allocator's work when blocks come to a thread, and when they leave it.
 
 use std::fmt;
 
@@ -74,7 +74,7 @@ pub(crate) struct Allocator<'a> {
     times: &'a Times,
     /// One for each core. (There are two; but no more threads than cores here.)
     heaps: Vec<Heap>,
-    /// What all slow paths read, and heaps write from time to time.
+    /// The line that all slow paths read, and that heaps write from time to time.
     hot: Line,
     depots: Vec<Depot>,
     /// The lists of remote frees of each heap's pages.
@@ -110,7 +110,8 @@ impl<'a> Allocator<'a> {
         self.visit(core, at, core, BATCH)
     }
 
-    /// Takes a batch of blocks of any heaps off a thread's hands, if that is what the design does; when it is done.
+    /// Takes a batch of blocks of any heaps from a thread, if the design has such batches. Returns
+    /// when that is done.
     pub(crate) fn take_batch(&mut self, core: usize, at: f64) -> Option<f64> {
         let depot = &mut self.depots[core / GROUP];
         if self.design != Design::Depot || depot.batches == DEPOT {
@@ -142,7 +143,7 @@ impl<'a> Allocator<'a> {
         let (times, number, is_other) = (self.times, blocks as f64, heap != core);
         let heap = &mut self.heaps[heap];
         match self.design {
-            // Nobody else comes by.
+            // No other core visits the heap.
             Design::RemoteLists => at + times.visit + times.block * number,
             Design::HotLine => {
                 let seen = self.hot.read(times, core, at);

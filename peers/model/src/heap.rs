@@ -6,7 +6,7 @@ use super::times::Times;
 /// Cache lines of a heap that a visit reads and writes, whatever its blocks.
 const LINES: f64 = 4.0;
 
-/// Blocks of which the bits, or the entries of a list, share a cache line.
+/// Number of blocks whose bits or list entries share a cache line.
 pub(crate) const IN_LINE: f64 = 8.0;
 
 /// Blocks that may wait.
@@ -15,11 +15,12 @@ const WAITING: f64 = 1024.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
     lock: Line,
-    /// Until when somebody has the lock.
+    /// The time until which the lock is held.
     held_until: f64,
-    /// Who had it last: its bookkeeping lies in that core's cache.
+    /// The core that had it last: the bookkeeping is in that core's cache.
     last: usize,
-    /// Where blocks wait, how many do, and who put the last of them there.
+    /// The cache line of the ring where blocks wait, the number of blocks in it, and the core that
+    /// put the last of them there.
     ring: Line,
     waiting: f64,
     deferred_by: usize,
@@ -34,7 +35,7 @@ impl Heap {
         self.hold(times, core, has_lock, blocks)
     }
 
-    /// As [`visit`](Self::visit), unless somebody has the lock: then the blocks wait.
+    /// Like [`visit`](Self::visit), unless the lock is held: then the blocks wait.
     pub(crate) fn visit_or_wait(
         &mut self,
         times: &Times,
@@ -49,12 +50,12 @@ impl Heap {
         self.leave(times, core, tried, blocks)
     }
 
-    /// Blocks wait for who visits next, unless too many do.
+    /// Leaves blocks for the next visitor, unless too many already wait. Returns the end of that.
     pub(crate) fn leave(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
         if self.waiting + blocks > WAITING {
             return self.visit(times, core, at, blocks);
         }
-        // Entries were last read by who had the lock.
+        // Entries were last read by the core that had the lock last.
         let way = transfer(times, self.last, core);
         self.waiting += blocks;
         self.deferred_by = core;
@@ -62,7 +63,7 @@ impl Heap {
     }
 
     fn hold(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
-        // Who waits learns of it by the lock's line.
+        // A waiting core learns of the release through the lock's cache line.
         let start = if self.held_until > at {
             self.held_until + transfer(times, self.last, core)
         } else {
@@ -94,7 +95,7 @@ mod tests {
         assert!(second > 2.0 * first, "{second}");
     }
 
-    /// Who frees goes on while another has the lock; who comes next does the work.
+    /// A core that frees continues while another has the lock; the next visitor does the work.
     #[test]
     fn blocks_wait_not_threads() {
         let mut heap = Heap::default();

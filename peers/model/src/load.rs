@@ -1,4 +1,4 @@
-//! What programs do: threads, one on each core, that do nothing but allocate and free.
+//! The programs' behaviour: threads, one on each core, that only allocate and free.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,17 +11,17 @@ use serde::Serialize;
 use super::design::{Allocator, BATCH, Design};
 use super::times::Times;
 
-/// Who frees what.
+/// Which blocks each thread frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Load {
     /// Each thread its own.
     Alone,
-    /// Every second thread what the one before allocated.
+    /// Every second thread frees the blocks of the one before.
     Pairs,
-    /// Each thread what any others allocated.
+    /// Each thread frees blocks of any others.
     AllToAll,
-    /// Half of the threads what the other half allocated, any of them.
+    /// Half of the threads free blocks of the other half, of any of them.
     Across,
 }
 
@@ -120,7 +120,8 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// A core takes its next step; when it is done. One lock, or one list, at a time: what others do meanwhile is seen.
+    /// A core takes its next step. Returns when that is done. A step takes one lock, or one list,
+    /// at a time, so it sees the others' work in between.
     fn step(&mut self, core: usize, at: f64) -> f64 {
         if let Some((heap, blocks)) = self.leaving[core].pop() {
             return self.allocator.put_back(core, at, heap, blocks, &mut self.random);
@@ -149,7 +150,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A batch is allocated and sent, unless too many are on the way, for each of so many threads.
+    /// Allocates and sends a batch, unless `ON_THE_WAY` batches for each of `threads` threads are
+    /// under way.
     fn send(&mut self, core: usize, way: usize, threads: usize, at: f64) -> f64 {
         if self.on_the_way[way].len() >= ON_THE_WAY * threads {
             return at + self.pause();
@@ -203,7 +205,7 @@ impl Machine<'_> {
     }
 }
 
-/// A batch of blocks of any of the first `heaps` heaps: how many of each.
+/// Returns a batch of blocks of any of the first `heaps` heaps: how many of each.
 fn of_any(heaps: usize, core: usize, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
     let mut blocks = vec![0; heaps];
     (0..BATCH).for_each(|_| blocks[random.random_range(0..heaps)] += 1);

@@ -51,7 +51,7 @@ impl Line {
         if way == 0.0 { at } else { self.fetch(way, at) }
     }
 
-    /// As [`write`](Self::write), an atomic exchange.
+    /// Like [`write`](Self::write), an atomic exchange.
     pub(crate) fn exchange(&mut self, times: &Times, core: usize, at: f64) -> f64 {
         self.write(times, core, at) + times.atomic
     }

@@ -1,5 +1,5 @@
-//! How the global allocator's designs share a machine of many cores: a simulation of discrete events, for
-//! nobody here has such a machine.
+//! How the global allocator's designs share a machine of many cores: a discrete-event simulation,
+//! since we have no such machine.
 //!
 //! ```text
 //! cargo run --release -p pagewise-cores                          the table, and the picture in docs/many-cores.svg
@@ -8,11 +8,11 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `times` | what single steps take: recorded, measured, or assumed |
+//! | `times` | the times of single steps: recorded, measured, or assumed |
 //! | `machine` | cores, and cache lines that move between them |
-//! | `heap` | a heap: its lock, its bookkeeping, what waits for it |
-//! | `design` | what an allocator does when blocks leave a thread, or come to it |
-//! | `load` | what programs do, and the events |
+//! | `heap` | a heap: its lock, its bookkeeping, its waiting blocks |
+//! | `design` | an allocator's work when blocks leave a thread or come to it |
+//! | `load` | the programs' behaviour, and the events |
 //! | `picture` | the curves |
 
 mod design;

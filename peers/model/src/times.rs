@@ -1,4 +1,4 @@
-//! What single steps take, in nanoseconds.
+//! The times of single steps, in nanoseconds.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicUsize;
@@ -15,9 +15,9 @@ use serde::Serialize;
 pub(crate) struct Times {
     /// An allocation, or a free, that a thread's own list serves.
     pub(crate) operation: f64,
-    /// What a heap takes or puts back for each block of a batch, under its lock.
+    /// The work of a heap for each block of a batch, under its lock.
     pub(crate) block: f64,
-    /// What is done once for a batch, under the lock.
+    /// The work for a batch as a whole, under the lock.
     pub(crate) visit: f64,
     /// An atomic exchange on a cache line that the core has.
     pub(crate) atomic: f64,
@@ -40,7 +40,8 @@ pub(crate) const RECORDED: Times = Times {
     remote: 163.0,
 };
 
-/// What is assumed of lines within a group, and from another socket: so much of one from another group.
+/// The assumed times of lines within a group, and from another socket, relative to that of a line
+/// from another group.
 const NEAR: f64 = 0.35;
 const REMOTE: f64 = 2.5;
 
@@ -81,7 +82,7 @@ pub(crate) fn measure() -> anyhow::Result<Times> {
     Ok(Times { operation, block, visit, atomic, near: far * NEAR, far, remote: far * REMOTE })
 }
 
-/// The median of five runs, for each of `count`.
+/// Returns the median of five runs, for each of `count`.
 fn nanoseconds(count: usize, mut action: impl FnMut(usize)) -> f64 {
     let mut runs = [(); 5].map(|()| {
         let start = Instant::now();
@@ -94,7 +95,7 @@ fn nanoseconds(count: usize, mut action: impl FnMut(usize)) -> f64 {
 
 const PAGEWISE: Pagewise = Pagewise::new();
 
-/// Allocates and frees blocks, so many at a time.
+/// Allocates and frees `count` blocks, `at_a_time` at a time.
 fn waves(count: usize, size: usize, at_a_time: usize) {
     let mut blocks = Vec::with_capacity(at_a_time);
     for _ in 0..count / at_a_time {

@@ -1,5 +1,5 @@
-//! What is asked of the operating system: threads in their places, each on a CPU of its own, so that two of them run
-//! at the same time in every run, or in none; time and memory.
+//! Calls of the operating system: threads pinned to a CPU each, so that two of them run at the same
+//! time in every run, or in none; time and memory.
 
 #[cfg(unix)]
 mod unix;
@@ -11,7 +11,7 @@ pub(crate) use self::unix::{resident, resources, thread_time, to_cpu};
 #[cfg(windows)]
 pub(crate) use self::windows::{resident, resources, thread_time, to_cpu};
 
-/// What this process took so far.
+/// The resources that this process took so far.
 pub(crate) struct Resources {
     /// Nanoseconds of CPU time, of all threads.
     pub(crate) cpu: i64,

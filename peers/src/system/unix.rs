@@ -25,7 +25,7 @@ pub(crate) fn to_cpu(index: usize) {
     }
 }
 
-/// The CPUs this process was given, asked for before any thread was pinned.
+/// Returns the CPUs this process was given, asked for before any thread was pinned.
 fn given() -> libc::cpu_set_t {
     static GIVEN: OnceLock<libc::cpu_set_t> = OnceLock::new();
     *GIVEN.get_or_init(|| {
@@ -53,7 +53,7 @@ pub(crate) fn resources() -> Resources {
     }
 }
 
-/// Nanoseconds of CPU time of the calling thread.
+/// Returns the nanoseconds of CPU time of the calling thread.
 pub(crate) fn thread_time() -> u64 {
     // SAFETY: all bits zero is a value, and the call writes one.
     let time = unsafe {
@@ -64,7 +64,7 @@ pub(crate) fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Bytes of this process that are resident. Allocates the first time at most.
+/// Returns the bytes of this process that are resident. Allocates the first time at most.
 pub(crate) fn resident() -> usize {
     static STATM: OnceLock<File> = OnceLock::new();
     let statm =

@@ -22,7 +22,7 @@ pub(crate) fn to_cpu(index: usize) {
     }
 }
 
-/// Nanoseconds of two times together, in user mode and in the kernel.
+/// Returns the nanoseconds of two times together, in user mode and in the kernel.
 fn nanoseconds(times: [FILETIME; 2]) -> i64 {
     let ticks =
         |time: FILETIME| i64::from(time.dwHighDateTime) << 32 | i64::from(time.dwLowDateTime);
@@ -49,7 +49,7 @@ pub(crate) fn resources() -> Resources {
     }
 }
 
-/// Nanoseconds of CPU time of the calling thread.
+/// Returns the nanoseconds of CPU time of the calling thread.
 pub(crate) fn thread_time() -> u64 {
     let [mut made, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
     // SAFETY: as above.
@@ -65,7 +65,7 @@ pub(crate) fn thread_time() -> u64 {
     nanoseconds([kernel, user]) as u64
 }
 
-/// Bytes of this process that are resident.
+/// Returns the bytes of this process that are resident.
 pub(crate) fn resident() -> usize {
     memory().WorkingSetSize
 }

@@ -6,7 +6,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 
 /// Ticks that an axis has about.
 const TICKS: f64 = 5.0;
-/// What is left free at both ends, as a share of the axis.
+/// The margin at both ends, as a share of the axis.
 const MARGIN: f64 = 0.05;
 
 /// An axis. Values lie on it as they are, or their logarithms do.
@@ -15,12 +15,12 @@ pub struct Axis {
     name: String,
     is_logarithmic: bool,
     range: Range<f64>,
-    /// Where they are, and what stands there.
+    /// The ticks' places and labels.
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis for these values, not negative. Ticks are round multiples of `unit`.
+    /// Returns an axis for these values, not negative. Ticks are round multiples of `unit`.
     pub fn linear(
         name: impl Into<String>,
         values: impl Iterator<Item = f64>,
@@ -35,8 +35,8 @@ impl Axis {
         Self { name: name.into(), is_logarithmic: false, range, ticks }
     }
 
-    /// A logarithmic axis for these values; those below 1 lie at 1. Ticks are powers of ten, or between them
-    /// where these are few.
+    /// Returns a logarithmic axis for these values; those below 1 lie at 1. Ticks are powers of
+    /// ten, or between them where these are few.
     pub fn logarithmic(
         name: impl Into<String>,
         values: impl Iterator<Item = f64>,
@@ -65,7 +65,7 @@ impl Axis {
         Self { name: name.into(), is_logarithmic: true, range, ticks }
     }
 
-    /// Where a value lies.
+    /// Returns where a value starts.
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.is_logarithmic { value.max(1.0).log10() } else { value }
     }
@@ -102,7 +102,7 @@ impl Ranged for Axis {
 }
 
 impl ValueFormatter<f64> for Axis {
-    /// What stands at the tick there.
+    /// Returns the label of the tick there.
     fn format_ext(&self, at: &f64) -> String {
         let distance = |tick: &&(f64, String)| (tick.0 - at).abs();
         let nearest = self.ticks.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
@@ -110,7 +110,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The least and the most; apart also if there is nothing.
+/// Returns the least and the most; apart also if there is nothing.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values
         .filter(|value| value.is_finite())
@@ -121,7 +121,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((0.0, 1.0))
 }
 
-/// The 1, 2 or 5 times a power of ten that is nearest to a positive number.
+/// Returns the 1, 2 or 5 times a power of ten that is nearest to a positive number.
 fn round(number: f64) -> f64 {
     let number = number.max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(number.log10().floor());

@@ -1,4 +1,4 @@
-//! Points, each with its name, and the border of what nothing beats.
+//! Points, each with its name, and the border of the region that no point beats.
 
 use plotters::prelude::*;
 
@@ -8,7 +8,7 @@ use super::{Area, Axis, INK, LABEL, LETTER, frame, width, within};
 /// A point.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What stands beside it.
+    /// Its label.
     pub name: String,
     /// Where it is.
     pub at: (f64, f64),
@@ -21,7 +21,7 @@ pub struct Place {
 /// A chart of points.
 #[derive(Debug)]
 pub struct Cloud {
-    /// What stands above it.
+    /// The caption.
     pub caption: String,
     /// The axis to the right.
     pub across: Axis,
@@ -31,7 +31,7 @@ pub struct Cloud {
     pub places: Vec<Place>,
     /// Points of a line behind them, along the axes.
     pub border: Vec<(f64, f64)>,
-    /// What colours say, below the chart.
+    /// The meaning of the colours, below the chart.
     pub key: Vec<(String, RGBColor)>,
 }
 

@@ -13,12 +13,12 @@ const LED: usize = 12;
 /// Lengths of a dash and of the gap behind it, pixels: after each round of colours others.
 const DASHES: [Option<(u32, u32)>; 4] = [None, Some((7, 5)), Some((2, 4)), Some((14, 4))];
 
-/// What a line is among the others.
+/// The role of a line among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One of several: in a colour of its own; dashed after each round of colours.
     Usual,
-    /// What the others are held against: black.
+    /// The reference for the others: black.
     Reference,
     /// Pale, in the colour of the line before it.
     Pale,
@@ -27,18 +27,18 @@ pub enum Kind {
 /// A line: its name, and its points from left to right.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What stands beside its end.
+    /// The label at its end.
     pub name: String,
     /// Points.
     pub points: Vec<(f64, f64)>,
-    /// What it is among the others.
+    /// Its role among the others.
     pub kind: Kind,
 }
 
 /// A chart of lines.
 #[derive(Debug)]
 pub struct Curves {
-    /// What stands above it.
+    /// The caption.
     pub caption: String,
     /// The axis to the right.
     pub across: Axis,
@@ -49,7 +49,7 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Pixels that a chart of so many lines must be high at least, for their names.
+    /// Returns the least height in pixels of a chart of `lines` lines, so that their names fit.
     #[must_use]
     pub fn height(lines: usize) -> u32 {
         110 + LETTER.1 as u32 * lines as u32
@@ -118,7 +118,7 @@ impl Look {
     }
 }
 
-/// The look of each line.
+/// Returns the look of each line.
 fn looks(lines: &[&Line]) -> Vec<Look> {
     let mut usual = 0;
     let mut last = (INK, None);

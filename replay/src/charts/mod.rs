@@ -27,7 +27,7 @@ const ABREAST: usize = 3;
 const CAPTION: (&str, u32) = ("sans-serif", 18);
 const LABEL: (&str, u32) = ("sans-serif", 14);
 const LETTER: (i32, i32) = (8, 15);
-/// Text and lines that are nobody's in particular.
+/// The colour of text, and of lines that belong to no curve.
 const INK: RGBColor = RGBColor(30, 30, 30);
 
 /// Colours that people with colour-blindness can tell apart (Okabe and Ito 2002), those of them that can be seen on
@@ -47,10 +47,10 @@ pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 /// A chart whose axes are drawn.
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
-/// A chart of each of these, all of a size in pixels.
+/// Draws a chart of each of these, all of the same size in pixels.
 ///
 /// # Errors
-/// What `chart` fails with.
+/// The errors of `chart`.
 pub fn draw<T>(
     all: &[T],
     (width, height): (u32, u32),
@@ -80,7 +80,8 @@ pub fn write(path: &Path, drawn: anyhow::Result<String>) -> anyhow::Result<()> {
     output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
 }
 
-/// The frame of a chart: caption, axes, ticks; so many pixels beside it and below are left for names.
+/// Draws the frame of a chart: caption, axes, ticks; leaves room for names, in pixels, beside it
+/// and below.
 fn frame<'a, 's>(
     area: &'a Area<'s>,
     caption: &str,
@@ -107,7 +108,7 @@ fn frame<'a, 's>(
     Ok(chart)
 }
 
-/// Where a place of the picture lies in an area of it, pixels.
+/// Returns where a place of the picture starts in an area of it, pixels.
 fn within(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
     let (left, upper) = area.get_base_pixel();
     (x - left, y - upper)

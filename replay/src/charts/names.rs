@@ -1,8 +1,8 @@
-//! Names beside points, none of which covers another or a point.
+//! Places names beside points, so that no name covers another or a point.
 
 use super::{LETTER, width};
 
-/// Pixels between a point and what is to be written beside it.
+/// Pixels between a point and its name.
 const GAP: i32 = 11;
 /// How far a name may be from its point, pixels: the nearest first.
 const RADII: [i32; 8] = [0, 14, 28, 46, 66, 90, 120, 160];
@@ -37,7 +37,7 @@ impl Rectangle {
         (self.left..=self.right).contains(&x) && (self.upper..=self.lower).contains(&y)
     }
 
-    /// The point of it that is nearest to another.
+    /// Returns the point of it that is nearest to another.
     pub(super) fn nearest(&self, (x, y): (i32, i32)) -> (i32, i32) {
         (x.clamp(self.left, self.right), y.clamp(self.upper, self.lower))
     }
@@ -48,7 +48,7 @@ impl Rectangle {
 pub(super) struct Names {
     /// By points and names.
     taken: Vec<Rectangle>,
-    /// By lines, which what leads to a name may cross.
+    /// Taken by lines, which the connection between a point and its name may cross.
     lines: Vec<Rectangle>,
     inside: Rectangle,
 }
@@ -73,8 +73,8 @@ impl Names {
         });
     }
 
-    /// The place for a point's name: beside it, or further away where there is room, which is where the most of the
-    /// picture is free.
+    /// Returns the place for a point's name: beside it, or further away where there is room, which
+    /// is where the most of the picture is free.
     pub(super) fn find(&mut self, point: (i32, i32), name: &str) -> Rectangle {
         let candidates = RADII.iter().flat_map(|&radius| around(point, radius, name));
         let inside = candidates.filter(|place| place.is_within(&self.inside));
@@ -82,7 +82,7 @@ impl Names {
             others.iter().all(|other| place.is_apart(other))
         };
         let free: Vec<_> = inside.filter(|place| apart(&self.taken, place)).collect();
-        // The better ones stand on no line, and what leads to them crosses nothing.
+        // The better places are on no line, and their connection to the point crosses nothing.
         let is_led_to = |place: &&Rectangle| self.is_led_to(point, place);
         let best = free.iter().filter(is_led_to).find(|place| apart(&self.lines, place));
         let found = best.or_else(|| free.iter().find(is_led_to)).or(free.first());
@@ -93,7 +93,7 @@ impl Names {
 }
 
 impl Names {
-    /// Whether a line from the point to the place crosses no name and no other point.
+    /// Returns whether a line from the point to the place crosses no name and no other point.
     fn is_led_to(&self, (x, y): (i32, i32), place: &Rectangle) -> bool {
         const STEPS: i32 = 12;
         let (to_x, to_y) = place.nearest((x, y));
@@ -115,7 +115,7 @@ fn around(point: (i32, i32), radius: i32, name: &str) -> impl Iterator<Item = Re
     beside_first.into_iter().chain(rest).map(move |to| beside(point, to, radius, name))
 }
 
-/// The place in a direction, in 64ths.
+/// Returns the place in a direction, in 64ths.
 fn beside((x, y): (i32, i32), (right, down): (i32, i32), radius: i32, name: &str) -> Rectangle {
     let (wide, high) = (width(name), LETTER.1);
     let (x, y) = (x + right * (GAP + radius) / 64, y + down * (GAP + radius) / 64);
@@ -142,7 +142,7 @@ pub(super) fn spread(wanted: &[i32], apart: i32, within: std::ops::Range<i32>) -
         heights[index] = wanted[index].max(least);
         least = heights[index] + apart;
     }
-    // What is beyond the end moves up, and pushes those above.
+    // Names beyond the end move up, and push those above.
     let mut most = within.end;
     for &index in order.iter().rev() {
         heights[index] = heights[index].min(most);

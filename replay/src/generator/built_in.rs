@@ -11,7 +11,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 use super::distribution::{Distribution, SizeClass};
 
 impl Distribution {
-    /// The built-in distribution of this name, or the one in the CSV file of this name.
+    /// Returns the built-in distribution of this name, or the one in the CSV file of this name.
     ///
     /// # Errors
     /// File, line and reason.
@@ -26,8 +26,8 @@ impl Distribution {
         Self::read(file).with_context(|| name.to_owned())
     }
 
-    /// The built-in distribution of this name with other standard deviations of the logarithms of a size's
-    /// demand and of its lifetime; none if there is no such.
+    /// Returns the built-in distribution of this name with other standard deviations of the
+    /// logarithms of a size's demand and of its lifetime; none if there is no such.
     pub fn with_spread(name: &str, spread: [f64; 2]) -> Option<Self> {
         let (_, target, _) = BUILT_IN.iter().find(|(built_in, ..)| *built_in == name)?;
         Some(target.synthesise(spread))
@@ -52,7 +52,8 @@ const CAMBRIDG: Target =
 const YKTVMV: Target =
     Target { rate: 1033.0, live: 27_360.0, live_bytes: 3_226_427.0, mean_size: 129.0 };
 
-/// Standard deviations of the logarithms of a size's demand and of its lifetime, about what falls off smoothly.
+/// Standard deviations of the logarithms of a size's demand and of its lifetime, about the smooth
+/// curves.
 const SMOOTH: [f64; 2] = [0.0; 2];
 /// Those that bring QUICK's two storage efficiencies in Brent's Table 7.3 (YKTVMV, full load) nearest to the
 /// published ones.

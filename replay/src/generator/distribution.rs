@@ -22,7 +22,7 @@ impl SizeClass {
     }
 }
 
-/// What is asked for, by size.
+/// The requests, by size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     /// The sizes.

@@ -11,7 +11,7 @@ use rand_distr::{Distribution as _, Exp1};
 
 use super::distribution::{Distribution, SizeClass};
 
-/// Alignment of every request, in bytes; what C's `malloc` gives.
+/// Alignment of every request in bytes, as that of C's `malloc`.
 const ALIGN: u32 = 16;
 
 /// Generates the events of a simulated process. It is an iterator.
@@ -69,7 +69,7 @@ impl PartialEq for Due {
 impl Eq for Due {}
 
 impl<'d> Process<'d> {
-    /// The process from 0 to `seconds`, beginning with nothing live.
+    /// Returns the process from 0 to `seconds`, beginning with nothing live.
     pub fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
         let mut process = Self {
             classes: &distribution.classes,
@@ -91,14 +91,14 @@ impl<'d> Process<'d> {
     fn enter(&mut self, now: f64, mean: f64, what: What) {
         let wait: f64 = Exp1.sample(&mut self.random);
         let time = now + mean * wait;
-        // What comes too late need not be remembered.
+        // Events after the end need not be remembered.
         if time < self.until {
             self.queue.push(Due { time, number: self.entered, what });
             self.entered += 1;
         }
     }
 
-    /// What is next due, made to happen; `None` at the end.
+    /// Carries out the next event that is due; `None` at the end.
     fn happen(&mut self) -> Option<(f64, Event)> {
         let due = self.queue.pop()?;
         let event = match due.what {

@@ -1,4 +1,4 @@
-//! CLOCK, or second chance: paging that knows only whether a page was referred to.
+//! CLOCK, or second chance: paging that records only whether a page was referenced.
 //!
 //! ```text
 //!        hand
@@ -6,13 +6,13 @@
 //!  | 7* | 2 | 9* | 4* |       * referred to since the hand last passed
 //! ```
 //! The page at the hand that has no mark makes room; marks the hand passes are wiped. The page that
-//! comes in is marked, and the hand goes on behind it. Unlike LRU, memory of n pages does not hold
-//! what memory of n − 1 pages holds, so that every working set is simulated by itself.
+//! comes in is marked, and the hand goes on behind it. Unlike under LRU, memory of n pages does not
+//! contain the pages of a memory of n − 1 pages, so every working set is simulated by itself.
 
 use super::page_map::PageMap;
 use super::strategy::Paging;
 
-/// CLOCK memory of chosen sizes. A reference takes O(sizes), amortised over what comes in.
+/// CLOCK memory of chosen sizes. A reference takes O(sizes), amortised over the pages that come in.
 #[derive(Debug)]
 pub struct Clock {
     /// A page's number + 1, in the order of first references; 0 for a page never referred to.

@@ -56,14 +56,14 @@ impl Lru {
         }
     }
 
-    /// Forgets what was counted, not the order of the pages: faults count from here on. O(pages).
+    /// Forgets the counts, but not the order of the pages: faults count from here on. O(pages).
     pub fn start_counting(&mut self) {
         self.at.fill(0);
         self.first = 0;
     }
 
-    /// How many references counted find their page not among the `working_set` pages referred to
-    /// last. O(working set).
+    /// Returns how many references counted find their page not among the `working_set` pages
+    /// referred to last. O(working set).
     pub fn faults(&self, working_set: usize) -> u64 {
         self.first + self.at.iter().skip(working_set).sum::<u64>()
     }

@@ -1,4 +1,5 @@
-//! The paging strategies as they are defined, slow and plain: what the fast ones are tested against.
+//! The paging strategies as they are defined, slow and plain, as references for tests of the fast
+//! ones.
 
 use std::collections::VecDeque;
 

@@ -26,7 +26,7 @@ impl PageMap {
         Self { chunks: Vec::new(), index: HashMap::default(), last: None }
     }
 
-    /// The number of a page. Amortised O(1).
+    /// Returns the number of a page. Amortised O(1).
     #[inline]
     pub(super) fn of(&mut self, page: u64) -> &mut u32 {
         let chunk = page / CHUNK;
@@ -48,8 +48,8 @@ impl PageMap {
     }
 }
 
-/// Hashes a chunk's number by a multiplication; both halves of the product count. Nobody chooses chunks
-/// to collide.
+/// Hashes a chunk's number by a multiplication and combines both halves of the product. It need not
+/// resist chosen keys.
 #[derive(Debug, Default)]
 struct Multiply(u64);
 

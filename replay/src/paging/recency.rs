@@ -46,7 +46,8 @@ impl Recency {
         recency
     }
 
-    /// Whether the stamps are used up: [`compact`](Self::compact) comes before any other call.
+    /// Returns whether the stamps are used up: [`compact`](Self::compact) comes before any other
+    /// call.
     pub(super) fn is_full(&self) -> bool {
         self.next as usize == self.pages.len()
     }
@@ -101,7 +102,7 @@ impl Recency {
         self.live = 0;
     }
 
-    /// The next stamp, made the page's; not yet counted by the tree.
+    /// Returns the next stamp, made the page's; not yet counted by the tree.
     fn take(&mut self, page: u64) -> u32 {
         let stamp = self.next;
         self.next += 1;
@@ -110,7 +111,7 @@ impl Recency {
         stamp
     }
 
-    /// Bits counted by the tree in the words after `from`'s up to `to`'s.
+    /// Returns the bits counted by the tree in the words after `from`'s up to `to`'s.
     fn between(&self, from: u32, to: u32) -> u32 {
         let (mut low, mut high) = (node_of(from), node_of(to));
         let mut count = 0_u32;
@@ -143,12 +144,12 @@ impl Recency {
     }
 }
 
-/// The tree's lowest node that counts this stamp.
+/// Returns the tree's lowest node that counts this stamp.
 fn node_of(stamp: u32) -> usize {
     (stamp / WORD) as usize + 1
 }
 
-/// The next node that counts whatever `node` counts.
+/// Returns the next node that counts whatever `node` counts.
 fn above(node: usize) -> usize {
     node + (node & node.wrapping_neg())
 }

@@ -1,10 +1,10 @@
-//! What every paging strategy does: [`Paging`].
+//! The interface of a paging strategy: [`Paging`].
 
 /// A simulated memory that takes a reference string.
 pub trait Paging {
     /// Refers to a page.
     fn reference(&mut self, page: u64);
 
-    /// Forgets what was counted, not what memory holds: faults count from here on.
+    /// Forgets the counts, but not the pages in memory: faults count from here on.
     fn start_counting(&mut self);
 }

@@ -19,13 +19,13 @@ impl Histogram {
         self.bins[bin] += 1;
     }
 
-    /// The bins from the first to the last that is not empty, each with its largest value.
+    /// Returns the bins from the first to the last that is not empty, each with its largest value.
     pub fn bins(&self) -> impl Iterator<Item = (u128, u64)> {
         let first = self.bins.iter().position(|&count| count > 0).unwrap_or(0);
         self.bins.iter().enumerate().skip(first).map(|(bin, &count)| (1 << bin, count))
     }
 
-    /// The values counted.
+    /// Returns the values counted.
     pub fn total(&self) -> u64 {
         self.bins.iter().sum()
     }

@@ -1,4 +1,5 @@
-//! The statistics of Hasan & Chang (2006), Tables 1, 3 and 4, and what else describes a trace.
+//! The statistics of Hasan & Chang (2006), Tables 1, 3 and 4, and other figures that describe a
+//! trace.
 //!
 //! The paper's allocator adds eight bytes of header and trailer to each request and rounds up to a
 //! multiple of eight; its smallest block is 16 bytes ("127 sizes" up to 1024).
@@ -17,7 +18,7 @@ use crate::input;
 
 /// Largest small block, in bytes allocated.
 const SMALL: u64 = 1024;
-/// Parts of the trace in which live bytes are followed: what fits a line of the terminal.
+/// Parts of the trace for which live bytes are followed: as many as fit a line of the terminal.
 const PARTS: usize = 48;
 
 /// A figure of all blocks, and of the small and the large ones.
@@ -52,7 +53,7 @@ impl Split {
     }
 }
 
-/// What a program asked for.
+/// A program's requests in figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// Distinct allocated sizes (Table 1).
@@ -67,8 +68,8 @@ pub struct Statistics {
     pub max_allocated_bytes: Split,
     /// Allocations (Table 4).
     pub allocations: Split,
-    /// Allocations and reallocations, by the size asked for: what the paper's Table 4 has as
-    /// allocations, for so the counts of its programs are met.
+    /// Allocations and reallocations, by the requested size. The paper's Table 4 counts these as
+    /// allocations: only so do the counts of its programs agree.
     pub requests_by_size: Split,
     /// The most blocks live at one time (Table 4).
     pub max_live_blocks: Split,
@@ -113,7 +114,7 @@ struct OfSize {
 #[derive(Debug)]
 struct Collector {
     statistics: Statistics,
-    /// How many events there are said to be.
+    /// The number of events that the header claims.
     expected: u64,
     events: u64,
     blocks: Vec<Option<Live>>,
@@ -153,8 +154,8 @@ impl Collector {
         self.sizes.len() as u64
     }
 
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Whether
-    /// its size is a new one.
+    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Returns
+    /// whether its size is a new one.
     fn enter(&mut self, event: Event) -> bool {
         let before = self.sizes.len();
         match event {
@@ -186,7 +187,7 @@ impl Collector {
         self.sizes.len() > before
     }
 
-    /// The part of the trace that the event under way belongs to.
+    /// Returns the part of the trace that the event under way belongs to.
     fn part(&self) -> usize {
         let parts = self.statistics.live_bytes.len();
         let part = u128::from(self.events) * parts as u128 / u128::from(self.expected);
@@ -238,7 +239,7 @@ impl Collector {
         Some(block)
     }
 
-    /// The statistics of all events entered.
+    /// Returns the statistics of all events entered.
     fn finish(mut self) -> Statistics {
         let segregated: f64 =
             self.sizes.iter().map(|(&size, of_size)| size as f64 * of_size.most as f64).sum();
@@ -248,12 +249,13 @@ impl Collector {
     }
 }
 
-/// Bytes the paper's allocator uses for a request.
+/// Returns the bytes the paper's allocator uses for a request.
 fn allocated(size: u64) -> u64 {
     size.saturating_add(8).checked_next_multiple_of(8).unwrap_or(u64::MAX).max(16)
 }
 
-/// The header of a trace, what the program asked for, and when, if the trace tells.
+/// Returns the header of a trace, the statistics of its requests, and their times, if the trace
+/// tells.
 ///
 /// # Errors
 /// If the trace cannot be read, or exceeds the limits.

@@ -3,8 +3,8 @@
 #[cfg(target_os = "linux")]
 use std::mem;
 
-/// While this lives, its thread, and what the thread starts, runs on one CPU, if the system can do
-/// that.
+/// While this lives, its thread, and the threads and processes that it starts, run on one CPU, if
+/// the system can do that.
 #[derive(Debug)]
 pub struct Pinned {
     /// The CPUs the thread may use otherwise; none if it was not pinned.
@@ -18,8 +18,8 @@ impl Pinned {
     /// going round: the first tend to serve interrupts.
     pub fn to_cpu(place: usize) -> Self {
         let size = mem::size_of::<libc::cpu_set_t>();
-        // SAFETY: all-zero bits are the empty set; the calls read and write sets of the size they
-        // are told, and CPU numbers stay below what a set holds.
+        // SAFETY: all-zero bits are the empty set; the calls read and write sets of the given size,
+        // and CPU numbers stay below the set's capacity.
         unsafe {
             let mut allowed: libc::cpu_set_t = mem::zeroed();
             if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
@@ -57,7 +57,7 @@ impl Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread, and what it starts, to one CPU.
+    /// Pins the calling thread, and the threads and processes that it starts, to one CPU.
     pub fn to_one_cpu() -> Self {
         Self::to_cpu(0)
     }

@@ -1,4 +1,4 @@
-//! What the system charges to who runs: processor time and page faults.
+//! The processor time and page faults that the system charges to a process or thread.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Those of this process.
+    /// Returns those of this process.
     pub fn of_process() -> Self {
         Self::of(libc::RUSAGE_SELF)
     }
 
-    /// Those of this thread.
+    /// Returns those of this thread.
     pub fn of_thread() -> Self {
         Self::of(libc::RUSAGE_THREAD)
     }
@@ -41,7 +41,7 @@ impl Faults {
         Self { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub fn count(self) -> u64 {
         self.minor + self.major
     }

@@ -1,4 +1,4 @@
-//! What is asked of the operating system: one CPU, and what it charges.
+//! Calls of the operating system: pinning to one CPU, and the resources that it charges.
 
 pub mod affinity;
 pub mod charged;

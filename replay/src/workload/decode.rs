@@ -1,4 +1,4 @@
-//! From events to operations, summing up what was asked for.
+//! Turns events into operations, and sums up the requests.
 //!
 //! The trace's reader has checked every event already. They are checked again here all the same,
 //! for the replay's `unsafe` rests on it.
@@ -10,7 +10,7 @@ use pagewise::trace::{Event, Invalid};
 
 use super::op::{Batch, Kind, Op};
 
-/// What a trace amounts to, whoever serves it.
+/// The figures of a trace, which do not depend on the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Events.
@@ -35,7 +35,7 @@ impl Facts {
         self.pairs() + self.frees + self.live_at_end
     }
 
-    /// Requests that a free will match: what times and items are divided by.
+    /// Returns the number of requests that a free will match, by which times and items are divided.
     pub fn pairs(&self) -> u64 {
         self.allocations + self.reallocations
     }
@@ -50,7 +50,7 @@ struct Live {
 }
 
 impl Live {
-    /// The size a target is asked for: every block has at least one byte to write to.
+    /// Returns the size a target is asked for: every block has at least one byte to write to.
     fn size(self) -> usize {
         self.requested.max(1) as usize
     }
@@ -76,12 +76,12 @@ where
         Self { events, live: Vec::new(), requested: 0, facts: Facts::default(), emptying: None }
     }
 
-    /// What was seen so far.
+    /// Returns the figures so far.
     pub(super) fn facts(&self) -> Facts {
         self.facts
     }
 
-    /// Whether every event was turned into its operation and every block freed.
+    /// Returns whether every event was turned into its operation and every block freed.
     pub(super) fn is_done(&self) -> bool {
         self.emptying == Some(self.live.len())
     }
@@ -117,7 +117,7 @@ where
         Ok(self.is_done())
     }
 
-    /// The operation of one event; `None` if it is not about a block.
+    /// Returns the operation of one event; `None` if it is not about a block.
     fn operation(&mut self, event: Event) -> Result<Option<Op>, Invalid> {
         let op = match event {
             Event::Allocate { slot, size, align } => {
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// The size, if a request of it with this alignment (its logarithm) makes a layout.
+/// Returns the size, if a request of it with this alignment (its logarithm) makes a layout.
 fn check_size(size: u64, align: u8) -> Result<u64, Invalid> {
     let invalid = Invalid::Size { size };
     let bytes = usize::try_from(size.max(1)).map_err(|_| invalid)?;

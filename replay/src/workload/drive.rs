@@ -44,7 +44,7 @@ pub trait Observer<T: ?Sized> {
     }
 }
 
-/// What a whole replay took.
+/// The resources that a whole replay took.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Processor time spent in the loop, decoding excluded.
@@ -95,7 +95,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table for blocks named by the slots below `slots`.
+    /// Returns a table for blocks named by the slots below `slots`.
     pub(super) fn new(slots: usize) -> Self {
         // Not null, so that the entries are written and their OS pages there before the clock starts.
         Self { blocks: vec![ptr::dangling_mut(); slots], operations: 0, elapsed: Duration::ZERO }

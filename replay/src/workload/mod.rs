@@ -9,8 +9,8 @@
 //! operations the decoder appends: every allocation has its free, and every pair is whole.
 //!
 //! Traces of up to four million operations are decoded once and kept; longer ones are decoded again
-//! for each replay, a batch at a time, outside what is timed. A file that is no longer the same by
-//! then ends the replay with an error.
+//! for each replay, a batch at a time, outside the timed part. If the file has changed by then, the
+//! replay ends with an error.
 
 mod decode;
 mod drive;
@@ -30,7 +30,7 @@ pub use decode::Facts;
 pub use drive::{Observer, Outcome, Stop};
 pub use target::{System, Target};
 
-/// Address space a strategy may use, in bytes. It is reserved, and only what is touched takes
+/// Bytes of address space that a strategy may use. They are reserved; only touched pages take
 /// memory.
 pub const CAPACITY: usize = 64 << 30;
 
@@ -44,7 +44,7 @@ const BATCH_OPS: usize = 1 << 16;
 pub struct Workload {
     /// The trace's file name without its extension.
     pub name: String,
-    /// What it amounts to, whoever serves it.
+    /// The trace's figures, which do not depend on the allocator.
     pub facts: Facts,
     ops: Ops,
 }
@@ -105,7 +105,7 @@ impl Workload {
         Self::load_holding(path, HELD_OPS)
     }
 
-    /// As [`load`](Self::load); keeps up to `most` operations.
+    /// Like [`load`](Self::load); keeps up to `most` operations.
     fn load_holding(path: &Path, most: usize) -> anyhow::Result<Self> {
         let events = input::open(path)?.with_progress();
         // A replay asks for all of it.
@@ -123,7 +123,7 @@ impl Workload {
         Ok(Self { name: input::trace_name(path), facts: decoder.facts(), ops })
     }
 
-    /// The workload of these events.
+    /// Returns the workload of these events.
     ///
     /// # Errors
     /// The first event that makes no sense, by its number.
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes what happens to which size.
+    /// Records each operation and its size.
     #[derive(Default)]
     struct Log(Vec<(char, usize)>);
 
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(calls(&streamed), calls(&held));
     }
 
-    /// Replaces what is in a file by a trace of these events.
+    /// Replaces the contents of a file by a trace of these events.
     fn write(path: &Path, events: &[Event]) {
         let mut content = Cursor::new(Vec::new());
         let mut writer = Writer::new(&mut content, Origin::default()).unwrap();

@@ -1,6 +1,6 @@
 //! Operations on blocks, and batches of them.
 
-/// What to do to which block.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Allocate,
@@ -8,7 +8,7 @@ pub(super) enum Kind {
     Free,
 }
 
-/// One operation on a block. Made by a [`Decoder`](super::decode::Decoder) only, which sees to it that
+/// One operation on a block. Only a [`Decoder`](super::decode::Decoder) makes it, and ensures that
 /// - the block of `slot` is live for `Reallocate` and `Free`, and not for `Allocate`;
 /// - `old` is the live block's size, at least 1;
 /// - `new` and `old` with the alignment make valid layouts.
@@ -43,17 +43,17 @@ impl Batch {
         self.slots = 0;
     }
 
-    /// One more than the greatest slot of these operations; 0 if there are none.
+    /// Returns one more than the greatest slot of these operations; 0 if there are none.
     pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The operations.
+    /// Returns the operations.
     pub(super) fn ops(&self) -> &[Op] {
         &self.ops
     }
 
-    /// How many operations these are.
+    /// Returns how many operations these are.
     pub(super) fn len(&self) -> usize {
         self.ops.len()
     }

@@ -1,4 +1,4 @@
-//! What a replay drives: a strategy, or the system's allocator.
+//! The allocator that a replay drives: a strategy, or the system's.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -32,8 +32,9 @@ pub unsafe trait Target {
     /// `block` is live and of this layout.
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
 
-    /// Bytes of a block that its user may use, at least as many as were asked for; `None` if the target
-    /// does not tell of single blocks. A [`Strategy`] tells of all at once: [`Strategy::walk`].
+    /// Returns the bytes of a block that its user may use, at least as many as were asked for;
+    /// `None` if the target does not tell of single blocks. A [`Strategy`] tells of all at once:
+    /// [`Strategy::walk`].
     ///
     /// # Safety
     /// `block` is live.
@@ -73,7 +74,7 @@ unsafe impl<S: Strategy + ?Sized> Target for S {
 pub struct System;
 
 impl System {
-    /// Whether `malloc` aligns well enough by itself.
+    /// Returns whether `malloc` aligns well enough by itself.
     fn is_plain(layout: Layout) -> bool {
         layout.align() <= align_of::<libc::max_align_t>()
     }

@@ -1,11 +1,11 @@
-//! The free-space area, as Figure 1 of Chung & Moon shows it, and what is freed beside it.
+//! The free-space area, as in Figure 1 of Chung & Moon, and blocks freed beside it.
 
 use std::cell::Cell;
 
 use super::*;
 use crate::meter::{Meter, Part};
 
-/// Counts what the area served.
+/// Counts the requests that the area served.
 #[derive(Default)]
 struct Bumps(Cell<u32>);
 
@@ -31,7 +31,8 @@ fn use_up(heap: &mut dyn Strategy) {
 #[test]
 fn an_area_is_used_up_from_below_then_the_fit_finds_the_next() {
     let (mut heap, holes) = holes::<First, Apart>(&[124, 1_020]);
-    // The wilderness was the area: what does not fit it any more goes to the lowest hole that does.
+    // The wilderness was the area: a request that does not fit it any more goes to the lowest hole
+    // that is large enough.
     allocate(&mut heap, 2_850);
     assert_eq!(allocate(&mut heap, 60), holes[0]);
     assert_eq!(allocate(&mut heap, 12).addr().get(), holes[0].addr().get() + 64);

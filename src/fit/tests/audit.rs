@@ -23,14 +23,14 @@ fn holed<P: Index>(sizes: &[usize]) -> Holes<P> {
 }
 
 impl<P: Index> Holes<P> {
-    /// A word of a block, counted from its contents.
+    /// Returns a word of a block, counted from its contents.
     fn word(&mut self, block: usize, word: isize) -> &mut u32 {
         let contents: *mut u32 = self.heap.engine.cells.contents(self.starts[block]).cast();
         // SAFETY: the word lies in the heap's memory, which is borrowed with the heap.
         unsafe { &mut *contents.wrapping_offset(word) }
     }
 
-    /// Overwrites a word, and has an audit say what is wrong.
+    /// Overwrites a word, and returns what the audit reports.
     fn told(mut self, block: usize, word: isize, value: u32) -> &'static str {
         assert_eq!(self.heap.engine.audit_blocks(), Ok(()));
         *self.word(block, word) = value;
@@ -174,7 +174,7 @@ fn damaged_tags_are_told() {
     assert_eq!(damaged.invariant(), "the last header is of an empty block in use");
 }
 
-/// An area that is not what the heap knows of it.
+/// An area that differs from the heap's record of it.
 #[test]
 fn a_damaged_area_is_told() {
     let mut heap = heap::<First, Immediate, Apart>();

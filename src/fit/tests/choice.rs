@@ -88,7 +88,7 @@ fn choices<P: Index>(sizes: &[usize], requests: &[usize]) -> Vec<Option<usize>> 
 
 #[test]
 fn lifo_takes_what_was_freed_last() {
-    // The rest of a split block is what was freed last, too.
+    // The rest of a split block counts as freed last.
     let chosen = choices::<Lifo>(&[108, 60, 108, 28], &[60, 12, 28, 60, 60]);
     assert_eq!(chosen, [Some(2), None, None, Some(1), Some(0)]);
 }

@@ -1,4 +1,4 @@
-//! What all tests of the heap share, and what the heap does at its edges.
+//! Code that all tests of the heap share, and tests of the heap's edge cases.
 
 mod area;
 mod audit;
@@ -39,7 +39,7 @@ fn resize(heap: &mut dyn Strategy, block: NonNull<u8>, from: usize, to: usize) -
     unsafe { heap.resize_in_place(block, layout(from), to) }.is_some()
 }
 
-/// A heap with holes of these sizes between blocks in use, freed in this order.
+/// Makes a heap with holes of these sizes between blocks in use, freed in this order.
 fn holes<P: Index, A: Area>(sizes: &[usize]) -> (Heap<P, Immediate, A>, Vec<NonNull<u8>>) {
     let mut heap = heap::<P, Immediate, A>();
     let between = |heap: &mut Heap<P, Immediate, A>, &size: &usize| {

@@ -15,7 +15,7 @@ fn deferred_blocks_serve_as_they_are_and_are_joined_when_a_search_fails() {
     for index in [10, 20, 21, 22] {
         free(&mut heap, blocks[index], 60);
     }
-    // What of 4096 bytes is left above 63 blocks of 64 is no wilderness for 124 more.
+    // The rest of 4096 bytes above 63 blocks of 64 is too short a wilderness for 124 more.
     let held = heap.usage().held;
     assert_eq!(allocate(&mut heap, 124), blocks[10], "smaller than the other two joined");
     assert_eq!(allocate(&mut heap, 188), blocks[20]);
@@ -26,7 +26,7 @@ fn deferred_blocks_serve_as_they_are_and_are_joined_when_a_search_fails() {
 #[test]
 fn a_deferred_heap_joins_what_little_was_freed_before_it_gives_up() {
     let mut memory = [const { core::mem::MaybeUninit::<u128>::uninit() }; 4096];
-    // SAFETY: the heap goes before the memory, which nobody else uses.
+    // SAFETY: the heap, the only user of the memory, is dropped before it.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(&memory)) };
     let mut heap = BoundaryTagHeap::<Best, Deferred, NoArea, _>::new(16, region, ());
     let mut blocks = Vec::new();
@@ -53,7 +53,7 @@ fn withheld_blocks_serve_nothing_until_an_allocation_fails() {
     assert_eq!(heap.usage().blocks, 60);
     assert!(!resize(&mut heap, blocks[2], 60, 61), "what is above is withheld, not free");
     assert!(allocate(&mut heap, 12) > blocks[62], "the wilderness is there still");
-    // The three together serve what nothing else does, without any growth.
+    // The three together serve a request that no other block serves, without any growth.
     assert_eq!(allocate(&mut heap, 188), blocks[3]);
     assert_eq!(heap.usage().held, held);
     heap.audit().unwrap();
@@ -68,7 +68,7 @@ fn the_uppermost_withheld_block_is_no_wilderness() {
     heap.audit().unwrap();
     assert_eq!(allocate(&mut heap, 60), blocks[3]);
     free(&mut heap, blocks[3], 60);
-    // Joined with what the heap grows by.
+    // It is joined with the memory that the heap grows by.
     assert_eq!(allocate(&mut heap, 600), blocks[3]);
     heap.audit().unwrap();
 }

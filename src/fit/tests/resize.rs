@@ -92,6 +92,6 @@ fn neighbours_of_a_block_that_grows_down_are_told_the_area() {
     let grown = reallocate(&mut heap, middle, layout(60), 100);
     assert_eq!(grown, low);
     heap.audit().unwrap();
-    // What is above it is free, not the area's.
+    // The cells above it are free, not the area's.
     assert_eq!(free_blocks(&heap)[0].1, 208 + 64 - 112 - 4);
 }

@@ -4,8 +4,8 @@ use super::{Block, FittedHeap, Halving, Index, Meter, Order, Source};
 use crate::error::AllocError;
 
 impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
-    /// Takes the cell of the first header: what an alignment asks for is known only once the origin
-    /// is.
+    /// Takes the cell of the first header. The cells that an alignment needs are known only once
+    /// the origin is.
     fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {
         if self.cells.end() == 0 { self.append(1, source, meter) } else { Ok(()) }
     }
@@ -20,7 +20,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         if self.cells.end() == 1 { self.append(self.growth.max(2), source, meter) } else { Ok(()) }
     }
 
-    /// A free block that holds the request, with memory of the source.
+    /// Returns a free block that holds the request, with more of the source's memory.
     #[cold]
     pub(super) fn grow<S: Source, M: Meter>(
         &mut self,
@@ -35,7 +35,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
             self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
         let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
         let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
-        // A policy may have overlooked that the uppermost block has an aligned place for it.
+        // The index may have overlooked that the uppermost block holds an aligned place.
         if end > self.cells.end() {
             self.extend(end, source, meter)?;
         }
@@ -59,8 +59,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.append(rounded, source, meter).or_else(|_| self.append(end, source, meter))
     }
 
-    /// Takes memory from the source so that the heap ends at `end`. It becomes the unallocated
-    /// region, with what was free below it.
+    /// Takes memory from the source so that the heap ends at `end`. The new memory, joined with
+    /// free memory right below it, becomes the unallocated region.
     fn append<S: Source, M: Meter>(
         &mut self,
         end: u32,
@@ -94,7 +94,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Ok(())
     }
 
-    /// Lays out the first memory as Table 1 has it: as two halves, the upper one longer by an odd cell.
+    /// Lays out the first memory as in Table 1: as two halves, the upper one longer by an odd cell.
     fn lay_out<M: Meter>(&mut self, gained: Block, meter: &M) {
         let lower = Block { start: gained.start, len: gained.len / 2 };
         let upper = Block { start: lower.end(), len: gained.len - lower.len };

@@ -32,7 +32,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         let region = self.region();
         let mut known = (u32::from(region.is_some()), region.map_or(0, |region| region.len));
         self.index.audit(cells, &mut |block| {
-            // A policy that keeps nothing finds the region, too.
+            // A policy that keeps no index also finds the region.
             if Some(block) != region {
                 known = (known.0 + 1, known.1 + block.len);
             }

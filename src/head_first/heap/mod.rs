@@ -5,23 +5,24 @@
 //!  | gap [H]| in use [O][H]| region      [F][H]| in use [O][H]| free  [F][H]| … [O][H']|
 //!            1              ▲ allocated from its high end ◀
 //! ```
-//! The module `tags` describes the tags. O is the owner of a block in use; it lies where a free
-//! block has its footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
+//! The module `tags` describes the tags. O is the owner of a block in use, in the place of a free
+//! block's footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
 //! - no two neighbouring blocks are both free, unless `seamed`;
-//! - PREV_IN_USE says of the block below what its IN_USE does; a free block's footer is its size;
+//! - PREV_IN_USE equals the IN_USE of the block below; a free block's footer is its size;
 //! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
 //! - the index has every free block but the one at `region`.
 //!
-//! The tags and the index are those of the fits. Their heap is not: a policy that made this one of it
-//! would be asked wherever that heap carves, joins, resizes, grows or audits, and would hold nearly all
-//! of this directory, for what the two represent is different:
-//! - The block that the index does not have is the region, wherever it lies. In a fit it is the
-//!   uppermost block, which no change of a block below can move.
-//! - The owner of a block lies where a free one has its footer. A block has 4 bytes less, and a resize
-//!   carries the owner over.
+//! The tags and the index are those of the fits, but the heap is not. A policy that turned the
+//! fits' heap into this one would be needed wherever that heap carves, joins, resizes, grows or
+//! audits, and would contain nearly all of this directory, since the two differ in what they
+//! represent:
+//! - The block missing from the index is the region, wherever it is. In a fit it is the uppermost
+//!   block, which no change of a block below can move.
+//! - The owner takes the place of the footer. A block has 4 bytes less, and a resize carries the
+//!   owner over.
 //! - Fresh memory is two free blocks side by side. A free block may have a free neighbour until
 //!   `Stitch`, though later frees join theirs at once.
 
@@ -55,7 +56,7 @@ pub(super) struct FittedHeap<O, H, P> {
 }
 
 impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
-    /// An empty heap that grows by multiples of `growth` bytes.
+    /// Makes an empty heap that grows by multiples of `growth` bytes.
     pub(super) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self {
@@ -68,24 +69,26 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         }
     }
 
-    /// Where a block's contents lie.
+    /// Returns where a block's contents start.
     #[inline(always)]
     pub(super) fn contents(&self, start: u32) -> *mut u8 {
         self.cells.contents(start)
     }
 
-    /// Whose a block in use is.
+    /// Returns the owner of a block in use.
     pub(super) fn owner(&self, block: Block) -> u32 {
         self.cells.owner(block)
     }
 
-    /// The block whose contents lie at this address; the caller vouches that it is in use.
+    /// Returns the block whose contents start at this address; the caller vouches that it is in
+    /// use.
     #[inline(always)]
     pub(super) fn block_at(&self, address: usize) -> Block {
         self.cells.block_at(address)
     }
 
-    /// The block in use whose contents lie at this address, if one's do: the chain is traversed. O(n).
+    /// Returns the block in use whose contents start at this address, if there is one. Traverses
+    /// the chain: O(n).
     pub(super) fn find_in_use<M: Meter>(&self, address: usize, meter: &M) -> Option<Block> {
         self.cells.find_in_use(address, self.cells.end(), meter)
     }
@@ -115,8 +118,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Ok(used.start)
     }
 
-    /// A free block that holds the request: the unallocated region in O(1), if it is to be asked
-    /// first; else the index knows.
+    /// Finds a free block that holds the request: the unallocated region in O(1), if the order
+    /// tries it first, else by the index.
     #[inline]
     fn find<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
         if let Some(region) = self.region() {
@@ -128,7 +131,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.index.find(len, align, &self.cells, meter).map(|(block, _)| block)
     }
 
-    /// A free block that holds the request and that the index has overlooked.
+    /// Returns a free block that holds the request and that the index has overlooked.
     #[cold]
     fn find_last<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<Block> {
         let (block, _) = self.index.take_last(len, align, &mut self.cells, meter)?;
@@ -136,12 +139,11 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Some(block)
     }
 
-    /// `ChunkUp` and `SpaceFit`: puts `len` cells of a free block to use, and leaves the extra
-    /// cells free.
+    /// `ChunkUp` and `SpaceFit`: uses `len` cells of a free block, and leaves the extra cells free.
     ///
-    /// A block that was halved has its upper half above to take them. Otherwise the block above takes
-    /// them if it is free, then the one below; if neither is, the block divides itself, and its high
-    /// end is what is used (Table 2).
+    /// If the block was halved, its upper half takes the extra cells. Otherwise the block above
+    /// takes them if it is free, else the block below. If neither is free, the block is divided,
+    /// and its high end is used (Table 2).
     fn space_fit<M: Meter>(
         &mut self,
         block: Block,
@@ -170,8 +172,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         Some(used)
     }
 
-    /// Makes `used` a block in use. What `block` has beside it goes to the free `neighbour`, if there
-    /// is one on that side; else it is a free block of its own.
+    /// Makes `used` a block in use. The rest of `block` on either side goes to the free
+    /// `neighbour`, if there is one on that side; else it becomes a free block.
     fn put_to_use<M: Meter>(
         &mut self,
         block: Block,
@@ -186,7 +188,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         let mut old = self.indexed(block);
         if let Some(neighbour) = neighbour.and_then(|neighbour| self.indexed(neighbour)) {
             if old.is_some() {
-                // While the tags of both are still right.
+                // Removed while the tags of both are still right.
                 self.index.remove(neighbour, &mut self.cells, meter);
             } else {
                 old = Some(neighbour);
@@ -206,7 +208,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         }
     }
 
-    /// `Free`, once it is known that it may: joins a block in use with its free neighbours.
+    /// `Free`, after its checks: joins a block in use with its free neighbours.
     #[inline]
     pub(super) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
         meter.touch(self.cells.header(block.start));
@@ -239,8 +241,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.exchange(old, self.indexed(joined), meter);
     }
 
-    /// `Stitch`: joins free neighbours wherever there are some, and says whether there were. Only
-    /// the halves of fresh memory ever lie so; once they are joined there is nothing to traverse.
+    /// `Stitch`: joins all free neighbours. Returns whether there were any. Only the halves of
+    /// fresh memory are ever free neighbours; once they are joined there is nothing to traverse.
     #[cold]
     fn stitch<M: Meter>(&mut self, meter: &M) -> bool {
         let mut stitched = false;
@@ -262,8 +264,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         stitched
     }
 
-    /// Makes a block in use `len` cells long without moving it, if it is that long, free memory
-    /// above it is, or the source has more. A change of the index.
+    /// Makes a block in use `len` cells long without moving it, if it is long enough, the free
+    /// memory above it is, or the source has more. A change of the index.
     pub(super) fn resize<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -293,8 +295,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
             (Block::between(block.start, end), Block { start: block.start, len });
         let old = above.and_then(|above| self.indexed(above));
         if above.is_some_and(|above| above.start == self.region) {
-            // If the region is used up, what lies above it is not the region now: it may be the
-            // other half of fresh memory, which is in the index.
+            // If the region is used up, the block above it is not the region: it may be the other
+            // half of fresh memory, which is in the index.
             let stays = wanted < end || wanted == self.cells.end();
             self.region = if stays { wanted } else { block.start };
         }
@@ -305,12 +307,12 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         true
     }
 
-    /// Where a block ends, or the free block above it if there is one.
+    /// Returns where a block ends, or where the free block above it ends if there is one.
     fn reach(&self, block: Block) -> u32 {
         self.cells.free_above(block.end()).map_or(block.end(), Block::end)
     }
 
-    /// The unallocated region, if it is to be asked first and there is one.
+    /// Returns the unallocated region, if the order tries it first and there is one.
     #[inline(always)]
     fn region(&self) -> Option<Block> {
         if !O::REGION_FIRST || self.region == NONE {
@@ -319,13 +321,14 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.cells.free_above(self.region)
     }
 
-    /// The block, if it belongs in the index: it has cells, and is not the unallocated region.
+    /// Returns the block, if it belongs in the index: it has cells, and is not the unallocated
+    /// region.
     #[inline(always)]
     fn indexed(&self, block: Block) -> Option<Block> {
         (block.len > 0 && block.start != self.region).then_some(block)
     }
 
-    /// Has the index know `new` in the place of `old`.
+    /// Replaces `old` by `new` in the index.
     #[inline(always)]
     fn exchange<M: Meter>(&mut self, old: Option<Block>, new: Option<Block>, meter: &M) {
         self.index.exchange(old, new, &mut self.cells, meter);

@@ -1,12 +1,12 @@
-//! Memory given back and looked at, where the system has none of Linux's own calls.
+//! Memory on systems that lack Linux's own calls: giving it back, and looking at it.
 
 use core::ffi::c_int;
 
-/// Memory at an address and no other is not asked for: what says so is FreeBSD's alone, and macOS takes an address for a
-/// wish.
+/// Never maps: only FreeBSD has a flag for exactly this address, and macOS takes the address as a
+/// hint.
 ///
 /// # Safety
-/// Whoever uses the pages knows of this.
+/// The user of the pages knows of the call.
 pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
     false
 }
@@ -24,36 +24,40 @@ pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
     false
 }
 
-/// See [`map_at`]: there is no window. The heaps' addresses are a reservation.
+/// Returns `None`: there is no window (see [`map_at`]). The heaps' addresses come from one
+/// reservation.
 pub(crate) fn addresses() -> Option<usize> {
     None
 }
 
-/// Nothing becomes longer in place, nor moves.
+/// Never resizes: the system neither grows a mapping in place nor moves it.
 ///
 /// # Safety
-/// The mapping is one of [`allocate`](crate::os::allocate), `len` bytes long, and known by nobody else if it moves.
+/// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves,
+/// only the caller knows of it.
 pub(crate) unsafe fn remap(_: *mut u8, _: usize, _: usize, _: bool) -> Option<*mut u8> {
     None
 }
 
-/// Memory [given back](discard) may hold what it held until it is wanted elsewhere.
+/// Whether [discarded](discard) pages read as zeros: they may keep their old contents until the
+/// system needs the memory.
 pub(crate) const DISCARDED_ARE_ZEROS: bool = false;
 
-/// Gives the memory of whole OS pages back, which stay accessible, and hold anything. Whether it could be done. The
-/// system takes them when it needs memory; until then they count as resident.
+/// Gives back the memory of whole OS pages, which stay accessible with arbitrary contents. Returns
+/// whether it did. The system takes the pages when it needs memory; until then they count as
+/// resident.
 ///
-/// (To map new pages in their place would make them zeros at once; but where the system refuses, POSIX allows for the
-/// old ones to be gone, and the program would lack memory that it was promised.)
+/// Mapping new pages over the old ones would zero them at once. But if the system refuses, POSIX
+/// allows the old pages to be gone, and the program would lose memory that it was promised.
 ///
 /// # Safety
-/// Nothing in the pages is used any more.
+/// The contents of the pages are no longer used.
 pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the contents are unused.
     unsafe { libc::madvise(start.cast(), len, libc::MADV_FREE) == 0 }
 }
 
-/// There is nothing to tell: the system uses large pages as it sees fit, or has none.
+/// Does nothing: the system uses large pages as it chooses, or has none.
 ///
 /// # Safety
 /// The pages were mapped here.
@@ -62,18 +66,21 @@ pub(crate) unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 /// See `advise_huge_pages`.
 pub(crate) const ADVISES_HUGE_PAGES: bool = false;
 
-/// Where huge pages are used unasked, they are not made of memory that takes none.
+/// Returns false: systems that use huge pages unasked do not build them from pages that take no
+/// memory.
 pub(crate) fn backs_all_with_huge_pages() -> bool {
     false
 }
 
-/// Whether the word at an address may be readable, be it of this allocator or not: a call that reads a limit there, before
-/// it finds that there is no such limit, answers EFAULT where it cannot. Any other error tells nothing.
+/// Returns whether the word at `address` may be readable, whether or not it is this allocator's.
+/// The call reads a limit at the address before it finds that no such limit exists: EFAULT means
+/// that it could not read. Any other error means nothing.
 pub(crate) fn is_readable(address: *mut u8) -> bool {
-    /// No system has so many limits. (Linux refuses negative numbers first.)
+    /// More limits than any system has. (Linux refuses negative numbers before it reads.)
     const NO_LIMIT: c_int = 1 << 20;
     let limit = address.with_addr(address.addr() & !(size_of::<libc::rlimit>() - 1));
-    // SAFETY: the call reads what it is given, if it can, and sets nothing, as there is no such limit.
+    // SAFETY: the call only reads at the address, if it can. It sets nothing, as no such limit
+    // exists.
     unsafe {
         let refused = libc::setrlimit(NO_LIMIT as _, limit.cast()) != 0;
         !(refused && *crate::os::errno_location() == libc::EFAULT)

@@ -1,5 +1,5 @@
-//! What macOS and FreeBSD do otherwise than Linux, and alike. With `--cfg pagewise_portable_os` Linux does so, too, for
-//! a test of these files on a system that is at hand.
+//! Code that macOS and FreeBSD share and Linux does differently. With `--cfg pagewise_portable_os`
+//! Linux uses it as well, so that these files can be tested there.
 
 mod memory;
 #[cfg(not(target_os = "freebsd"))]

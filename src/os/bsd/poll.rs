@@ -1,9 +1,10 @@
-//! Waiting for a word to change where the system has no call for it that is public and old enough: by looking at it.
-//! (macOS has one from 14.4 on.) Whoever waits lets others go first a few times, then sleeps, and about twice as long each
-//! further time: so it comes late by no more than it has waited, and [`LONGEST`] at most.
+//! Waits for a word to change by polling, on systems without a suitable public call. (macOS has one
+//! from 14.4 on.) A waiting thread yields a few times, then sleeps, each time about twice as long.
+//! So it wakes late by at most the time it has already waited, and by at most [`LONGEST`].
 //!
-//! What is slower for it is a lock that is held for longer than [spins](crate::global) last, by a thread that does not
-//! run; and the allocator's background thread wakes a hundred times a second.
+//! Two things are slower for it: a lock held beyond the [spinning](crate::global) phase by a thread
+//! that is not running; and the allocator's background thread, which wakes a hundred times a
+//! second.
 
 use core::ptr;
 use core::sync::atomic::AtomicU32;
@@ -11,31 +12,31 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::os::now;
 
-/// Times that others go first.
+/// Number of yields before the first sleep.
 const YIELDS: u32 = 8;
 
-/// Nanoseconds of the first sleep.
+/// The first sleep in nanoseconds.
 const FIRST: i64 = 20_000;
 
-/// Nanoseconds of the longest.
+/// The longest sleep in nanoseconds.
 const LONGEST: i64 = 10_000_000;
 
-/// Sleeps while `word` has this value, or for no reason.
+/// Sleeps while `word` has the value `value`; may also return for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
     look(word, value, || false);
 }
 
-/// As [`wait`], but for at most this many milliseconds, or a hundredth of a second more.
+/// Waits as [`wait`] does, for at most `milliseconds` plus 10.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
     let end = now().saturating_add(milliseconds);
     look(word, value, || now() >= end);
 }
 
-/// Looks at the word until it has another value, or it is enough.
+/// Polls `word` until its value is not `value`, or `enough` returns true.
 fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
     let (mut yields, mut sleep) = (0, FIRST);
     while word.load(Relaxed) == value && !enough() {
-        // SAFETY: the calls touch no memory of ours but the time.
+        // SAFETY: the calls only read the time that they are given.
         unsafe {
             if yields < YIELDS {
                 yields += 1;
@@ -49,7 +50,7 @@ fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
     }
 }
 
-/// Nobody sleeps for long: who [waits](wait) for the word looks at it.
+/// Does nothing: a thread that [waits](wait) for the word polls it.
 pub(crate) fn wake(_: &AtomicU32) {}
 
 /// See [`wake`].

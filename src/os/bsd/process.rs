@@ -1,4 +1,4 @@
-//! What macOS and FreeBSD know of the process, of the calling thread's `errno`, and of the processors.
+//! macOS and FreeBSD: the process, the calling thread's `errno`, and the processors.
 
 use core::ffi::{c_int, c_void};
 
@@ -7,31 +7,31 @@ unsafe extern "C" {
     fn issetugid() -> c_int;
 }
 
-/// Where the calling thread's `errno` lies: its own place, always valid.
+/// Returns the address of the calling thread's `errno`, which is always valid.
 #[inline]
 pub(crate) fn errno_location() -> *mut c_int {
     // SAFETY: the call may be made at any time.
     unsafe { libc::__error() }
 }
 
-/// CPUs that are there, at least 1. (A jail of FreeBSD's may have fewer; what is counted here decides how many heaps there
-/// may be, and no more are made than there are threads.)
+/// Returns the number of CPUs that are online, at least 1. (A FreeBSD jail may have fewer. The
+/// number only limits how many heaps there may be, and there are never more heaps than threads.)
 pub(crate) fn cpus() -> usize {
     // SAFETY: the call touches no memory of ours.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).map_or(1, |n| n.max(1))
 }
 
-/// Quotas of processor time, as FreeBSD's `rctl` has them, are not looked at; macOS has none.
+/// Returns `None`: quotas of processor time (FreeBSD's `rctl`) are not read; macOS has none.
 pub(crate) fn cpu_quota() -> Option<usize> {
     None
 }
 
-/// Memory is taken to be as near to each CPU: a process on macOS has one node, one on FreeBSD is not asked.
+/// Returns 0: on macOS a process has one node, and FreeBSD is not asked.
 pub(crate) fn node() -> u32 {
     0
 }
 
-/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+/// Returns an unpredictable number; a merely hard-to-guess one if the system has none.
 pub(crate) fn random() -> u64 {
     let mut number = 0_u64;
     // SAFETY: the call writes no more than the number's bytes.
@@ -42,8 +42,8 @@ pub(crate) fn random() -> u64 {
     number
 }
 
-/// Whether the process has more rights than the user who started it: its environment is then that user's, and not to be
-/// trusted.
+/// Returns whether the process has more rights than the user who started it. Its environment comes
+/// from that user and cannot be trusted then.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: the call touches no memory of ours.
     unsafe { issetugid() != 0 }

@@ -1,22 +1,24 @@
-//! A barrier that all threads pass because one asks for it, so that the others need none where they are called often.
+//! A memory barrier that one thread makes all others pass (`membarrier`), so that the others' fast
+//! paths need none.
 
 use core::ffi::{c_int, c_uint};
 
 const EXPEDITED: c_int = 1 << 3;
 const REGISTER_EXPEDITED: c_int = 1 << 4;
 
-/// Says that [`others_pass_barrier`] will be called; whether it can be. The child of a fork can call it, too.
+/// Registers the process for [`others_pass_barrier`]. Returns whether that call works. The
+/// registration also holds in the child of a fork.
 pub(crate) fn announce_barriers() -> bool {
     membarrier(REGISTER_EXPEDITED) && membarrier(EXPEDITED)
 }
 
-/// Has every other thread of the process pass a full memory barrier between this call and its return; whether that could
-/// be done.
+/// Makes every other thread of the process pass a full memory barrier before this call returns.
+/// Returns whether it did.
 pub(crate) fn others_pass_barrier() -> bool {
     membarrier(EXPEDITED)
 }
 
-/// Linux 4.14 and later, where no sandbox refuses it.
+/// Makes the system call, which Linux has from 4.14 on. A sandbox may refuse it.
 fn membarrier(command: c_int) -> bool {
     const NO_FLAGS: c_uint = 0;
     const NO_CPU: c_int = 0;

@@ -1,4 +1,4 @@
-//! Files, read and written without allocating.
+//! Files that are read and written without allocating.
 
 use core::ffi::{CStr, c_int, c_void};
 
@@ -15,14 +15,14 @@ fn done(answer: c_int) -> Result<(), c_int> {
 }
 
 impl File {
-    /// Opens a file to read it.
+    /// Opens a file for reading.
     pub(crate) fn open(path: &CStr) -> Option<Self> {
         // SAFETY: the path is a C string.
         let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (file >= 0).then(|| Self(file))
     }
 
-    /// Opens a file to write it, which is empty then.
+    /// Creates a file for writing, or empties it if it exists.
     pub(crate) fn create(path: &CStr) -> Result<Self, c_int> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         // SAFETY: the path is a C string.
@@ -30,7 +30,7 @@ impl File {
         if file >= 0 { Ok(Self(file)) } else { Err(errno()) }
     }
 
-    /// Reads on; the number of bytes, 0 at the end and where that cannot be done.
+    /// Reads the next bytes. Returns their number; 0 at the end or on an error.
     pub(crate) fn read(&self, to: &mut [u8]) -> usize {
         loop {
             // SAFETY: the call writes no more than these bytes.
@@ -43,7 +43,7 @@ impl File {
         }
     }
 
-    /// Reads at an offset; the number of bytes.
+    /// Reads at `offset`. Returns the number of bytes, 0 on an error.
     pub(crate) fn read_at(&self, to: &mut [u8], offset: u64) -> usize {
         let Ok(offset) = libc::off_t::try_from(offset) else { return 0 };
         let bytes = to.as_mut_ptr().cast::<c_void>();
@@ -52,7 +52,7 @@ impl File {
         usize::try_from(read).unwrap_or(0)
     }
 
-    /// Writes all of these bytes.
+    /// Writes all of `bytes`.
     pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), c_int> {
         while !bytes.is_empty() {
             // SAFETY: the bytes are valid for reads.
@@ -67,9 +67,10 @@ impl File {
         Ok(())
     }
 
-    /// Whether there is something of this name that is no ordinary file.
+    /// Returns whether `path` exists and is not a regular file.
     pub(crate) fn is_special(path: &CStr) -> bool {
-        // SAFETY: zeros are a value, and the call writes no more than that; the path is a C string.
+        // SAFETY: all zeros is a valid value, and the call writes at most one; the path is a C
+        // string.
         unsafe {
             let mut file: libc::stat = core::mem::zeroed();
             libc::stat(path.as_ptr(), &raw mut file) == 0
@@ -77,13 +78,13 @@ impl File {
         }
     }
 
-    /// Gives a file another name, instead of what had that.
+    /// Renames a file, replacing any file named `to`.
     pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), c_int> {
         // SAFETY: both are C strings.
         done(unsafe { libc::rename(from.as_ptr(), to.as_ptr()) })
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file if it exists.
     pub(crate) fn remove(path: &CStr) {
         // SAFETY: the path is a C string.
         unsafe { libc::unlink(path.as_ptr()) };
@@ -92,7 +93,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: the file is open, and used by nobody else.
+        // SAFETY: the file is open, and only `self` uses its descriptor.
         unsafe { libc::close(self.0) };
     }
 }
@@ -101,7 +102,7 @@ impl Drop for File {
 mod tests {
     use super::*;
 
-    /// A file that cannot be opened is not closed either. (`errno` told then that there is no such descriptor.)
+    /// A file that could not be opened is not closed: closing descriptor -1 would set `errno`.
     #[test]
     fn what_is_not_open_is_not_closed() {
         assert!(File::open(c"/nowhere/at/all").is_none());

@@ -1,15 +1,16 @@
-//! How the system is set to use huge pages.
+//! The system's setting for transparent huge pages.
 
 use super::quota::read;
 
-/// Whether memory that nothing was said of is backed with huge pages, and made huge pages of by and by.
+/// Returns whether memory without any advice is backed with huge pages, also later on.
 pub(crate) fn backs_all_with_huge_pages() -> bool {
     let mut buffer = [0; 64];
     let file = c"/sys/kernel/mm/transparent_hugepage/enabled";
     read(file, &mut buffer).is_some_and(is_always)
 }
 
-/// Of a choice among settings, as `always [madvise] never`: whether that is the first.
+/// Returns whether the first of several settings, as in `always [madvise] never`, is the chosen
+/// one.
 fn is_always(settings: &[u8]) -> bool {
     settings.starts_with(b"[always]")
 }
@@ -24,7 +25,7 @@ mod tests {
         for other in ["always [madvise] never\n", "always madvise [never]\n", "", "[", "always"] {
             assert!(!is_always(other.as_bytes()), "{other}");
         }
-        // Whatever it is here, asking does no harm.
+        // The answer depends on the machine; the call must only not fail.
         backs_all_with_huge_pages();
     }
 }

@@ -1,20 +1,20 @@
-//! What `memory` does, as Miri can run it. It knows `mmap`, `munmap` and `mremap` of whole mappings
-//! that are accessible from the start, and neither `mprotect` nor `madvise` nor `mincore`.
+//! Replaces `memory` under Miri, which knows `mmap`, `munmap` and `mremap` of whole mappings that
+//! are accessible from the start, but not `mprotect`, `madvise` or `mincore`.
 //!
-//! So all of a mapping is accessible and takes memory until the last part of it is released. That
-//! hides the use of memory that is not committed, but Miri sees every access that races with a
-//! discard, or that has no right to its memory.
+//! So all of a mapping is accessible and takes memory until its last part is released. Uses of
+//! memory that is not committed therefore go unnoticed. But Miri detects each access that races
+//! with a discard, or that has no right to its memory.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::os::page_size;
 
-/// A mapping that has not been released; none if `left` is 0.
+/// A mapping that has not been released; an empty entry if `left` is 0.
 #[derive(Clone, Copy)]
 struct Mapping {
     start: usize,
     len: usize,
-    /// Bytes not released.
+    /// Bytes not yet released.
     left: usize,
 }
 
@@ -26,7 +26,7 @@ impl Mapping {
     }
 }
 
-/// The mappings: a table, since to allocate here would be to call oneself.
+/// The mappings, in a fixed table: allocating here would call the allocator itself.
 static MAPPINGS: Mutex<[Mapping; 256]> = Mutex::new([Mapping::NONE; 256]);
 
 fn mappings() -> MutexGuard<'static, [Mapping; 256]> {
@@ -67,10 +67,7 @@ pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     is_mapped(start) && is_mapped(start.wrapping_add(len - 1))
 }
 
-/// See `memory`. Miri chooses addresses itself.
-///
-/// # Safety
-/// As there.
+/// See `memory`. Always fails: Miri chooses addresses itself.
 pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
     false
 }
@@ -80,7 +77,7 @@ pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
     false
 }
 
-/// See `memory`. None for a window.
+/// See `memory`. There is no window.
 pub(crate) fn addresses() -> Option<usize> {
     None
 }
@@ -99,7 +96,7 @@ pub(crate) unsafe fn release(start: *mut u8, len: usize) -> bool {
     mapping.left -= len.next_multiple_of(page_size());
     if mapping.left == 0 {
         let base = start.with_addr(mapping.start);
-        // SAFETY: by the caller's promise no part of the mapping is used.
+        // SAFETY: the caller guarantees that no part of the mapping is used.
         let done = unsafe { libc::munmap(base.cast(), mapping.len) };
         assert_eq!(done, 0, "a whole mapping is unmapped");
     }
@@ -118,12 +115,12 @@ pub(crate) unsafe fn remap(
 ) -> Option<*mut u8> {
     let mut mappings = mappings();
     let mapping = mappings.iter_mut().find(|mapping| mapping.has(start.addr()))?;
-    // Miri cannot change a part of a mapping, and none in place.
+    // Miri can neither change a part of a mapping nor resize one in place.
     if !may_move || (mapping.start, mapping.left) != (start.addr(), mapping.len) {
         return None;
     }
     assert_eq!(mapping.len, len, "a whole mapping is resized");
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the mapping is whole and may move.
     let moved = unsafe { libc::mremap(start.cast(), len, new_len, libc::MREMAP_MAYMOVE) };
     if moved == libc::MAP_FAILED {
         return None;
@@ -140,7 +137,7 @@ pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
 /// # Safety
 /// As there.
 pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
-    // SAFETY: nothing in the pages is used any more; they are accessible.
+    // SAFETY: the pages are accessible, and the caller guarantees that their contents are unused.
     unsafe { start.write_bytes(0, len) };
     true
 }
@@ -180,20 +177,20 @@ pub(crate) fn is_resident(address: *mut u8) -> bool {
     is_mapped(address)
 }
 
-/// Enough for two heaps: what is reserved takes memory here.
+/// Returns enough for two heaps: reserved addresses take memory here.
 pub(crate) fn address_space_limit() -> usize {
     1 << 28
 }
 
-/// As the real one; here nothing is inaccessible.
+/// See `memory`. Nothing can be made inaccessible here.
 pub(crate) unsafe fn guard(_: *mut u8, _: usize) {}
 
-/// As the real one; here nothing is read-only.
+/// See `memory`. Nothing can be made read-only here.
 pub(crate) unsafe fn forbid_writes(_: *mut u8, _: usize) -> bool {
     false
 }
 
-/// As the real one; here nothing is.
+/// See `memory`. Nothing can be made inaccessible here.
 pub(crate) unsafe fn close(_: *mut u8, _: usize) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Linux's own calls for memory: at an address and no other, moved, given back, looked at.
+//! Linux's own calls for memory: mapping at exact addresses, resizing, giving back, probing.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -7,26 +7,26 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::os::{Run, page_size};
 
-/// Maps whole OS pages of fresh memory, zeros, at this address and no other. Whether it could be done:
-/// not where there is memory already.
+/// Maps whole OS pages of zeros at exactly `start`. Returns whether it did; fails if anything is
+/// mapped there already.
 ///
 /// # Safety
-/// Whoever uses the pages knows of this.
+/// The user of the pages knows of the call.
 pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
 }
 
-/// Memory comes to any address that is free.
+/// Whether [`map_at`] works only inside reservations: it works at any free address.
 pub(crate) const IN_RESERVATIONS: bool = false;
 
-/// Reserves these addresses and no others, inaccessible until they are [committed](crate::os::commit). Whether it could
-/// be done.
+/// Reserves exactly these addresses, inaccessible until they are [committed](crate::os::commit).
+/// Returns whether it did.
 pub(crate) fn reserve_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_NONE).is_ok()
 }
 
-/// Whether nothing is mapped at these addresses. Where a limit is in the way, the first page speaks for
-/// all.
+/// Returns whether nothing is mapped at these addresses. If a limit prevents the test, only the
+/// first page is tested.
 pub(crate) fn is_free(start: *mut u8, len: usize) -> bool {
     let try_to_map = |len| {
         // SAFETY: these pages were mapped just now.
@@ -40,18 +40,18 @@ pub(crate) fn is_free(start: *mut u8, len: usize) -> bool {
     }
 }
 
-/// Maps pages at this address; what the system answers if it does not.
+/// Maps pages at exactly `start`, or returns the system's error number.
 fn map_exactly(start: *mut u8, len: usize, protection: c_int) -> Result<(), c_int> {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: the call takes no memory that is in use.
+    // SAFETY: the call replaces no mapping that exists.
     let mapped = unsafe { libc::mmap(start.cast(), len, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         // SAFETY: the location is the calling thread's own and always valid.
         return Err(unsafe { *libc::__errno_location() });
     }
     if mapped != start.cast() {
-        // A kernel before Linux 4.17 takes the address for a wish.
+        // Kernels before Linux 4.17 take the address as a hint.
         // SAFETY: these pages were mapped just now.
         unsafe { libc::munmap(mapped, len) };
         return Err(libc::EEXIST);
@@ -59,19 +59,20 @@ fn map_exactly(start: *mut u8, len: usize, protection: c_int) -> Result<(), c_in
     Ok(())
 }
 
-/// Bytes of all addresses that a process may use, as far as those of its own memory show: a power of
-/// two. `None` where there are too few of them for a window.
+/// Returns the size in bytes of the address space that a process may use, a power of two, guessed
+/// from the address of the stack. Returns `None` if it is too small for a window.
 pub(crate) fn addresses() -> Option<usize> {
     let here = 0_u8;
-    // A stack lies at the upper end.
+    // A stack is near the upper end of the address space.
     let all = 1_usize.checked_shl(usize::BITS - (&raw const here).addr().leading_zeros())?;
     (usize::BITS == 64 && all >> 19 >> 19 > 0).then_some(all)
 }
 
-/// Makes a mapping longer or shorter, moving it where it must.
+/// Resizes a mapping, moving it if needed and `may_move` allows it.
 ///
 /// # Safety
-/// The mapping is one of [`allocate`], `len` bytes long, and known by nobody else if it moves.
+/// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves,
+/// only the caller knows of it.
 pub(crate) unsafe fn remap(
     start: *mut u8,
     len: usize,
@@ -79,51 +80,54 @@ pub(crate) unsafe fn remap(
     may_move: bool,
 ) -> Option<*mut u8> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the mapping is whole and may move.
     let moved = unsafe { libc::mremap(start.cast(), len, new_len, flags) };
     (moved != libc::MAP_FAILED).then_some(moved.cast())
 }
 
-/// Memory [given back](discard) reads as zeros.
+/// Whether [discarded](discard) pages read as zeros: they do.
 pub(crate) const DISCARDED_ARE_ZEROS: bool = true;
 
-/// As `MADV_DONTNEED`, of locked memory too, which stays locked: what is touched again is.
+/// Like `MADV_DONTNEED`, but also works on locked memory. The pages stay locked: once touched
+/// again, they are locked again.
 const MADV_DONTNEED_LOCKED: c_int = 24;
 
-/// Gives the memory of whole OS pages back; they read as zeros when touched again. Whether it could be
-/// done: before Linux 5.18 the memory of a program that called `mlockall` stays.
+/// Gives back the memory of whole OS pages, which read as zeros when touched again. Returns whether
+/// it did: before Linux 5.18 the memory of a program that called `mlockall` cannot be given back.
 ///
 /// # Safety
-/// Nothing in the pages is used any more.
+/// The contents of the pages are no longer used.
 pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
     let advice = [libc::MADV_DONTNEED, MADV_DONTNEED_LOCKED];
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the contents are unused.
     advice.into_iter().any(|advice| unsafe { libc::madvise(start.cast(), len, advice) == 0 })
 }
 
-/// Whether the kernel refused to give back several runs by one call: it is older than Linux 6.15, or a sandbox is in the way.
+/// Whether the kernel has refused to give back several runs by one call: it is older than Linux
+/// 6.15, or a sandbox forbids it.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`discard_all`] gives back several runs, as far as is known.
+/// Returns whether [`discard_all`] may work: true until the kernel has refused it.
 pub(crate) fn discards_many() -> bool {
     !REFUSED.load(Relaxed)
 }
 
-/// [Gives back](discard) the memory of several runs of OS pages by one call, for which the kernel interrupts the other CPUs
-/// once (from Linux 6.16 on) and not once for each run. Returns how many of them, from the first, went back; of the next, some
-/// OS pages may have.
+/// [Gives back](discard) the memory of several runs of OS pages by one call, for which the kernel
+/// (from Linux 6.16 on) interrupts the other CPUs once and not once per run. Returns how many runs,
+/// counted from the first, went back; a part of the next run may have gone back as well.
 ///
 /// # Safety
-/// Nothing in the pages is used any more.
+/// The contents of the pages are no longer used.
 pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
-    /// The calling process, also in the child of a fork, without a file. No descriptor is negative, so before Linux 6.15 the
-    /// answer is EBADF.
+    /// Stands for the calling process, also in the child of a fork, without a descriptor. Kernels
+    /// before Linux 6.15 answer EBADF, as descriptors are never negative.
     const PIDFD_SELF: c_int = -10_000;
     if !discards_many() {
         return 0;
     }
     let (first, len) = (runs.as_ptr(), runs.len());
-    // SAFETY: the kernel reads `len` runs, laid out as its own; the caller's promise.
+    // SAFETY: the kernel reads `len` runs, which have its own layout; the caller guarantees that
+    // their contents are unused.
     let bytes = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
@@ -137,7 +141,8 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
     let Ok(mut left) = usize::try_from(bytes) else {
         // SAFETY: the location is the calling thread's own and always valid.
         let error = unsafe { *libc::__errno_location() };
-        // These are of the first run, or of this moment.
+        // These errors concern the first run or are temporary; any other means that the kernel
+        // refuses the call.
         if ![libc::EINVAL, libc::EAGAIN, libc::ENOMEM, libc::EINTR].contains(&error) {
             REFUSED.store(true, Relaxed);
         }
@@ -151,7 +156,7 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
     runs.iter().take_while(is_gone).count()
 }
 
-/// Tells the kernel whether to use huge pages here.
+/// Advises the kernel to use huge pages here, or not to.
 ///
 /// # Safety
 /// The pages were mapped here.
@@ -161,18 +166,19 @@ pub(crate) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool)
     unsafe { libc::madvise(start.cast(), len, advice) };
 }
 
-/// The kernel takes advice on huge pages.
+/// Whether the kernel takes advice on huge pages.
 pub(crate) const ADVISES_HUGE_PAGES: bool = true;
 
-/// Whether the word at an address may be readable, be it of this allocator or not. Neither of two calls
-/// may answer ENOMEM, as they do where nothing is mapped, nor a third EFAULT, which it does where reading is
-/// not allowed. Any other error is that of a sandbox or of an emulator, and tells nothing.
+/// Returns whether the word at `address` may be readable, whether or not it is this allocator's. It
+/// is not if `mincore` and `msync` both answer ENOMEM (nothing is mapped), or if `rt_sigprocmask`
+/// answers EFAULT (reading is not allowed). Any other error comes from a sandbox or an emulator and
+/// means nothing.
 pub(crate) fn is_readable(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1)).cast();
-    // SAFETY: there is a state for the one page asked about; the second call changes nothing. The third reads
-    // a set of signals, before it finds that it is not told what to do with them.
+    // SAFETY: `mincore` writes the state of one page; `msync` changes nothing. `rt_sigprocmask`
+    // reads a set of signals before it finds its first argument invalid, and changes nothing.
     unsafe {
         let fails = |failed, error| failed && *libc::__errno_location() == error;
         let absent = fails(libc::mincore(start, page, (&raw mut state).cast()) != 0, libc::ENOMEM)
@@ -189,13 +195,13 @@ mod tests {
     use super::*;
     use crate::os::{allocate, is_resident, release};
 
-    /// Where the kernel refuses a run, here since no OS page begins there, those before it go back and no others, and it is
-    /// asked again.
+    /// If the kernel refuses a run (here one that does not start at an OS page), exactly the runs
+    /// before it go back, and later calls ask the kernel again.
     #[test]
     fn runs_before_one_that_is_refused_go_back() {
         const RUNS: usize = 5;
         let page = page_size();
-        // Whether the kernel does it at all: first, none of them is refused.
+        // Whether the kernel supports the call: the first round, which refuses no run, tells.
         let mut is_done = None;
         for refused in (0..=RUNS).rev() {
             let start = allocate(2 * RUNS * page).expect("there is memory");

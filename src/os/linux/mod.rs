@@ -1,8 +1,8 @@
-//! Linux, with every C library.
+//! Linux, with any C library.
 //!
-//! Miri, which interprets the allocator's tests, knows few of the calls for memory: `interpreted` fulfils
-//! the same contracts there, also those of `posix`. With `--cfg pagewise_portable_os` memory and waiting are those of
-//! `bsd`, for a test of just that.
+//! Miri knows few of the memory calls. Under Miri, `interpreted` fulfils the contracts of `memory`
+//! and of `posix`'s memory calls. With `--cfg pagewise_portable_os`, memory and waiting come from
+//! `bsd`, to test that code on Linux.
 
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod barrier;

@@ -1,9 +1,11 @@
-//! Mappings moved to addresses of the caller's choice.
+//! Moves mappings to addresses of the caller's choice.
 //!
-//! `mremap` takes away what lies there, before some kernels (up to 6.16) find that they refuse: those addresses are free then,
-//! and may be another thread's in a moment. So a call goes first that finds most reasons to refuse and takes nothing away.
-//! Where the move is refused all the same, the kernel is asked whether the reservation is still in one piece: its pages are
-//! marked, one thread has such pages at a time, and so nothing that another maps in a gap becomes one piece with them.
+//! `mremap` unmaps its destination first, and kernels up to 6.16 may refuse the move only
+//! afterwards. The destination is free then, and another thread may map it at any moment. So
+//! [`may_grow`] first makes a call that finds most reasons to refuse and unmaps nothing. If the
+//! move is refused all the same, [`is_whole`] asks the kernel whether the reservation is still one
+//! mapping. The reservation's pages are marked, and only one thread has marked pages at a time, so
+//! the kernel cannot merge another thread's mapping in the gap with them.
 
 use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
@@ -11,18 +13,20 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::os::{page_size, release};
 
-/// Mappings move.
+/// Whether mappings can move: they can.
 pub(crate) const MOVES: bool = true;
 
-/// Whether a thread has marked pages. Nobody waits: a child of a fork may find it set for ever.
+/// Whether a thread has marked pages. No thread waits for it: in the child of a fork it may stay
+/// set for ever.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// Makes a mapping longer and moves it to `to` in a reservation, of which the rest stays. Whether it could be done: else
-/// the mapping is as it was, and the reservation is given up.
+/// Makes a mapping longer and moves it to `to`, in a reservation whose other parts stay. Returns
+/// whether it did; otherwise the mapping is unchanged and the reservation is released.
 ///
 /// # Safety
-/// The mapping is `len` bytes long, `new_len` is more, and nobody else knows of either. The reservation is the caller's
-/// alone; from `to` on it has `new_len` bytes and an OS page more at least.
+/// The mapping is `len` bytes long, `new_len` is greater, and only the caller knows of the mapping
+/// and of the reservation. The reservation has at least `new_len` bytes and one OS page from `to`
+/// on.
 pub(crate) unsafe fn move_into(
     (start, len): (*mut u8, usize),
     (reserved, reserved_len): (*mut u8, usize),
@@ -31,7 +35,8 @@ pub(crate) unsafe fn move_into(
 ) -> bool {
     debug_assert!(len < new_len && to.addr() + new_len < reserved.addr() + reserved_len);
     let is_first = !BUSY.swap(true, Acquire);
-    // SAFETY: the caller's promise; what is given up is the caller's still.
+    // SAFETY: the caller guarantees that mapping and reservation are its own; only parts that are
+    // still the caller's are released.
     let moved = unsafe {
         if !is_first || !may_grow(start, len) {
             release(reserved, reserved_len);
@@ -58,13 +63,14 @@ pub(crate) unsafe fn move_into(
     moved
 }
 
-/// Whether the kernel makes this mapping longer, or lacks addresses or memory for it. Else it does not know the call, or
-/// has the mapping in several pieces, since somebody gave advice on a part of it.
+/// Returns whether the kernel can make this mapping longer, or fails only for lack of addresses or
+/// memory. Any other failure means that it lacks the call, or that advice on a part has split the
+/// mapping.
 ///
 /// # Safety
 /// The mapping is the caller's.
 unsafe fn may_grow(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise; the page that is added goes again.
+    // SAFETY: the caller guarantees that the mapping is its own; the added page is released again.
     unsafe {
         match lengthen(start, len) {
             Ok(()) => release(start.add(len), page_size()),
@@ -73,12 +79,13 @@ unsafe fn may_grow(start: *mut u8, len: usize) -> bool {
     }
 }
 
-/// Whether these addresses are one piece of the kernel's still.
+/// Returns whether these addresses are still one mapping to the kernel.
 ///
 /// # Safety
-/// As far as they are mapped, and by nobody else, they are the caller's, the last of them are.
+/// The last page is the caller's, and so is every other page that no other thread has mapped.
 unsafe fn is_whole(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise; the page that is added goes again.
+    // SAFETY: the caller guarantees that the last page is its own; the added page is released
+    // again.
     unsafe {
         match lengthen(start, len) {
             Ok(()) => release(start.add(len), page_size()),
@@ -87,12 +94,12 @@ unsafe fn is_whole(start: *mut u8, len: usize) -> bool {
     }
 }
 
-/// Makes a mapping a page longer where it is.
+/// Makes a mapping one page longer in place.
 ///
 /// # Safety
-/// The last of its pages is the caller's.
+/// The last page of the mapping is the caller's.
 unsafe fn lengthen(start: *mut u8, len: usize) -> Result<(), c_int> {
-    // SAFETY: the caller's promise; nothing is moved or taken away.
+    // SAFETY: the caller guarantees that the last page is its own; nothing is moved or unmapped.
     unsafe {
         if libc::mremap(start.cast(), len, len + page_size(), 0) == libc::MAP_FAILED {
             return Err(*libc::__errno_location());
@@ -106,7 +113,7 @@ mod tests {
     use super::*;
     use crate::os::{allocate, alone, is_readable, reserve};
 
-    /// The kernel's own mapping, and one in two pieces, of which it refuses to move more than one.
+    /// Moves a whole mapping, and one split in two, which the kernel refuses to move.
     #[test]
     fn what_moves_is_where_it_was_to_move_to_and_what_does_not_is_where_it_was() {
         alone::passes("os::linux::moves::tests::moves");
@@ -141,7 +148,8 @@ mod tests {
         assert!(!BUSY.load(Acquire));
     }
 
-    /// Whoever maps what they like in the gap, also as reservations are mapped.
+    /// A mapping in the gap does not make the reservation whole, even if it is mapped as a
+    /// reservation is.
     #[test]
     fn a_reservation_with_a_gap_is_not_whole() {
         alone::passes("os::linux::moves::tests::whole");

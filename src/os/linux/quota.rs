@@ -1,12 +1,12 @@
-//! The processor time that the process's control groups (version 2) leave it, in CPUs.
+//! The processor time, in CPUs, that the process's control groups (version 2) allow it.
 
 use core::ffi::CStr;
 
-/// CPUs that the process may use at one time by the quota of its control group, and of those around that, rounded
-/// up; `None` if there is no quota, or none that can be read.
+/// Returns how many CPUs' time the process may use, rounded up: the smallest quota of its control
+/// group and of the groups around it. Returns `None` if there is no quota, or none is readable.
 pub(crate) fn cpu_quota() -> Option<usize> {
     let mut buffer = [0; 512];
-    // Version 2 has one line, beside those of version 1: `0::/path`.
+    // Version 2 has a single line, `0::/path`, among those of version 1.
     let groups = read(c"/proc/self/cgroup", &mut buffer)?;
     let group = groups.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"0::"))?;
     let mut least = None;
@@ -24,7 +24,7 @@ pub(crate) fn cpu_quota() -> Option<usize> {
     }
 }
 
-/// The quota of a control group, by its path.
+/// Returns the quota of the control group at `path`, in CPUs.
 fn quota_of_group(path: &[u8]) -> Option<usize> {
     let mut file = [0; 600];
     let mut len = 0;
@@ -36,7 +36,8 @@ fn quota_of_group(path: &[u8]) -> Option<usize> {
     quota(read(CStr::from_bytes_until_nul(&file).ok()?, &mut buffer)?)
 }
 
-/// What such a file says, as `150000 100000` or `max 100000`: microseconds of processor time in each so many.
+/// Parses a `cpu.max` file: `150000 100000` (microseconds of processor time per period, and the
+/// period in microseconds) or `max 100000`.
 fn quota(text: &[u8]) -> Option<usize> {
     let mut words = str::from_utf8(text).ok()?.split_ascii_whitespace();
     let quota: usize = words.next()?.parse().ok()?;
@@ -44,12 +45,13 @@ fn quota(text: &[u8]) -> Option<usize> {
     Some(quota.div_ceil(period).max(1))
 }
 
-/// The beginning of a file. By the kernel's calls: those of C's library may be another's, which allocates, and may
-/// end a thread that was cancelled, while a lock is held.
+/// Reads the beginning of a file into `buffer`. Uses system calls directly: the C library's
+/// functions may be interposed by ones that allocate, and are cancellation points, which could end
+/// the thread while it holds a lock.
 pub(super) fn read<'a>(file: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the name is a string of C's; the call writes no more than the buffer's bytes; the number is a file's,
-    // opened here and closed once.
+    // SAFETY: the name is a C string; the call writes at most the buffer's length; the descriptor
+    // is opened here and closed once.
     unsafe {
         let number = libc::syscall(libc::SYS_openat, libc::AT_FDCWD, file.as_ptr(), flags);
         if number < 0 {
@@ -65,7 +67,7 @@ pub(super) fn read<'a>(file: &CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::{cpu_quota, quota, read};
 
-    /// On any machine: there is a quota of at least one CPU, or none.
+    /// Holds on any machine: the quota is at least one CPU, or there is none.
     #[test]
     #[cfg_attr(miri, ignore = "reads files")]
     fn files_are_read() {

@@ -1,24 +1,25 @@
-//! What Linux alone knows of the process, of the calling thread, and of the processors.
+//! Linux: the process, the calling thread, and the processors.
 
 use core::ffi::c_int;
 use core::ptr;
 
-/// Where the calling thread's `errno` lies: its own place, always valid.
+/// Returns the address of the calling thread's `errno`, which is always valid.
 #[inline]
 pub(crate) fn errno_location() -> *mut c_int {
     // SAFETY: the call may be made at any time.
     unsafe { libc::__errno_location() }
 }
 
-/// The number the system knows the calling thread by.
+/// Returns the system's number for the calling thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call may be made at any time.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-/// CPUs this process may run on, at least 1.
+/// Returns how many CPUs this process may run on, at least 1.
 pub(crate) fn cpus() -> usize {
-    /// The kernel refuses a set smaller than its own, whose size nothing tells.
+    /// Sizes to try, in words: the kernel refuses a set smaller than its own, and does not tell the
+    /// size.
     const WORDS: [usize; 3] = [16, 128, 1024];
     WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
         // SAFETY: the call touches no memory of ours.
@@ -27,7 +28,7 @@ pub(crate) fn cpus() -> usize {
     })
 }
 
-/// The number of CPUs in the set of those this process may run on, if the set has room for it.
+/// Returns how many CPUs this process may run on, if `set` is large enough for the kernel.
 fn affine_cpus(set: &mut [usize]) -> Option<usize> {
     // SAFETY: the call writes no more than the set's bytes.
     let got = unsafe {
@@ -37,10 +38,11 @@ fn affine_cpus(set: &mut [usize]) -> Option<usize> {
     (got == 0 && cpus > 0).then_some(cpus)
 }
 
-/// The NUMA node of the CPU that the calling thread is on at this moment; 0 if the system does not tell.
+/// Returns the NUMA node of the CPU that the calling thread runs on now; 0 if the system does not
+/// tell.
 pub(crate) fn node() -> u32 {
     let mut node = 0;
-    // SAFETY: the call writes a number to where it may, and none to null.
+    // SAFETY: the call writes the node, and writes nothing through null pointers.
     let got = unsafe {
         libc::syscall(
             libc::SYS_getcpu,
@@ -52,10 +54,10 @@ pub(crate) fn node() -> u32 {
     if got == 0 { node } else { 0 }
 }
 
-/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+/// Returns an unpredictable number; a merely hard-to-guess one if the system has none.
 pub(crate) fn random() -> u64 {
     let mut number = 0_u64;
-    // SAFETY: the call writes no more than the number's bytes; the other touches no memory of ours.
+    // SAFETY: `getrandom` writes at most the number's bytes, `clock_gettime` the time.
     unsafe {
         let bytes = size_of::<u64>();
         let got = libc::syscall(libc::SYS_getrandom, &raw mut number, bytes, libc::GRND_NONBLOCK);
@@ -70,9 +72,9 @@ pub(crate) fn random() -> u64 {
     number
 }
 
-/// Whether the process has more rights than the user who started it (setuid, file capabilities): its
-/// environment is then that user's, and not to be trusted.
+/// Returns whether the process has more rights than the user who started it (setuid, file
+/// capabilities). Its environment comes from that user and cannot be trusted then.
 pub(crate) fn is_privileged() -> bool {
-    // SAFETY: the call touches no memory of ours. Miri does not know it.
+    // SAFETY: the call touches no memory of ours. Miri lacks it.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a word to change: a futex.
+//! Waits for a word to change (futex).
 
 use core::ffi::c_int;
 use core::ptr;
@@ -6,12 +6,12 @@ use core::sync::atomic::AtomicU32;
 
 use super::system::errno_location;
 
-/// Sleeps while `word` has this value, until woken, or for no reason. Where a sandbox refuses to let it
-/// sleep, others go first.
+/// Sleeps while `word` has the value `value`, until woken; may also return for no reason. Yields if
+/// a sandbox forbids sleeping.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
     let no_timeout = ptr::null::<libc::timespec>();
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word lives as long as the call; `errno` is the calling thread's own.
+    // SAFETY: the word outlives the call; `errno` is the calling thread's own.
     unsafe {
         let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout);
         if answer != 0 && *errno_location() != libc::EAGAIN {
@@ -20,25 +20,25 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) {
     }
 }
 
-/// As [`wait`], but for at most this many milliseconds.
+/// Waits as [`wait`] does, for at most `milliseconds`.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
-    // An hour is enough for everybody, and no timeout is too long for the system's types then.
+    // An hour is long enough for every caller, and fits the system's types.
     let milliseconds = milliseconds.min(3_600_000) as i32;
     let timeout = libc::timespec {
         tv_sec: (milliseconds / 1000).into(),
         tv_nsec: (milliseconds % 1000 * 1_000_000).into(),
     };
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word and the timeout live as long as the call.
+    // SAFETY: the word and the timeout outlive the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const timeout) };
 }
 
-/// Wakes one of those who [wait](wait) for the word.
+/// Wakes one thread that [waits](wait) for `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     wake_some(word, 1);
 }
 
-/// Wakes all who [wait](wait) for the word.
+/// Wakes all threads that [wait] for `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     wake_some(word, c_int::MAX);
 }

@@ -1,4 +1,4 @@
-//! Where a thread is: the addresses its calls return to, and what lies there.
+//! Call stacks: the return addresses of a thread's calls, and which file and function they are in.
 
 use core::ffi::{CStr, c_int, c_void};
 
@@ -11,22 +11,23 @@ unsafe extern "C" {
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
 
-/// What is written to on the way.
+/// The state of a walk along the stack.
 struct Walk<'a> {
     calls: &'a mut [usize],
     at: usize,
-    /// Frames up to this address are left out.
+    /// Frames up to this address are skipped.
     beyond: usize,
 }
 
 extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
-    /// The unwinder's words for going on, and for ending.
+    /// The unwinder's codes for continuing and for stopping.
     const NO_REASON: c_int = 0;
     const END_OF_STACK: c_int = 5;
-    // SAFETY: the unwinder calls this with its context, and with what it was given: `return_addresses` waits.
+    // SAFETY: the unwinder passes its context and the pointer to `walk`, which lives until
+    // `_Unwind_Backtrace` returns.
     unsafe {
         let walk = &mut *walk.cast::<Walk<'_>>();
-        // Where the function's stack ended when it called on.
+        // The CFA is the caller's stack pointer at the call.
         if _Unwind_GetCFA(context) <= walk.beyond {
             return NO_REASON;
         }
@@ -37,25 +38,26 @@ extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
     }
 }
 
-/// Writes where the calling thread's innermost calls return to. May allocate, by way of the unwinder.
+/// Writes the return addresses of the calling thread's innermost calls to `calls`. The unwinder may
+/// allocate.
 pub(crate) fn return_addresses(calls: &mut [usize]) {
     return_addresses_beyond(0, calls);
 }
 
-/// As [`return_addresses`], but for the calls of functions whose variables lie at `beyond`, or further in.
+/// Like [`return_addresses`], but skips functions whose variables are at `beyond` or further in.
 pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
     let mut walk = Walk { calls, at: 0, beyond };
     if cfg!(not(miri)) {
-        // SAFETY: the function is the unwinder's own way to be called.
+        // SAFETY: `each` has the type that the unwinder calls.
         unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };
     }
 }
 
-/// Calls `tell` with the file that the code at an address is from, where the file starts, and the function's name,
-/// if that is known; whether the file is.
+/// Calls `tell` with the file that the code at `address` comes from, the file's start address, and
+/// the function's name if that is known. Returns whether the file is known.
 pub(crate) fn origin(address: usize, tell: impl FnOnce(&[u8], usize, Option<&[u8]>)) -> bool {
-    // SAFETY: all zeros is a value; the call writes it, and any address may be asked for. The names it finds stay
-    // while their file is loaded.
+    // SAFETY: all zeros is a valid value; the call overwrites it and accepts any address. The names
+    // that it finds stay valid while their file is loaded.
     unsafe {
         let mut found: libc::Dl_info = core::mem::zeroed();
         let place = core::ptr::without_provenance::<c_void>(address);

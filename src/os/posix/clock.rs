@@ -1,8 +1,8 @@
-//! Clocks, and a moment.
+//! Clocks, and a short sleep.
 
 use core::ptr;
 
-/// A clock that never goes back, as cheap as the system has one.
+/// The cheapest monotonic clock of the system.
 #[cfg(target_os = "linux")]
 const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(target_os = "freebsd")]
@@ -10,7 +10,7 @@ const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC_FAST;
 #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
 const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
-/// Milliseconds of a clock that never goes back.
+/// Returns the milliseconds of a monotonic clock.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes the time.
@@ -18,7 +18,8 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// Nanoseconds of processor time that the calling thread has taken; of another clock where the system does not tell.
+/// Returns the processor time of the calling thread in nanoseconds; the monotonic clock's time if
+/// the system does not tell.
 pub(crate) fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clocks = [libc::CLOCK_THREAD_CPUTIME_ID, libc::CLOCK_MONOTONIC];
@@ -28,7 +29,7 @@ pub(crate) fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets other threads go on for a moment.
+/// Sleeps for a moment (20 µs) to let other threads run.
 pub(crate) fn pause() {
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
     // SAFETY: the call reads the time.

@@ -1,10 +1,11 @@
-//! The environment, read where it lies: `std` would allocate.
+//! Reads the environment in place, since `std` would allocate.
 
 use core::ffi::{CStr, c_char};
 
-/// Calls `read` with a variable's value, if there is such a variable.
+/// Calls `read` with the value of the variable `name`, if it exists.
 pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-    // SAFETY: `getenv` returns null or a C string, which stays while nobody changes the environment.
+    // SAFETY: `getenv` returns null or a C string, which stays valid while no thread changes the
+    // environment.
     let value = unsafe {
         let value = libc::getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())?
@@ -14,8 +15,8 @@ pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<
 
 /// Calls `visit` with the name of each variable.
 pub(crate) fn for_each_variable(mut visit: impl FnMut(&[u8])) {
-    // SAFETY: null, or an array of C strings with a null at its end, which stays while nobody changes
-    // the environment.
+    // SAFETY: null, or a null-terminated array of C strings, which stays valid while no thread
+    // changes the environment.
     unsafe {
         let mut next = environ();
         while !next.is_null() && !(*next).is_null() {
@@ -26,7 +27,7 @@ pub(crate) fn for_each_variable(mut visit: impl FnMut(&[u8])) {
     }
 }
 
-/// Where the variables are: an array of their addresses, with a null at its end; or null.
+/// Returns the null-terminated array of the variables' addresses, or null.
 #[cfg(not(target_os = "macos"))]
 fn environ() -> *const *const c_char {
     unsafe extern "C" {
@@ -36,9 +37,9 @@ fn environ() -> *const *const c_char {
     unsafe { environ }
 }
 
-/// As above, by a call: a shared library cannot name the variable there.
+/// Returns the array as above, by a call: on macOS a shared library cannot name the variable.
 #[cfg(target_os = "macos")]
 fn environ() -> *const *const c_char {
-    // SAFETY: the call answers with the address of the variable.
+    // SAFETY: the call returns the address of the variable.
     unsafe { (*libc::_NSGetEnviron()).cast_const().cast() }
 }

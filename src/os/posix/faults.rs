@@ -1,4 +1,4 @@
-//! Faults: what the program is told of by SIGSEGV and SIGBUS.
+//! Reports faults, which POSIX delivers as SIGSEGV and SIGBUS.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -9,30 +9,33 @@ use crate::os::thread_id;
 
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What was done on these signals before: the handler, and whether it takes three arguments.
+/// The previous handler of each signal, and whether it takes three arguments.
 static BEFORE: [(AtomicUsize, AtomicBool); 2] =
     [const { (AtomicUsize::new(libc::SIG_DFL), AtomicBool::new(false)) }; 2];
 
-/// How often the handler was installed.
+/// How many times the handler was installed, for both signals together.
 static INSTALLED: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread that a fault is being handled for; 0: none.
+/// The thread whose fault is being handled; 0 if none.
 static HANDLING: AtomicI32 = AtomicI32::new(0);
 
-/// Who is told; a `fn(*mut u8)`, or null.
+/// The function to call on a fault, a `fn(*mut u8)`, or null.
 static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Has `told` called with the address of each fault, before what was done there so far. May be called more than
-/// once, with the same function: a handler that others installed since is called after it, too.
+/// Has `told` called with the address of each fault, before the previous handler. May be called
+/// again with the same function: a handler that was installed in between is then called after it as
+/// well.
 pub(crate) fn on_fault(told: fn(*mut u8)) {
-    /// Who takes the signals after that shall have them.
+    /// Installations per signal. A handler that the program installs after the last of them keeps
+    /// the signal.
     const MOST: usize = 2;
     TOLD.store(told as *mut c_void, Release);
     let ours = fault as Handler as *const c_void as usize;
     for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
-        // SAFETY: all zeros is a value; the handler is one for this kind, and calls what was there.
+        // SAFETY: all zeros is a valid value; the handler has the type that `SA_SIGINFO` asks for,
+        // and calls the previous one.
         unsafe {
             let mut old: libc::sigaction = core::mem::zeroed();
             if libc::sigaction(signal, ptr::null(), &raw mut old) != 0
@@ -52,12 +55,13 @@ pub(crate) fn on_fault(told: fn(*mut u8)) {
     }
 }
 
-/// Called on a fault: tells of it, and leaves everything to what was there before.
+/// Handles a fault: calls the function in [`TOLD`], then the previous handler.
 extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let thread = thread_id();
-    // What was there before may call this again.
+    // The previous handler may call this function again.
     let is_nested = HANDLING.swap(thread, Relaxed) == thread;
-    // SAFETY: the system passes valid pointers; what is told, and what was there before, is called as it asks for.
+    // SAFETY: the system passes valid pointers; each function is called by the type that it was
+    // stored with.
     unsafe {
         let told = TOLD.load(Acquire);
         if !is_nested && !told.is_null() {
@@ -66,7 +70,7 @@ extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_v
         let at = SIGNALS.iter().position(|known| *known == signal).unwrap_or(0);
         let handler = BEFORE[at].0.load(Relaxed);
         if handler == libc::SIG_DFL || handler == libc::SIG_IGN || is_nested {
-            // The instruction is tried again, and ends the process.
+            // The faulting instruction runs again, and ends the process.
             libc::signal(signal, libc::SIG_DFL);
         } else if BEFORE[at].1.load(Relaxed) {
             core::mem::transmute::<usize, Handler>(handler)(signal, info, context);

@@ -1,17 +1,18 @@
-//! Memory reserved, made accessible, given up, by the calls that POSIX and its kin have.
+//! Memory by the calls of POSIX and its relatives: reserved, made accessible, released.
 
 use core::ffi::c_int;
 use core::ptr;
 
 use crate::os::{discard, page_size};
 
-/// What has a reservation take no memory, nor count as memory; without the flag, what nobody may touch does not.
+/// Keeps a reservation from counting as memory. Systems without the flag do not count inaccessible
+/// pages.
 #[cfg(not(target_os = "freebsd"))]
 const NORESERVE: c_int = libc::MAP_NORESERVE;
 #[cfg(target_os = "freebsd")]
 const NORESERVE: c_int = 0;
 
-/// What has a mapping take all its memory now.
+/// Makes a mapping take all its memory at once.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const POPULATE: c_int = libc::MAP_POPULATE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -30,37 +31,39 @@ pub(crate) fn reserve(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_NONE, NORESERVE)
 }
 
-/// Maps `len` bytes of fresh memory, zeros.
+/// Maps `len` bytes of zeros.
 pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
 }
 
-/// As [`allocate`], of memory that is written at once: it need not come by an OS page at a time.
+/// Maps `len` bytes of zeros that are about to be written: their memory may come at once, not page
+/// by page.
 pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, POPULATE)
 }
 
-/// Makes the OS pages that cover these bytes, of a [reservation](reserve), accessible. Whether it
-/// could be done.
+/// Makes the OS pages that cover these bytes of a [reservation](reserve) accessible. Returns
+/// whether it did.
 ///
 /// # Safety
-/// The pages lie in a reservation.
+/// The pages are in a reservation.
 pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
     let page = page_size();
     let gap = start.addr() & (page - 1);
     let len = (len + gap).next_multiple_of(page);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: by the caller's promise the pages are ours; nothing is taken from them.
+    // SAFETY: the caller guarantees that the pages are ours; they lose no contents.
     unsafe { libc::mprotect(start.wrapping_sub(gap).cast(), len, protection) == 0 }
 }
 
-/// Unmaps whole OS pages. Whether it could be done: a mapping may not be cut in two where the system
-/// allows for no more mappings. If not, the pages' memory goes back and only their addresses stay.
+/// Unmaps whole OS pages. Returns whether it did: the system refuses to split a mapping if the
+/// process is at its limit on mappings. The pages' memory is given back even then, and only their
+/// addresses stay.
 ///
 /// # Safety
-/// The pages were mapped here and are not used any more.
+/// The pages were mapped here and are no longer used.
 pub(crate) unsafe fn release(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are ours and unused.
     unsafe {
         if len == 0 || libc::munmap(start.cast(), len) == 0 {
             return true;
@@ -70,41 +73,41 @@ pub(crate) unsafe fn release(start: *mut u8, len: usize) -> bool {
     false
 }
 
-/// Gives the memory of whole OS pages back, whose addresses stay taken, and inaccessible. Whether it could be
-/// done.
+/// Gives back the memory of whole OS pages. Their addresses stay reserved and inaccessible. Returns
+/// whether it did.
 ///
 /// # Safety
-/// The pages were mapped here and are not used any more.
+/// The pages were mapped here and are no longer used.
 pub(crate) unsafe fn close(start: *mut u8, len: usize) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE | libc::MAP_FIXED;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are ours and unused.
     unsafe { libc::mmap(start.cast(), len, libc::PROT_NONE, flags, -1, 0) != libc::MAP_FAILED }
 }
 
-/// Makes whole OS pages inaccessible: who touches them gets SIGSEGV. Where the system refuses, they stay as
-/// they are.
+/// Makes whole OS pages inaccessible: touching them raises SIGSEGV. If the system refuses, nothing
+/// changes.
 ///
 /// # Safety
-/// The pages were mapped here, and nobody is to use them.
+/// The pages were mapped here, and no code may use them.
 pub(crate) unsafe fn guard(start: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are ours and must not be used.
     unsafe { libc::mprotect(start.cast(), len, libc::PROT_NONE) };
 }
 
-/// Makes whole OS pages read-only: who writes there gets SIGSEGV. Whether it could be done.
+/// Makes whole OS pages read-only: writing to them raises SIGSEGV. Returns whether it did.
 ///
 /// # Safety
-/// The pages are the caller's, and nobody writes there until they are [accessible](commit) again.
+/// The pages are the caller's, and are not written until they are [accessible](commit) again.
 pub(crate) unsafe fn forbid_writes(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pages are its own and are not written.
     unsafe { libc::mprotect(start.cast(), len, libc::PROT_READ) == 0 }
 }
 
-/// OS pages asked about at one time.
+/// Number of OS pages per `mincore` call.
 const RESIDENT_WINDOW: usize = 1024;
 
-/// Calls `visit` for the runs of OS pages between two page boundaries that take memory; for all of them
-/// where the system does not tell.
+/// Calls `visit` for each run of resident OS pages in `len` bytes from `start`, both multiples of
+/// the page size. Takes all pages as resident if the system does not tell.
 pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMut(*mut u8, usize)) {
     let page = page_size();
     let mut states = [0u8; RESIDENT_WINDOW];
@@ -113,7 +116,7 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
     while from < len {
         let window = (len - from).min(RESIDENT_WINDOW * page);
         let pages = window / page;
-        // SAFETY: there is a state for every page of the window.
+        // SAFETY: `states` has one element for each page of the window.
         let known = unsafe {
             libc::mincore(start.wrapping_add(from).cast(), window, states.as_mut_ptr().cast()) == 0
         };
@@ -134,17 +137,18 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
     }
 }
 
-/// Whether the OS page at an address is known to take memory.
+/// Returns whether the OS page at `address` is known to be resident.
 pub(crate) fn is_resident(address: *mut u8) -> bool {
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1));
-    // SAFETY: there is a state for the one page asked about.
+    // SAFETY: `state` has room for the one page.
     let known = unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 };
     known && state & 1 == 1
 }
 
-/// The least that may limit this process's address space, bytes.
+/// Returns the limit on this process's address space in bytes (the soft one), `usize::MAX` if there
+/// is none.
 pub(crate) fn address_space_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes the limit.

@@ -1,4 +1,5 @@
-//! What those Unixes do by the same calls on which `Pagewise` is an allocator of its own: Linux, macOS, FreeBSD.
+//! Code shared by Linux, macOS and FreeBSD, the Unixes on which `Pagewise` is an allocator of its
+//! own.
 
 mod call_stack;
 mod clock;

@@ -1,12 +1,12 @@
-//! The process: its standard error, and its end.
+//! The process's standard error, and its exit.
 
-/// What tells a file from all others that are there: device, number and type.
+/// Identifies a file among all files that exist: device, number and type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(libc::dev_t, libc::ino_t, libc::mode_t);
 
-/// Which file has the number of standard error; `None` if none has.
+/// Returns the identity of standard error's file, or `None` if the descriptor is closed.
 pub(crate) fn standard_error() -> Option<FileIdentity> {
-    // SAFETY: zeros are a valid value of the type, and the call writes no more than that.
+    // SAFETY: all zeros is a valid value, and the call writes at most one.
     let (answer, file) = unsafe {
         let mut file: libc::stat = core::mem::zeroed();
         (libc::fstat(libc::STDERR_FILENO, &raw mut file), file)
@@ -15,14 +15,14 @@ pub(crate) fn standard_error() -> Option<FileIdentity> {
     (answer == 0).then_some(identity)
 }
 
-/// Whether standard error is a terminal.
+/// Returns whether standard error is a terminal.
 pub(crate) fn has_terminal() -> bool {
     // SAFETY: the call touches no memory of ours.
     unsafe { libc::isatty(libc::STDERR_FILENO) == 1 }
 }
 
-/// Has a function called when the process exits, or the library that has this code is unloaded. Whether it could be
-/// done.
+/// Registers a function to call when the process exits, or when the library with this code is
+/// unloaded. Returns whether it did.
 pub(crate) fn at_exit(run: extern "C" fn()) -> bool {
     // SAFETY: the function may run at any time.
     unsafe { libc::atexit(run) == 0 }

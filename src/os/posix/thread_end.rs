@@ -1,19 +1,21 @@
-//! A function called when a thread ends: the destructor of a key of the C library's threads.
+//! Calls a function when a thread ends, as the destructor of a pthread key.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What is called when a thread ends, with the value that it [gave](at_thread_end).
+/// The function that is called when a thread ends, with the value that the thread passed to
+/// [`at_thread_end`].
 pub(crate) type ThreadEnd = extern "C" fn(*mut c_void);
 
-/// The key, a small number on every system, of whatever type; the largest number: none.
+/// The key, which is a small number on every system, whatever its type; [`NONE`] if there is none.
 static KEY: AtomicUsize = AtomicUsize::new(NONE);
 const NONE: usize = usize::MAX;
 
-/// Deletes the key when the library that has this code is unloaded: threads that end later must not be
-/// led to where it was. Runs at the end of a program, too, whose other threads go on: what those keep on
-/// their lists no longer matters then. (macOS never unloads a library with thread-local variables, as this is.)
+/// Deletes the key when the library with this code is unloaded, so that threads that end later do
+/// not call code that is gone. Also runs when a program exits while other threads go on; the blocks
+/// on those threads' lists no longer matter then. (macOS never unloads a library with thread-local
+/// variables, which this one has.)
 #[cfg(not(any(miri, target_os = "macos")))]
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -23,32 +25,32 @@ static CLOSE: extern "C" fn() = close;
 extern "C" fn close() {
     let key = KEY.swap(NONE, Relaxed);
     if key != NONE {
-        // SAFETY: the key was made, and is deleted once.
+        // SAFETY: the key was created, and is deleted only once.
         unsafe { libc::pthread_key_delete(key as libc::pthread_key_t) };
     }
 }
 
-/// To be called once, before any thread has [`end` called](at_thread_end).
+/// Creates the key. Call it once, before any thread calls [`at_thread_end`].
 pub(crate) fn prepare_thread_end(end: ThreadEnd) {
     let mut key = 0;
-    // SAFETY: the destructor takes what a thread gives.
+    // SAFETY: the destructor takes the value that a thread stores.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
         KEY.store(key as usize, Relaxed);
     }
 }
 
-/// Has `end` called with this value when the calling thread ends. May allocate.
+/// Has `end` called with `value` when the calling thread ends. May allocate.
 pub(crate) fn at_thread_end(end: ThreadEnd, value: *mut c_void) {
     let key = KEY.load(Relaxed);
-    // SAFETY: the key was made.
+    // SAFETY: only called if the key was created.
     let set = || unsafe { libc::pthread_setspecific(key as libc::pthread_key_t, value) == 0 };
     if key == NONE || !set() {
         end_without_key(end, value);
     }
 }
 
-/// As [`at_thread_end`], where there was no key to be had: by what GNU's library calls for C++, which keeps the
-/// library that has this code loaded until then.
+/// Registers `end` when there is no key to be had, by the function that glibc has for C++. It keeps
+/// the library with this code loaded until the thread ends.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 #[cold]
 fn end_without_key(end: ThreadEnd, value: *mut c_void) {
@@ -68,6 +70,7 @@ fn end_without_key(end: ThreadEnd, value: *mut c_void) {
     }
 }
 
-/// Elsewhere the function is not called: the thread's lists are lost to others, and so are the few blocks on them.
+/// Does nothing: on other systems the function is not called, and the few blocks on the thread's
+/// lists are lost.
 #[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
 fn end_without_key(_: ThreadEnd, _: *mut c_void) {}

@@ -5,13 +5,13 @@ use core::ptr;
 
 use crate::os::errno_location;
 
-/// An address that is the calling thread's alone.
+/// Returns an address that belongs to the calling thread alone.
 #[inline]
 pub(crate) fn thread_address() -> usize {
     errno_location().addr()
 }
 
-/// Keeps the calling thread's `errno` as it is while this lives: `free` must not change it.
+/// Restores the calling thread's `errno` when dropped: `free` must not change it.
 pub(crate) struct KeepErrno(c_int);
 
 impl KeepErrno {
@@ -28,13 +28,13 @@ impl Drop for KeepErrno {
     }
 }
 
-/// Bytes of stack that a thread of ours has at least.
+/// Stack size of our threads in bytes.
 const STACK: usize = 128 << 10;
 
-/// Starts a thread with every signal blocked and a small stack; `None` if the system does not.
+/// Starts a thread with every signal blocked and a small stack; `None` if the system refuses.
 pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Option<usize> {
-    // SAFETY: what is written to is initialised by the calls, and lives as long as they do; the calling
-    // thread's signals are blocked only while the other is made, which inherits that.
+    // SAFETY: the calls initialise what they write to, and it outlives them. The calling thread's
+    // signals are blocked only while the new thread is created, which inherits the mask.
     unsafe {
         let mut all = core::mem::zeroed();
         let mut before = core::mem::zeroed();
@@ -44,7 +44,7 @@ pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Op
         let mut thread: libc::pthread_t = core::mem::zeroed();
         let mut made = false;
         if libc::pthread_attr_init(&raw mut attributes) == 0 {
-            // Where so little is not enough, for a program with much thread-local memory, it is refused.
+            // The system refuses this size if the program's thread-local memory does not fit.
             libc::pthread_attr_setstacksize(&raw mut attributes, STACK);
             made =
                 libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut())
@@ -60,8 +60,8 @@ pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Op
     }
 }
 
-/// Waits for the end of a thread that was [started](start_thread).
+/// Waits until a thread from [`start_thread`] ends.
 pub(crate) fn join_thread(thread: usize) {
-    // SAFETY: the thread was started here, and nobody else waits for it.
+    // SAFETY: the thread was started here, and is joined only once.
     unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
 }

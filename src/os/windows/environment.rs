@@ -1,4 +1,4 @@
-//! The environment, read without allocating from the heap that we may be.
+//! Reads the environment without allocating from the process heap, which this allocator may be.
 
 use core::ffi::CStr;
 
@@ -6,20 +6,21 @@ use windows_sys::Win32::System::Environment::{
     FreeEnvironmentStringsW, GetEnvironmentStringsW, GetEnvironmentVariableA,
 };
 
-/// Calls `read` with a variable's value, if there is such a variable, of at most 1,023 bytes.
+/// Calls `read` with the value of the variable `name`, if it exists and has at most 1,023 bytes.
 pub(crate) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
     let mut value = [0; 1024];
-    // SAFETY: the name is a string of C's, and the call writes no more than the buffer's bytes.
+    // SAFETY: the name is a C string, and the call writes at most the buffer's length.
     let len = unsafe {
         GetEnvironmentVariableA(name.as_ptr().cast(), value.as_mut_ptr(), value.len() as u32)
     };
-    // Of a longer one, the length that it needs is told.
+    // For a longer value the call returns the length that it needs, which is out of range here.
     value.get(..len as usize).filter(|value| !value.is_empty()).map(read)
 }
 
-/// Calls `visit` with the name of each variable, as far as 64 characters; what is no ASCII is a question mark.
+/// Calls `visit` with the first 64 characters of each variable's name; other characters than ASCII
+/// become question marks.
 pub(crate) fn for_each_variable(mut visit: impl FnMut(&[u8])) {
-    // SAFETY: null, or strings that end in a zero each, an empty one behind the last; they are given back once.
+    // SAFETY: null, or zero-terminated strings with an empty one at the end; they are freed once.
     unsafe {
         let all = GetEnvironmentStringsW();
         let mut next = all.cast_const();

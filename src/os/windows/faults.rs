@@ -1,4 +1,4 @@
-//! Faults: what a vectored handler is told of.
+//! Reports faults by a vectored exception handler.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -12,17 +12,17 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 
 use super::threads::thread_id;
 
-/// Who is told; a `fn(*mut u8)`, or null.
+/// The function to call on a fault, a `fn(*mut u8)`, or null.
 static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The thread that a fault is being handled for; 0: none.
+/// The thread whose fault is being handled; 0 if none.
 static HANDLING: AtomicI32 = AtomicI32::new(0);
 
-/// Has `told` called with the address of each fault, before what is done there otherwise. May be called more than
-/// once, with the same function.
+/// Has `told` called with the address of each fault, before any other handling. May be called again
+/// with the same function.
 pub(crate) fn on_fault(told: fn(*mut u8)) {
     if TOLD.swap(told as *mut c_void, Release).is_null() {
-        // SAFETY: the handler is one for this.
+        // SAFETY: the function has the type of a vectored handler.
         unsafe { AddVectoredExceptionHandler(1, Some(fault)) };
     }
 }
@@ -33,7 +33,7 @@ unsafe extern "system" fn fault(exception: *mut EXCEPTION_POINTERS) -> i32 {
     if record.ExceptionCode == EXCEPTION_ACCESS_VIOLATION && record.NumberParameters > 1 {
         let thread = thread_id();
         if HANDLING.swap(thread, Relaxed) != thread {
-            // SAFETY: the function is of this type.
+            // SAFETY: `TOLD` holds a function of this type.
             let told =
                 unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(TOLD.load(Acquire)) };
             told(ptr::without_provenance_mut(record.ExceptionInformation[1]));

@@ -1,28 +1,29 @@
-//! Mappings that take memory as they grow into it, from both ends: what is committed counts as taken on Windows, touched
-//! or not.
+//! Mappings that are committed from both ends as they fill: Windows counts committed memory as
+//! taken, touched or not.
 
 use core::ptr::NonNull;
 
 use super::memory::{commit, release, reserve};
 
-/// Bytes that become accessible at one time, at least.
+/// Smallest number of bytes to commit at a time.
 const STEP: usize = 256 << 10;
 
-/// Reserves `len` bytes that are zeros once they are [backed](Backed::reach); `None` if the system refuses.
+/// Reserves `len` bytes, which are zeros once they are [backed](Backed::reach); `None` if the
+/// system refuses.
 pub(crate) fn map_lazily(len: usize) -> Option<NonNull<u8>> {
     NonNull::new(reserve(len)?)
 }
 
-/// Takes a [lazy](map_lazily) mapping back.
+/// Gives back a [lazy](map_lazily) mapping.
 ///
 /// # Safety
-/// `base` was mapped so with `len` bytes, and nothing uses it any more.
+/// `base` came from [`map_lazily`] with this `len`, and the mapping is no longer used.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the mapping is whole and unused.
     unsafe { release(base.as_ptr(), len) };
 }
 
-/// How much of a lazy mapping has memory: its first bytes, and its last.
+/// How many bytes of a lazy mapping are committed at its start and at its end.
 #[derive(Debug)]
 pub(crate) struct Backed {
     first: usize,
@@ -32,10 +33,11 @@ pub(crate) struct Backed {
 impl Backed {
     pub(crate) const NONE: Self = Self { first: 0, last: 0 };
 
-    /// Sees to it that there is memory below the offset `lower`, and from `upper` to `high`. Whether there is.
+    /// Commits the bytes below offset `lower`, and from `upper` to `high`. Returns whether they are
+    /// committed.
     ///
     /// # Safety
-    /// A lazy mapping starts at `base`, and reaches to `high`.
+    /// A lazy mapping starts at `base` and is `high` bytes long.
     pub(crate) unsafe fn reach(
         &mut self,
         base: *mut u8,
@@ -43,7 +45,7 @@ impl Backed {
         upper: usize,
         high: usize,
     ) -> bool {
-        // SAFETY: all of it lies in the mapping.
+        // SAFETY: the caller guarantees the mapping, and all of these bytes are in it.
         unsafe {
             if lower > self.first {
                 let to = lower.next_multiple_of(STEP).min(high);

@@ -1,7 +1,7 @@
 //! Windows.
 //!
-//! Memory is reserved and committed, and an address range goes back only as a whole: [`release`] of a part
-//! decommits it, and once nothing of a range is committed any more, it goes back.
+//! Memory is reserved and committed, and a reservation goes back only as a whole: [`release`] of a
+//! part decommits it, and releases the reservation once no part of it is committed.
 
 mod call_stack;
 mod environment;

@@ -1,4 +1,4 @@
-//! The process: its standard error, and its end.
+//! The process: its standard error, its rights, and its end.
 
 use core::ptr;
 
@@ -7,7 +7,7 @@ use windows_sys::Win32::Security::Authentication::Identity::RtlGenRandom;
 use windows_sys::Win32::Storage::FileSystem::WriteFile;
 use windows_sys::Win32::System::Console::{GetConsoleMode, GetStdHandle, STD_ERROR_HANDLE};
 
-/// Ends the process with one line on standard error.
+/// Writes one line on standard error and ends the process.
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {
     write(message);
@@ -19,19 +19,20 @@ pub(crate) fn abort() -> ! {
     std::process::abort()
 }
 
-/// Standard error, if there is one.
+/// Returns the handle of standard error, if there is one.
 fn error_handle() -> Option<HANDLE> {
     // SAFETY: the call may be made at any time.
     let handle = unsafe { GetStdHandle(STD_ERROR_HANDLE) };
     (!handle.is_null() && handle != INVALID_HANDLE_VALUE).then_some(handle)
 }
 
-/// Writes to standard error. If that cannot be done, nobody can be told.
+/// Writes to standard error. Ignores failure: there is nowhere else to report it.
 pub(crate) fn write(mut message: &[u8]) {
     let Some(handle) = error_handle() else { return };
     while !message.is_empty() {
         let (len, mut written) = (message.len().min(1 << 20) as u32, 0);
-        // SAFETY: the message is valid for reads of its length; the call writes how much it wrote.
+        // SAFETY: the message is valid for reads of its length; the call writes the number of bytes
+        // written.
         let done = unsafe {
             WriteFile(handle, message.as_ptr(), len, &raw mut written, ptr::null_mut()) != 0
         };
@@ -42,7 +43,7 @@ pub(crate) fn write(mut message: &[u8]) {
     }
 }
 
-/// There are no forks.
+/// Does nothing: Windows has no `fork`.
 ///
 /// # Safety
 /// The handlers may run at any time.
@@ -53,23 +54,23 @@ pub(crate) unsafe fn at_fork(
 ) {
 }
 
-/// What tells a file from all others that are there: its handle.
+/// Identifies a file among all files that are open: its handle.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(usize);
 
-/// Which file is standard error; `None` if there is none.
+/// Returns the identity of standard error's file, or `None` if there is none.
 pub(crate) fn standard_error() -> Option<FileIdentity> {
     error_handle().map(|handle| FileIdentity(handle.addr()))
 }
 
-/// Whether standard error is a console.
+/// Returns whether standard error is a console.
 pub(crate) fn has_terminal() -> bool {
     let mut mode = 0;
     // SAFETY: the call writes the mode.
     error_handle().is_some_and(|handle| unsafe { GetConsoleMode(handle, &raw mut mode) != 0 })
 }
 
-/// A number that nobody outside can foretell; where the system has none to give, one that is hard to.
+/// Returns an unpredictable number; a merely hard-to-guess one if the system has none.
 pub(crate) fn random() -> u64 {
     let mut number = 0_u64;
     // SAFETY: the call writes no more than the number's bytes.
@@ -80,17 +81,18 @@ pub(crate) fn random() -> u64 {
     number
 }
 
-/// The environment is the user's who runs the process.
+/// Returns false: the environment always comes from the user who runs the process.
 pub(crate) fn is_privileged() -> bool {
     false
 }
 
-/// Has a function called when the process exits, or the library that has this code is unloaded. Whether it could be
-/// done.
+/// Registers a function to call when the process exits, or when the library with this code is
+/// unloaded. Returns whether it did.
 pub(crate) fn at_exit(run: extern "C" fn()) -> bool {
     unsafe extern "C" {
         fn atexit(run: extern "C" fn()) -> core::ffi::c_int;
     }
-    // SAFETY: the function is the C library's, which every program has with `std`; ours may run at any time.
+    // SAFETY: `atexit` is in the C runtime, which every program with `std` has; `run` may run at
+    // any time.
     unsafe { atexit(run) == 0 }
 }

@@ -11,20 +11,20 @@ use windows_sys::Win32::System::Threading::{
     GetProcessAffinityMask, INFINITE, WaitForSingleObject,
 };
 
-/// A number that is the calling thread's alone, in place of an address: a multiple of 512, as numbers of threads are
-/// multiples of four.
+/// Returns a number that belongs to the calling thread alone, used in place of an address. It is a
+/// multiple of 512, since thread numbers are multiples of four.
 #[inline]
 pub(crate) fn thread_address() -> usize {
     (thread_id() as u32 as usize) << 7
 }
 
-/// The number the system knows the calling thread by.
+/// Returns the system's number for the calling thread.
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call may be made at any time.
     unsafe { GetCurrentThreadId() as i32 }
 }
 
-/// Keeps the calling thread's last error as it is while this lives: `free` must not change it.
+/// Restores the calling thread's last error when dropped: `free` must not change it.
 pub(crate) struct KeepErrno(u32);
 
 impl KeepErrno {
@@ -41,14 +41,14 @@ impl Drop for KeepErrno {
     }
 }
 
-/// What a thread of ours runs.
+/// The function that a thread of ours runs.
 type Run = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Starts a thread with a small stack; `None` if the system does not.
+/// Starts a thread with a small stack; `None` if the system refuses.
 pub(crate) fn start_thread(run: Run) -> Option<usize> {
     /// Bytes of stack that are committed at first.
     const STACK: usize = 64 << 10;
-    // SAFETY: the thread gets the function it is to run; nothing else is shared with it.
+    // SAFETY: the thread gets the function to run; nothing else is shared with it.
     let thread = unsafe {
         CreateThread(ptr::null(), STACK, Some(begin), run as *const c_void, 0, ptr::null_mut())
     };
@@ -62,23 +62,23 @@ unsafe extern "system" fn begin(run: *mut c_void) -> u32 {
     0
 }
 
-/// Waits for the end of a thread that was [started](start_thread).
+/// Waits until a thread from [`start_thread`] ends.
 pub(crate) fn join_thread(thread: usize) {
     let thread: HANDLE = ptr::without_provenance_mut(thread);
-    // SAFETY: the thread was started here, and nobody else waits for it.
+    // SAFETY: the thread was started here, and is joined only once.
     unsafe {
         WaitForSingleObject(thread, INFINITE);
         CloseHandle(thread);
     }
 }
 
-/// CPUs this process may run on, at least 1.
+/// Returns how many CPUs this process may run on, at least 1.
 pub(crate) fn cpus() -> usize {
     let (mut own, mut all) = (0, 0);
-    // SAFETY: the calls write what they are given.
+    // SAFETY: the calls write the variables that they are given.
     let known =
         unsafe { GetProcessAffinityMask(GetCurrentProcess(), &raw mut own, &raw mut all) != 0 };
-    // A process of several groups of 64 has no mask.
+    // The mask is 0 for a process in several groups of 64 CPUs.
     let cpus = if known && own != 0 {
         own.count_ones()
     } else {
@@ -88,10 +88,11 @@ pub(crate) fn cpus() -> usize {
     (cpus as usize).max(1)
 }
 
-/// The NUMA node of the CPU that the calling thread is on at this moment; 0 if the system does not tell.
+/// Returns the NUMA node of the CPU that the calling thread runs on now; 0 if the system does not
+/// tell.
 pub(crate) fn node() -> u32 {
     let (mut cpu, mut node) = (PROCESSOR_NUMBER::default(), 0_u16);
-    // SAFETY: the calls write what they are given.
+    // SAFETY: the calls write the variables that they are given.
     let got = unsafe {
         GetCurrentProcessorNumberEx(&raw mut cpu);
         GetNumaProcessorNodeEx(&raw const cpu, &raw mut node)
@@ -99,7 +100,7 @@ pub(crate) fn node() -> u32 {
     if got != 0 { node.into() } else { 0 }
 }
 
-/// Quotas of processor time, which a job object may have, are not looked at.
+/// Returns `None`: quotas of processor time, which a job object may set, are not read.
 pub(crate) fn cpu_quota() -> Option<usize> {
     None
 }

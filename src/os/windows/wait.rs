@@ -1,4 +1,4 @@
-//! Waiting: for a word to change, for a moment, and the clock that tells how long.
+//! Waits for a word to change or for a moment; clocks.
 
 use core::sync::atomic::AtomicU32;
 
@@ -8,13 +8,14 @@ use windows_sys::Win32::System::Threading::{
     INFINITE, Sleep, SwitchToThread, WaitOnAddress, WakeByAddressAll, WakeByAddressSingle,
 };
 
-/// Milliseconds of a clock that never goes back.
+/// Returns the milliseconds of a monotonic clock.
 pub(crate) fn now() -> u64 {
     // SAFETY: the call may be made at any time.
     unsafe { GetTickCount64() }
 }
 
-/// Nanoseconds of a clock that never goes back: the system tells a thread's processor time by sixty-fourths of a second.
+/// Returns the nanoseconds of a monotonic clock. The thread's processor time would be too coarse:
+/// Windows counts it in steps of 1/64 second.
 pub(crate) fn thread_time() -> u64 {
     let (mut ticks, mut per_second) = (0, 0);
     // SAFETY: the calls write a number each, and never fail.
@@ -25,7 +26,7 @@ pub(crate) fn thread_time() -> u64 {
     (i128::from(ticks) * 1_000_000_000 / i128::from(per_second.max(1))) as u64
 }
 
-/// Lets other threads go on for a moment.
+/// Lets other threads run for a moment.
 pub(crate) fn pause() {
     // SAFETY: the calls may be made at any time.
     unsafe {
@@ -35,32 +36,32 @@ pub(crate) fn pause() {
     }
 }
 
-/// Sleeps while `word` has this value, until woken, or for no reason.
+/// Sleeps while `word` has the value `value`, until woken; may also return for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
     sleep(word, value, INFINITE);
 }
 
-/// As [`wait`], but for at most this many milliseconds.
+/// Waits as [`wait`] does, for at most `milliseconds`.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
-    // An hour is enough for everybody.
+    // An hour is long enough for every caller.
     sleep(word, value, milliseconds.min(3_600_000) as u32);
 }
 
 fn sleep(word: &AtomicU32, value: u32, milliseconds: u32) {
-    // SAFETY: the word and the value live as long as the call.
+    // SAFETY: the word and the value outlive the call.
     unsafe {
         let bytes = size_of::<u32>();
         WaitOnAddress(word.as_ptr().cast(), (&raw const value).cast(), bytes, milliseconds);
     }
 }
 
-/// Wakes one of those who [wait](wait) for the word.
+/// Wakes one thread that [waits](wait) for `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: waking touches no memory.
     unsafe { WakeByAddressSingle(word.as_ptr().cast()) };
 }
 
-/// Wakes all who [wait](wait) for the word.
+/// Wakes all threads that [wait] for `word`.
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: waking touches no memory.
     unsafe { WakeByAddressAll(word.as_ptr().cast()) };

@@ -1,5 +1,5 @@
-//! What lies below the pages: a heap of blocks of any size, which the pages are blocks of, and which
-//! serves what pages do not.
+//! The heap below the pages: pages are blocks of this heap, and it serves the requests that pages
+//! do not.
 //!
 //! | | bookkeeping | a page loses |
 //! |---|---|---|
@@ -24,16 +24,17 @@ pub trait Below: Debug {
     /// Bytes at a page's end that this heap keeps for itself.
     const KEPT: usize;
 
-    /// Bytes of a page that its blocks can use.
+    /// Returns the bytes of a page that its blocks can use.
     #[inline(always)]
     fn usable(page_size: usize) -> usize {
         page_size - Self::KEPT
     }
 
-    /// Address from which slots of p bytes are counted, rounded down to p; asked once there is memory.
+    /// Returns the address from which slots of p bytes are counted, before rounding down to p;
+    /// called once there is memory.
     fn origin(&self) -> usize;
 
-    /// A page.
+    /// Takes a page.
     fn take_page<S: Source, M: Meter>(
         &mut self,
         page_size: usize,
@@ -41,28 +42,30 @@ pub trait Below: Debug {
         meter: &M,
     ) -> Result<NonNull<u8>, AllocError>;
 
-    /// Takes a page back.
+    /// Gives a page back.
     fn release_page<M: Meter>(&mut self, base: NonNull<u8>, meter: &M);
 
-    /// Whether a block in use of p bytes starts here.
+    /// Returns whether a block in use of p bytes starts here.
     fn holds_page(&self, base: usize, page_size: usize) -> bool;
 
-    /// A block, and its length in bytes, if a free block that is known at once has room.
+    /// Takes a block if a free block that is known at once is large enough. Returns it with its
+    /// length in bytes.
     fn take<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)>;
 
-    /// A quick way to [`take`](Self::take), for any size, also 0; `None` where it does not serve.
+    /// Takes a block in a quicker way than [`take`](Self::take). Any size may be passed, also 0.
+    /// `None` if this way does not serve.
     #[inline(always)]
     fn take_plain<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
         None
     }
 
-    /// Another, for larger and aligned requests.
+    /// Takes a block in another quick way, for larger and aligned requests.
     #[inline(always)]
     fn take_close<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
         None
     }
 
-    /// As [`take`](Self::take), where that had none: with more of the source's memory.
+    /// Like [`take`](Self::take), with more of the source's memory, after `take` had none.
     fn take_more<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
@@ -70,23 +73,24 @@ pub trait Below: Debug {
         meter: &M,
     ) -> Result<(NonNull<u8>, usize), AllocError>;
 
-    /// Whether a block that is about to be freed must be [told of](Self::about_to_free) first.
+    /// Returns whether [`about_to_free`](Self::about_to_free) must be called before a block is
+    /// freed.
     #[inline(always)]
     fn is_watched(&self) -> bool {
         false
     }
 
-    /// A block that was asked for with `requested` bytes is about to be freed.
+    /// Called before a block that was requested with `requested` bytes is freed.
     fn about_to_free(&mut self, _block: NonNull<u8>, _requested: usize) {}
 
-    /// Frees a block in use that was asked for with `requested` bytes; its length in bytes.
+    /// Frees a block in use that was requested with `requested` bytes. Returns its length in bytes.
     fn free<M: Meter>(&mut self, block: NonNull<u8>, requested: usize, meter: &M) -> usize;
 
-    /// Length in bytes of a block that was asked for with `requested` bytes.
+    /// Returns the length in bytes of a block that was requested with `requested` bytes.
     fn len_for(&self, requested: usize) -> usize;
 
-    /// Resizes a block in place that was asked for with `sizes.0` bytes, to hold `sizes.1`. Whether
-    /// that was possible.
+    /// Resizes a block in place that was requested with `sizes.0` bytes, to hold `sizes.1`. Returns
+    /// whether it did.
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -95,8 +99,8 @@ pub trait Below: Debug {
         meter: &M,
     ) -> bool;
 
-    /// As [`resize`](Self::resize), of a block of whatever length and without more memory; its lengths
-    /// before and after, in bytes.
+    /// Like [`resize`](Self::resize), for a block of any length and without more memory. Returns
+    /// its lengths before and after, in bytes.
     fn keep<M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -104,8 +108,8 @@ pub trait Below: Debug {
         meter: &M,
     ) -> Option<(usize, usize)>;
 
-    /// Moves a block that grows, with its contents, down over the free memory below it; where it lies
-    /// then, and its lengths before and after, in bytes.
+    /// Moves a block that grows, with its contents, down over the free memory below it. Returns
+    /// where it starts then, and its lengths before and after, in bytes.
     fn grow_down<M: Meter>(
         &mut self,
         _block: NonNull<u8>,
@@ -116,7 +120,8 @@ pub trait Below: Debug {
         None
     }
 
-    /// Whether a block in use starts at any address that could be known by a layout.
+    /// Returns whether a block in use starts at `block` that could have been requested with
+    /// `layout`. Any address may be passed.
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool;
 
     /// Calls `visit` for every span in address order. A page is a block.

@@ -1,17 +1,17 @@
 //! A good fit over boundary tags below the pages (Hasan & Chang §3.1, §3.9), whose free memory can be
 //! walked a little at a time.
 //!
-//! A block's layout says how long it is, and so where the block above starts, before its own tag was
-//! read. Rare work, above all taking more memory, is kept out of the way of the usual.
+//! A block's layout determines its length, and so where the block above starts, before its own tag
+//! is read. Rare work, above all taking more memory, is kept out of the fast paths.
 //!
 //! ```text
 //!  | page | in use | free     | page | in use | free   | …
 //!   met ──────────▶ mark       to be met
 //! ```
-//! Between two steps of a walk blocks come and go. The *mark* is where the next step begins, and must
-//! be where a block begins, which only joining blocks changes: a block that is freed joins the free
-//! ones beside it, one that grows takes from the free one above. Before either, a mark within reach
-//! moves down to where the lowest of these blocks begins, and what lies there is met once more.
+//! Between two steps of a walk blocks come and go. The *mark*, where the next step begins, must be
+//! the start of a block. Only joins remove a block's start: a freed block joins the free ones
+//! beside it, and a growing block takes from the free one above. Before either, a mark among these
+//! blocks moves down to the start of the lowest, and the walk meets them once more.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -26,7 +26,7 @@ use crate::source::Source;
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, NONE, TAG};
 
-/// Greatest alignment of requests that are served a [quick way](Below::take_close), bytes.
+/// Greatest alignment in bytes of requests that are served in a [quick way](Below::take_close).
 const ALIGNED: usize = 1 << 16;
 
 /// The heap with tags.
@@ -36,23 +36,23 @@ pub(crate) type Large = TagHeap<Good>;
 #[derive(Debug)]
 pub struct Tagged {
     pub(crate) heap: Large,
-    /// Where a walk in steps goes on: a block's start, while blocks come and go.
+    /// Where a walk in steps continues: always a block's start.
     mark: u32,
 }
 
 impl Tagged {
-    /// An empty heap that grows by pages of this size, bytes.
+    /// Makes an empty heap that grows by pages of this size, bytes.
     pub(crate) const fn growing_by(page_size: usize) -> Self {
         Self { heap: Large::growing_by(page_size), mark: NONE }
     }
 
-    /// The block at this address, if its tags say that it is in use.
+    /// Returns the block at this address, if its tags mark it as in use.
     pub(crate) fn known_at(&self, block: NonNull<u8>) -> Option<Block> {
         self.heap.known_at(block.addr().get())
     }
 
-    /// Whether a block is in use, and the free ones beside it are as the heap left them; if not, the heap
-    /// knows of [damage](TagHeap::damaged).
+    /// Returns whether a block is in use, and the free ones beside it are as the heap left them. If
+    /// they are not, the heap remembers the [damage](TagHeap::damaged).
     pub(crate) fn is_sound(&mut self, block: NonNull<u8>) -> bool {
         match self.known_at(block) {
             Some(found) => self.heap.vet_neighbours(found),
@@ -63,8 +63,8 @@ impl Tagged {
         }
     }
 
-    /// Frees a block, if its tags say that it is in use, and has them say that it is not; its length
-    /// in bytes. Where the free blocks beside it are [damaged](TagHeap::damaged), nothing is done.
+    /// Frees a block, if its tags mark it as in use, and marks it as free. Returns its length in
+    /// bytes. If the free blocks beside it are [damaged](TagHeap::damaged), nothing is done.
     pub(crate) fn free_known<M: Meter>(&mut self, block: NonNull<u8>, meter: &M) -> Option<usize> {
         let found = self.known_at(block)?;
         if !self.heap.vet_neighbours(found) {
@@ -75,14 +75,14 @@ impl Tagged {
         Some(Large::bytes(found.len))
     }
 
-    /// Length of a block in use, in bytes. O(1).
+    /// Returns the length of a block in use, in bytes. O(1).
     pub(crate) fn len_of(&self, block: NonNull<u8>) -> usize {
         Large::bytes(self.heap.block_at(block.addr().get()).len)
     }
 
-    /// Goes on where the last step stopped, over at most `blocks` blocks; `visit` is given each, and
-    /// says whether it met it: if not, the next step begins with it. Whether there is more; if not, the
-    /// next step begins at the beginning.
+    /// Continues where the last step stopped, over at most `blocks` blocks. Calls `visit` for each;
+    /// if that returns `false`, the step ends, and the next one begins with the same block. Returns
+    /// whether there is more; if not, the next step begins at the beginning.
     pub(crate) fn step(
         &mut self,
         blocks: usize,
@@ -96,7 +96,7 @@ impl Tagged {
             }
             let block = self.heap.block(start);
             if block.len == 0 || block.len > end - start {
-                // A tag was overwritten. There is no way on.
+                // A tag was overwritten, so the walk cannot go on.
                 self.heap.damage_at(self.heap.contents(start).addr());
                 start = end;
                 break;
@@ -110,7 +110,7 @@ impl Tagged {
         self.mark != NONE
     }
 
-    /// Has the next step begin at the beginning.
+    /// Makes the next step begin at the beginning.
     pub(crate) fn forget_mark(&mut self) {
         self.mark = NONE;
     }
@@ -126,7 +126,7 @@ impl Tagged {
         }
     }
 
-    /// A block that the heap has put to use, and its length in bytes.
+    /// Returns a block that the heap has put to use, with its length in bytes.
     #[inline(always)]
     fn taken(&self, start: u32, len: u32) -> (NonNull<u8>, usize) {
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.
@@ -134,7 +134,7 @@ impl Tagged {
         (block, Large::bytes(len))
     }
 
-    /// As [`resize`](Below::resize), with no walk whose mark it must keep.
+    /// Like [`resize`](Below::resize), while no walk has a mark to keep.
     #[inline(always)]
     fn resize_unwatched<S: Source, M: Meter>(
         &mut self,
@@ -154,8 +154,8 @@ impl Tagged {
         }
     }
 
-    /// As [`resize`](Below::resize), while somebody must be told before. (In a function of its own, as
-    /// with freeing.)
+    /// Like [`resize`](Below::resize), while a walk has a mark to keep. (A separate function, as
+    /// for freeing.)
     #[cold]
     #[inline(never)]
     fn resize_watched<S: Source, M: Meter>(
@@ -222,7 +222,7 @@ impl Below for Tagged {
         Some(self.taken(start, len))
     }
 
-    /// Plain requests, if a free block that the heap knows has room: see [`Large::PLAIN`].
+    /// Serves plain requests from free blocks of the index: see [`Large::PLAIN`].
     #[inline(always)]
     fn take_plain<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
         // Size 0 wraps round, and is not plain.

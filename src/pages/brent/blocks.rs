@@ -1,4 +1,4 @@
-//! The blocks of pages with numbered headers: taken, and put back.
+//! Takes and puts back the blocks of pages with numbered headers.
 
 use core::ptr::NonNull;
 
@@ -9,7 +9,7 @@ use crate::pages::headers::in_page::{Bitmap, InPage, Page};
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
 
-/// A block that was put back, and its page: what a placement needs to know.
+/// A block that was put back, and its page, as a placement needs them.
 #[derive(Clone, Copy)]
 pub struct Put {
     pub(super) page: u32,
@@ -24,7 +24,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// Whether all blocks of the page are free.
+    /// Returns whether all blocks of the page are free.
     #[inline(always)]
     pub(super) fn emptied_page(&self) -> bool {
         self.free == self.capacity
@@ -84,7 +84,7 @@ impl<B: Below> Pages<Numbered<Bitmap>, B> {
         self.block_address(page, block)
     }
 
-    /// Where a block of a page starts.
+    /// Returns where a block of a page starts.
     pub(super) fn block_address(&self, page: u32, block: u32) -> NonNull<u8> {
         let offset = block as usize * self.class_of_page(page).size as usize;
         // SAFETY: a page has `capacity` blocks of `size` bytes, and `block` is one of them.
@@ -99,7 +99,7 @@ impl<B: Below> Pages<Numbered<Bitmap>, B> {
         Bitmap::claim(words, block);
     }
 
-    /// Takes the block at this address, which is free and lies in a page; φ falls by 1.
+    /// Takes the block at this address, which is free and in a page; φ falls by 1.
     #[inline(always)]
     pub(super) fn claim_at(&mut self, address: NonNull<u8>) {
         let page = self.headers.at(address.addr().get()).expect("a free block lies in a page");
@@ -108,7 +108,7 @@ impl<B: Below> Pages<Numbered<Bitmap>, B> {
         self.claim(page, block);
     }
 
-    /// Whether a free block of this class starts at any address.
+    /// Returns whether a free block of this class starts at an address, which may be any.
     pub(super) fn is_free_at(&self, address: NonNull<u8>, class: u32) -> bool {
         let page = self.headers.at(address.addr().get());
         page.filter(|&page| self.headers.class(page) == class).is_some_and(|page| {

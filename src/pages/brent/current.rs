@@ -29,8 +29,8 @@ pub trait Selection: Debug {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// Takes memory for `pages` pages in all; one may be new in `class`. After that nothing
-    /// that follows needs memory.
+    /// Takes memory for `pages` pages in all, one of which may be new in `class`, so that the
+    /// following operations need none.
     fn reserve<S: Source>(
         &mut self,
         class: u32,
@@ -39,7 +39,7 @@ pub trait Selection: Debug {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// The current page of a class.
+    /// Returns the current page of a class.
     fn current<M: Meter>(&self, class: u32, meter: &M) -> Option<u32>;
 
     /// Takes a page out of S3, to be the current page.
@@ -59,8 +59,8 @@ pub trait Selection: Debug {
         meter: &M,
     );
 
-    /// A block of a page was put back. Whether the page is wholly free and not current: then it
-    /// has left S3 and goes to S2.
+    /// Records that a block of a page was put back. Returns whether the page is wholly free and not
+    /// current: then it has left S3 and goes to S2.
     fn freed<F: InPage, B: Below, M: Meter>(
         &mut self,
         put: Put,
@@ -72,7 +72,7 @@ pub trait Selection: Debug {
     fn audit<F: InPage, B: Below>(&self, pages: &Pages<Numbered<F>, B>) -> Result<usize, Fault>;
 }
 
-/// Placement in the current page; free blocks within a page are `F`'s.
+/// Placement in the current page; `F` keeps the free blocks within a page.
 #[derive(Debug)]
 pub struct CurrentPage<C, F = Bitmap> {
     selection: C,

@@ -89,7 +89,7 @@ impl Order for MostRecent {
 
 /// The lists of all classes. Invariants, for each class:
 /// - the current page, once there is one, is the first on L0;
-/// - every other page with φ0 ≤ φ < c is on Lφ (MRU: on Lφ0), the rest of those in use on L0;
+/// - every other page with φ0 ≤ φ < c is on Lφ (MRU: on Lφ0), and all other pages in use are on L0;
 /// - the ring of left headers is ordered by φ, and no list but L0 is empty.
 #[derive(Debug)]
 pub struct LeftHeaders<O> {
@@ -135,7 +135,7 @@ impl<O: Order> LeftHeaders<O> {
         }
     }
 
-    /// Takes a page off its list; an emptied list's left header goes, but for LH0.
+    /// Takes a page off its list. The left header of an emptied list is removed, except LH0.
     fn remove<F: InPage, B: Below>(&mut self, page: u32, pages: &mut Pages<Numbered<F>, B>) {
         let header = *pages.headers.header(page);
         if header.next != NIL {
@@ -159,7 +159,7 @@ impl<O: Order> LeftHeaders<O> {
         self.spare = left;
     }
 
-    /// A new left header for φ, below `up` on the ring.
+    /// Makes a new left header for φ, below `up` on the ring.
     fn make_left<M: Meter>(&mut self, up: u32, phi: u32, meter: &M) -> u32 {
         let left = if self.spare == NIL {
             self.count += 1;
@@ -176,7 +176,8 @@ impl<O: Order> LeftHeaders<O> {
         left
     }
 
-    /// The left header below another on the ring. LH0 is the ring's anchor, not an item on it.
+    /// Returns the left header below another on the ring. LH0 is the ring's anchor, not an item on
+    /// it.
     fn look_down<M: Meter>(&self, left: u32, meter: &M) -> u32 {
         let down = self.get(left).down;
         if self.get(down).phi > 0 {
@@ -187,13 +188,14 @@ impl<O: Order> LeftHeaders<O> {
         down
     }
 
-    /// The left header for φ, whose predecessor on the ring is `up`; made if missing.
+    /// Returns the left header for φ, whose predecessor on the ring is `up`; made if missing.
     fn left_for<M: Meter>(&mut self, up: u32, phi: u32, meter: &M) -> u32 {
         let down = self.look_down(up, meter);
         if self.get(down).phi == phi { down } else { self.make_left(up, phi, meter) }
     }
 
-    /// Moves a page that is not current to the list of its new φ; as [`Selection::freed`].
+    /// Moves a page that is not current to the list of its new φ; returns as [`Selection::freed`]
+    /// does.
     fn moved<F: InPage, B: Below, M: Meter>(
         &mut self,
         put: Put,

@@ -50,7 +50,7 @@ use crate::source::Source;
 pub type Paged<P, S, M = ()> = Heap<PageEngine<P, SegmentHeap>, S, M>;
 
 impl<P: Placement, S: Source, M: Meter> Heap<PageEngine<P, SegmentHeap>, S, M> {
-    /// The strategy over `source`. Takes no memory before the first allocation.
+    /// Makes the strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.
@@ -91,7 +91,7 @@ mod tests {
         use crate::pages::headers::in_page::InBand;
         type InBlocks = CurrentPage<LeftHeaders<Least>, InBand>;
         let mut memory = std::vec![core::mem::MaybeUninit::<u64>::uninit(); 1 << 13];
-        // SAFETY: nobody else uses the memory, which outlives the heap.
+        // SAFETY: only the heap uses the memory, which outlives it.
         let region = unsafe {
             crate::source::Region::new(memory.as_mut_ptr().cast(), size_of_val(&*memory))
         };

@@ -1,4 +1,5 @@
-//! What Brent's placements share: numbered headers, blocks put back one by one, whole pages to S2.
+//! Code that Brent's placements share: numbered headers, blocks put back one by one, whole pages to
+//! S2.
 
 use core::alloc::Layout;
 use core::fmt::Debug;
@@ -17,7 +18,7 @@ use crate::pages::store::Pages;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
-/// A placement of the paper; see [`Placement`] for what is not told here.
+/// A placement of the paper; [`Placement`] documents the methods.
 pub trait PaperPlacement: Debug + Sized {
     /// How the free blocks within a page are kept.
     type InPage: InPage;
@@ -34,7 +35,7 @@ pub trait PaperPlacement: Debug + Sized {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// A block of a class.
+    /// Takes a block of a class.
     fn take<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -42,7 +43,7 @@ pub trait PaperPlacement: Debug + Sized {
         backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError>;
 
-    /// The block at this address was put back. Whether its page goes to S2.
+    /// Records that the block at this address was put back. Returns whether its page goes to S2.
     fn freed<B: Below, M: Meter>(
         &mut self,
         block: NonNull<u8>,

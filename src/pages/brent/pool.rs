@@ -1,5 +1,5 @@
-//! STACK, QUEUE and RANDOM: one pool of free blocks for each class, whatever pages they lie in
-//! (Brent §2.1–2.3). When it is empty, a new page is divided into c blocks.
+//! STACK, QUEUE and RANDOM: one pool of free blocks for each class, from any of its pages (Brent
+//! §2.1–2.3). When it is empty, a new page is divided into c blocks.
 //!
 //! The blocks of a new page are not put on the pool one by one but bumped off the page; for STACK
 //! and QUEUE that is the order in which the paper's pool would give them out. Pages never become
@@ -31,7 +31,7 @@ type Bits<B> = Pages<Numbered<Bitmap>, B>;
 struct Ends {
     first: u64,
     last: u64,
-    /// The page new blocks are bumped off, plus 1, or 0.
+    /// The page from which new blocks are bumped, plus 1, or 0.
     fresh_page: u32,
     len: u32,
 }
@@ -46,12 +46,12 @@ pub struct Chain<const QUEUE: bool> {
     chains: Table<Ends>,
 }
 
-/// Where a free block has its link.
+/// Returns where a free block has its link.
 fn link<B>(offset: u64, pages: &Bits<B>) -> *mut u64 {
     pages.headers.origin().wrapping_add(offset as usize - 1).cast()
 }
 
-/// Bytes between the origin and a block.
+/// Returns the bytes between the origin and a block.
 fn offset<B>(block: NonNull<u8>, pages: &Bits<B>) -> u64 {
     block.addr().get().wrapping_sub(pages.headers.origin().addr()) as u64
 }
@@ -292,7 +292,8 @@ mod tests {
 
     type Heap<P> = Paged<P, Reserved>;
 
-    /// A heap with six blocks of 32 bytes, the second and the fourth free, and two of 64, the first free.
+    /// Makes a heap with six blocks of 32 bytes, the second and the fourth free, and two of 64, the
+    /// first free.
     fn heap<P: PaperPlacement<InPage = Bitmap>>() -> (Heap<P>, [NonNull<u8>; 6], NonNull<u8>) {
         let mut heap = Heap::<P>::new(Config::with_page_size(4096), Reserved::new(1 << 20), ());
         let layout = |size| Layout::from_size_align(size, 8).expect("a valid layout");
@@ -306,7 +307,7 @@ mod tests {
         (heap, blocks, other)
     }
 
-    /// What an audit says where the link of a free block leads elsewhere.
+    /// Returns the audit's answer if the link of a free block leads elsewhere.
     fn linked(
         from: usize,
         to: impl Fn(&dyn Fn(NonNull<u8>) -> u64, [NonNull<u8>; 6], NonNull<u8>) -> u64,

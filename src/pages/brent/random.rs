@@ -1,7 +1,7 @@
 //! Random numbers for the strategies that choose at random.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): seeded, no state but a counter. The library has no
-/// dependency that could do it.
+/// SplitMix64 (Steele, Lea, Flood 2014): seeded, with a counter as its only state. The library has
+/// no dependency that could do it.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -21,7 +21,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, each with probability 1/bound but for a bias below bound/2⁶⁴.
+    /// Returns a number below `bound`, each with probability 1/bound but for a bias below
+    /// bound/2⁶⁴.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,10 +1,10 @@
-//! The memory that headers with their bits are made of.
+//! The memory of headers with their bits.
 //!
 //! ```text
 //! dedicated memory:  | H(P) | word 0 | word 1 | … | H(P′) | word 0 | …
 //! ```
-//! A header has as many words as its page's class needs, rounded up to a power of two above 16: a
-//! spare header serves the next page that needs as many.
+//! A header has as many words as its page's class needs, rounded up to a power of two above 16. A
+//! spare header serves the next page that needs the same number.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -16,8 +16,8 @@ use crate::source::Source;
 /// Bytes of dedicated memory taken at a time.
 const CHUNK: usize = 2048;
 
-/// Where headers come from. Invariant: the `left` bytes from `chunk` on are zero, aligned to a
-/// header's alignment, and used by nobody; the spare headers are linked through `next`.
+/// Where headers come from. Invariant: the `left` bytes from `chunk` on are zero, unused, and
+/// aligned for a header; the spare headers are linked through `next`.
 #[derive(Debug)]
 pub(super) struct Chunks {
     spare: [Option<Page>; KINDS],
@@ -30,7 +30,7 @@ impl Chunks {
         Self { spare: [None; KINDS], chunk: core::ptr::null_mut(), left: 0 }
     }
 
-    /// A header with words for this many blocks.
+    /// Makes a header with words for this many blocks.
     pub(super) fn make<S: Source>(
         &mut self,
         capacity: u32,
@@ -45,14 +45,14 @@ impl Chunks {
         let bytes = size_of::<Header>() + size_of::<u64>() * words_of(kind) as usize;
         if bytes > self.left {
             let align = align_of::<Header>();
-            // A chunk if there is one, else only what is needed now.
+            // A whole chunk if possible, else only the bytes needed now.
             let take = |bytes, source: &mut S| {
                 let layout = Layout::from_size_align(bytes, align);
                 source.dedicate(layout.map_err(|_| AllocError::Exhausted)?).map(|at| (at, bytes))
             };
             let taken = take(bytes.max(CHUNK), source).or_else(|_| take(bytes, source));
             let (chunk, left) = taken?;
-            // Chunks often adjoin: the next lies below the one before.
+            // Chunks often adjoin: the next chunk is below the one before.
             let adjoins = chunk.as_ptr().wrapping_add(left) == self.chunk;
             self.left = if adjoins { left + self.left } else { left };
             self.chunk = chunk.as_ptr();
@@ -65,13 +65,13 @@ impl Chunks {
         })
     }
 
-    /// Takes back a header no page has.
+    /// Takes back a header that no page has.
     pub(super) fn recycle(&mut self, page: Page) {
         let top = &mut self.spare[page.kind()];
         page.next.set(top.replace(page));
     }
 
-    /// Takes memory that nobody uses any more, aligned as a header, for headers.
+    /// Takes over `bytes` bytes of unused memory, aligned for a header, to make headers of.
     pub(super) fn donate(&mut self, memory: *mut u8, bytes: usize) {
         if bytes > self.left {
             // SAFETY: the caller gives these bytes up.
@@ -97,17 +97,17 @@ mod tests {
     }
 
     fn region(memory: &mut [MaybeUninit<u64>]) -> Region {
-        // SAFETY: nobody else uses the memory, which outlives the region.
+        // SAFETY: only the region uses the memory, which outlives it.
         unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(memory)) }
     }
 
-    /// Where a header with its words lies.
+    /// Returns the addresses of a header with its words.
     fn bytes(page: Page, capacity: u32) -> core::ops::Range<usize> {
         let start = page.header().addr();
         start..start + len(capacity)
     }
 
-    /// As many headers as fit a chunk take one; a header may lie across two that adjoin.
+    /// A chunk holds as many headers as fit; a header may span two adjoining chunks.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn headers_lie_close_together() {
@@ -133,7 +133,7 @@ mod tests {
         assert!(all.is_sorted_by(|below, above| below.end <= above.start), "they are disjoint");
         let dedicated = source.dedicated();
         assert!(dedicated.start <= all[0].start && all[all.len() - 1].end <= dedicated.end);
-        // What is taken back serves again, and only where it is as long.
+        // A header that was taken back serves again, but only where it has the right length.
         chunks.recycle(page);
         let longer = chunks.make(LONG, &mut source).expect("there is memory");
         assert!(longer != page);
@@ -141,7 +141,7 @@ mod tests {
         assert!(chunks.make(SHORT, &mut source).is_ok_and(|other| other != page));
     }
 
-    /// Where there is no room for a chunk, a header is made still.
+    /// If there is no room for a chunk, a header can still be made.
     #[test]
     fn little_memory_is_enough_for_a_header() {
         let mut memory = vec![MaybeUninit::uninit(); 3 * len(SHORT) / 8];
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(made, 3);
     }
 
-    /// Memory that is given up serves if it is more than what is left.
+    /// Donated memory replaces the current chunk if it is larger than the chunk's rest.
     #[test]
     fn donated_memory_becomes_headers() {
         let mut memory = vec![MaybeUninit::uninit(); 1024];

@@ -6,14 +6,14 @@ use crate::words::Plain;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PageHeader {
-    /// Neighbours on the list the page is on.
+    /// Neighbours on the page's list.
     pub(crate) next: u32,
     pub(crate) prev: u32,
     /// "leftmost": the left header of that list, or the page's place in a pool.
     pub(crate) left: u32,
     /// Top of the stack of free blocks within the page ([`InBand`](super::in_page::InBand)).
     pub(crate) free_list: u32,
-    /// Blocks from this one on were never used since the page was put to use.
+    /// Blocks from this one on have never been used since the page was put to use.
     pub(crate) fresh: u32,
     /// φ(P), "freekt": the number of free blocks.
     pub(crate) free_count: u32,

@@ -1,5 +1,5 @@
-//! The free blocks within a page: which of them serves the next request is open (Brent §4: "STACK,
-//! or any other reasonable strategy"), and so is where they are kept.
+//! The free blocks within a page. The paper leaves open which of them serves the next request
+//! (Brent §4: "STACK, or any other reasonable strategy"), and where they are kept.
 //!
 //! | type | kept | order | is a block free? |
 //! |---|---|---|---|
@@ -23,10 +23,10 @@ pub struct Page<'a> {
 
 /// Keeps the free blocks of a page.
 pub trait InPage: core::fmt::Debug {
-    /// The least block size in bytes that can be kept.
+    /// The smallest block size in bytes that can be kept.
     const LEAST_BLOCK: usize;
 
-    /// Words kept behind the header of a page of at most `capacity` blocks.
+    /// Returns the words kept behind the header of a page of at most `capacity` blocks.
     fn words(capacity: usize) -> usize;
 
     /// Makes all `capacity` blocks of a page free, whose `fresh` is 0.
@@ -38,8 +38,8 @@ pub trait InPage: core::fmt::Debug {
     /// Puts a block in use back. O(1).
     fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M);
 
-    /// The free blocks among the [`WINDOW`] from `from` on. Numbers beyond the last block may count as
-    /// free.
+    /// Returns the free blocks among the [`WINDOW`] from `from` on. Numbers beyond the last block
+    /// may count as free.
     fn free_blocks(
         header: &PageHeader,
         words: &[u64],
@@ -48,15 +48,15 @@ pub trait InPage: core::fmt::Debug {
         from: u32,
     ) -> Free;
 
-    /// Whether a block is free: O(1) where a bit says so, else O(c).
+    /// Returns whether a block is free: O(1) where a bit says so, else O(c).
     fn is_free(header: &PageHeader, words: &[u64], base: *const u8, size: u32, block: u32) -> bool {
         let free = Self::free_blocks(header, words, base, size, block / WINDOW * WINDOW);
         crate::words::bits::get(&free, (block % WINDOW) as usize)
     }
 }
 
-/// Free blocks linked through their first four bytes; blocks never used yet are bumped off the
-/// page's end, so that a new page is not touched as a whole.
+/// Free blocks linked through their first four bytes. Blocks never used yet are bumped off the end,
+/// so that a new page is not touched as a whole.
 ///
 /// Links are block numbers plus 1; 0 ends the list.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl InPage for InBand {
     }
 }
 
-/// Where a free block keeps its link.
+/// Returns where a free block keeps its link.
 fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
     base.wrapping_add(block as usize * size as usize).cast()
 }
@@ -130,7 +130,7 @@ fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
 #[derive(Debug)]
 pub struct Bitmap;
 
-/// A page's words, told apart.
+/// A page's words, divided into summary and words.
 struct Map<'a> {
     summary: &'a mut u64,
     words: &'a mut [u64],
@@ -146,7 +146,7 @@ impl<'a> Map<'a> {
         Self { summary, words, group_shift }
     }
 
-    /// Notes that a word has become 0.
+    /// Records that a word has become 0.
     #[inline(always)]
     fn emptied(&mut self, word: usize) {
         let group = word >> self.group_shift;
@@ -257,8 +257,8 @@ mod tests {
         Page { header, words, base: core::ptr::null_mut(), size: 1 }
     }
 
-    /// Takes, puts back and claims blocks at random, all of them at first, and compares with a set of the
-    /// free ones.
+    /// Takes, puts back and claims blocks at random, initially all of them, and compares with a set
+    /// of the free ones.
     fn agrees_with_a_set(capacity: u32, random: &mut StdRng) {
         let mut header = HEADER;
         let mut words = vec![0; Bitmap::words(capacity as usize)];
@@ -308,8 +308,8 @@ mod tests {
             }
         }
     }
-    /// The blocks that were freed are free, and those never used, in pages of more blocks than are looked at in
-    /// one go; links that were overwritten lead nowhere.
+    /// The free blocks are those that were freed and those never used, in pages with more blocks
+    /// than are looked at in one go; links that were overwritten lead nowhere.
     #[test]
     fn a_list_within_a_page_has_the_free_blocks() {
         const CAPACITY: u32 = 2 * WINDOW + 100;

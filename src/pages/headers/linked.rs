@@ -1,4 +1,4 @@
-//! Headers known by their address, found by one load.
+//! Headers named by their address, found by one load.
 
 use super::chunks::Chunks;
 use super::map::Map;

@@ -1,7 +1,7 @@
 //! From a block's address to its page, in one load.
 //!
 //! Memory is cut into *slots* of p bytes, from an address that is a multiple of p. A page fills a
-//! slot; the blocks of the heap below lie anywhere. The map has a header's address for each slot
+//! slot; the blocks of the heap below may be anywhere. The map has a header's address for each slot
 //! that is a page. It doubles when it must grow; the old copy's memory becomes headers.
 
 use core::alloc::Layout;
@@ -11,7 +11,7 @@ use super::page::Page;
 use crate::error::AllocError;
 use crate::source::Source;
 
-/// Slots the first map has.
+/// Number of slots in the first map.
 const FIRST: usize = 16;
 
 /// The map. Invariant: `pages` has `len` entries, initialised.
@@ -28,12 +28,12 @@ impl Map {
     pub(super) const EMPTY: Self =
         Self { origin: 0, shift: 0, len: 0, pages: core::ptr::null_mut() };
 
-    /// Says how large slots are: `page_size` bytes, a power of two. There is none yet.
+    /// Sets the size of a slot to `page_size` bytes, a power of two. There is no slot yet.
     pub(super) fn open(&mut self, page_size: usize) {
         self.shift = page_size.trailing_zeros();
     }
 
-    /// The page in whose slot this address lies, if that is a page.
+    /// Returns the page that contains this address, if one does.
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<Page> {
         let slot = address.wrapping_sub(self.origin) >> self.shift;
@@ -45,7 +45,7 @@ impl Map {
         }
     }
 
-    /// Sets the entry of the slot at this address, for which there is one.
+    /// Sets the entry of the slot at this address; it must exist.
     pub(super) fn set(&mut self, address: usize, page: Option<Page>) {
         let slot = address.wrapping_sub(self.origin) >> self.shift;
         assert!(slot < self.len, "the map reaches every page");
@@ -53,7 +53,7 @@ impl Map {
         unsafe { self.pages.add(slot).write(page) };
     }
 
-    /// Sees to it that there is an entry for the slot at this address; none lies below `start`.
+    /// Ensures that there is an entry for the slot at this address; no slot is below `start`.
     pub(super) fn ensure<S: Source>(
         &mut self,
         address: usize,
@@ -79,7 +79,7 @@ impl Map {
         Ok(())
     }
 
-    /// Every page, in address order.
+    /// Returns every page, in address order.
     pub(super) fn pages(&self) -> impl Iterator<Item = Page> {
         // SAFETY: as `get`.
         (0..self.len).filter_map(|slot| unsafe { *self.pages.add(slot) })

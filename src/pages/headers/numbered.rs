@@ -5,9 +5,9 @@
 //!  | page 0 | large block      | page 1 | …        map:     slot ─▶ header
 //!  ^ slot 0   slot 1    slot 2   slot 3            headers: H(P) | free-block words | H(P) …
 //! ```
-//! The extent is cut into *slots* of p bytes. From a block's address, its slot; by the map, its page's
-//! header: O(1) (Brent §4 keeps a pointer in the page or hashes the page's index; the map costs four
-//! bytes a slot and touches no page).
+//! The extent is cut into *slots* of p bytes. A block's address gives its slot, and the map gives
+//! the slot's header: O(1). (Brent §4 keeps a pointer in the page or hashes the page's index; the
+//! map costs four bytes a slot and touches no page.)
 
 use core::marker::PhantomData;
 
@@ -23,7 +23,7 @@ use crate::words::Table;
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// Headers by number; the free blocks within a page are `F`'s. Invariants:
-/// - map[slot] − 1 is the header whose `slot` is that slot, for every page; 0 for other slots;
+/// - `map[slot] − 1` is the header whose `slot` is that slot, for every page; 0 for other slots;
 /// - `headers` has capacity for every header, `map` for every page's slot.
 #[derive(Debug)]
 pub struct Numbered<F> {
@@ -52,19 +52,19 @@ impl<F: InPage> Numbered<F> {
         self.headers.get_mut(page as usize)
     }
 
-    /// A header, to change, with the words behind it.
+    /// Returns a header and the words behind it, mutably.
     #[inline(always)]
     pub(crate) fn header_and_words(&mut self, page: u32) -> (&mut PageHeader, &mut [u64]) {
         self.headers.record_and_tail(page as usize)
     }
 
-    /// Where slot 0 starts; null while there is no page.
+    /// Returns where slot 0 starts; null while there is no page.
     #[inline(always)]
     pub(crate) fn origin(&self) -> *mut u8 {
         self.origin
     }
 
-    /// Where a slot starts.
+    /// Returns where a slot starts.
     #[inline(always)]
     pub(crate) fn slot_base(&self, slot: u32) -> *mut u8 {
         self.origin.wrapping_add((slot as usize) << self.page_shift)

@@ -2,7 +2,7 @@
 //! set while the block is free.
 //!
 //! The *summary* tells where to look for a set bit: its bit w mod 64 is set if word w is not 0 (and
-//! perhaps if it is).
+//! may be set if it is 0).
 
 use core::cell::Cell;
 use core::ops::Deref;
@@ -13,16 +13,16 @@ use crate::pages::class::Class;
 /// Bits of a word.
 pub(crate) const WORD: u32 = u64::BITS;
 
-/// The list a page is on: none.
+/// The list number of a page that is on no list.
 pub(crate) const NO_LIST: u32 = u8::MAX as u32;
 
 /// The trigger of a page that waits for nothing.
 pub(crate) const NEVER: u32 = u16::MAX as u32;
 
-/// Blocks a page may have.
+/// The most blocks that a page may have.
 pub(crate) const MOST_BLOCKS: u32 = NEVER - 1;
 
-/// A page, known by its header. Headers stay where they are as long as the heap's source.
+/// A page, named by its header. Headers stay in place as long as the heap's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Page(NonNull<Header>);
@@ -40,7 +40,8 @@ pub struct Header {
     /// Where the page starts.
     pub(crate) base: Cell<*mut u8>,
     pub(crate) summary: Cell<u64>,
-    /// As in [`Class`](crate::pages::class::Class): to find a block's number without a look there.
+    /// As in [`Class`], to compute a block's number without reading the
+    /// class.
     pub(crate) reciprocal: Cell<u64>,
     /// Block size, bytes.
     pub(crate) size: Cell<u32>,
@@ -48,7 +49,7 @@ pub struct Header {
     trigger: Cell<u16>,
     class: Cell<u16>,
     list: Cell<u8>,
-    /// How many words are behind it, by number: see `chunks.rs`.
+    /// The kind of the header, which gives the number of words behind it: see `chunks.rs`.
     kind: Cell<u8>,
 }
 
@@ -64,18 +65,18 @@ impl Deref for Page {
 }
 
 impl Page {
-    /// A header of a kind in memory that is all zero.
+    /// Makes a header of this kind in memory that is all zero.
     ///
     /// # Safety
-    /// The memory is aligned as a header, and large enough for one of this kind; nobody else uses it
-    /// as long as the heap is in use.
+    /// The memory is aligned for a header and large enough for one of this kind. Only the heap uses
+    /// it as long as the heap is in use.
     pub(crate) unsafe fn new(header: NonNull<Header>, kind: usize) -> Self {
         let page = Self(header);
         page.kind.set(kind as u8);
         page
     }
 
-    /// The kind of header.
+    /// Returns the kind of header.
     pub(crate) fn kind(self) -> usize {
         self.kind.get().into()
     }
@@ -88,13 +89,13 @@ impl Page {
         unsafe { self.0.add(1).cast::<Cell<u64>>().add(index as usize).as_ref() }
     }
 
-    /// φ: set bits, the free blocks but those in its class's window.
+    /// Returns φ, the number of set bits: the free blocks without those in the class's window.
     #[inline(always)]
     pub(crate) fn free(self) -> u32 {
         u32::from(self.free.get())
     }
 
-    /// The φ at which something is to be done about the page.
+    /// Returns the φ at which the placement has to act on the page.
     #[inline(always)]
     pub(crate) fn trigger(self) -> u32 {
         u32::from(self.trigger.get())
@@ -104,7 +105,7 @@ impl Page {
         self.trigger.set(free as u16);
     }
 
-    /// The size class.
+    /// Returns the size class.
     #[inline(always)]
     pub(crate) fn class(self) -> u32 {
         u32::from(self.class.get())
@@ -119,7 +120,7 @@ impl Page {
         self.format(class.capacity);
     }
 
-    /// The list the page is on, or [`NO_LIST`].
+    /// Returns the list the page is on, or [`NO_LIST`].
     pub(crate) fn list(self) -> u32 {
         u32::from(self.list.get())
     }
@@ -128,13 +129,13 @@ impl Page {
         self.list.set(list as u8);
     }
 
-    /// Address of the header, for a meter.
+    /// Returns the address of the header, for a meter.
     #[inline(always)]
     pub(crate) fn header(self) -> *const Header {
         self.0.as_ptr()
     }
 
-    /// Whether the bit of a block is set.
+    /// Returns whether the bit of a block is set.
     pub(crate) fn is_free(self, block: u32) -> bool {
         self.word(block / WORD).get() >> (block % WORD) & 1 == 1
     }
@@ -166,15 +167,16 @@ impl Page {
         self.free.set(self.free.get() + count as u16);
     }
 
-    /// Clears a word: the bits it had.
+    /// Clears a word and returns its bits.
     pub(crate) fn empty_word(self, index: u32) -> u64 {
         let bits = self.word(index).take();
         self.free.set(self.free.get() - bits.count_ones() as u16);
         bits
     }
 
-    /// Takes the lowest free blocks away, at most `width`: the index of their word, and their bits;
-    /// there is one. `width` is a power of two and `words` how many words the page has.
+    /// Takes the lowest free blocks of a page that has some, at most `width`. Returns the index of
+    /// their word, and their bits. `width` is a power of two, and `words` the number of the page's
+    /// words.
     pub(crate) fn harvest(self, words: u32, width: u32) -> (u32, u64) {
         loop {
             let first = self.summary.get().trailing_zeros();
@@ -198,18 +200,18 @@ impl Page {
     }
 }
 
-/// Kinds of headers: of 1 to 16 words, and of powers of two above, up to what the blocks of the
-/// largest page may need.
+/// Number of header kinds: with 1 to 16 words, and with powers of two above, up to the blocks of
+/// the largest page.
 pub(crate) const KINDS: usize = 16 + 6;
 
-/// The kind of header for this many blocks.
+/// Returns the kind of header for this many blocks.
 pub(crate) fn kind_for(capacity: u32) -> usize {
     let words = capacity.div_ceil(WORD);
     let kind = if words <= 16 { words - 1 } else { 11 + words.next_power_of_two().ilog2() };
     kind as usize
 }
 
-/// Words behind a header of a kind.
+/// Returns the words behind a header of a kind.
 pub(crate) fn words_of(kind: usize) -> u32 {
     if kind < 16 { kind as u32 + 1 } else { 1 << (kind - 11) }
 }
@@ -220,8 +222,8 @@ mod tests {
 
     use super::*;
 
-    /// Harvests a page with all of `capacity` blocks free, of which every `nth` goes back, whole words at once
-    /// or one by one, until nothing is free any more.
+    /// Harvests a page with all of `capacity` blocks free and frees every `nth` harvested block
+    /// again, by whole words or one by one, until no block is free.
     fn harvest_all(capacity: u32, width: u32, nth: u32) {
         let words = capacity.div_ceil(WORD);
         let len = size_of::<Header>() / size_of::<u64>() + words_of(kind_for(capacity)) as usize;
@@ -251,8 +253,8 @@ mod tests {
         assert!(all, "{capacity} blocks, {width} wide");
     }
 
-    /// No free block is lost, neither one that was free from the start nor one freed since, in pages of one
-    /// word and of more than the summary has bits.
+    /// No free block is lost, whether it was free from the start or freed later, in pages of one
+    /// word and in pages of more words than the summary has bits.
     #[test]
     fn all_free_blocks_are_harvested_once() {
         for capacity in [1, 63, 64, 65, 300, 4096, 4097, 12_000, MOST_BLOCKS] {
@@ -264,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A word that is cleared at once: its bits are free no more, those of the others are.
+    /// Clearing a word makes its blocks no longer free, and leaves the others free.
     #[test]
     fn a_word_is_emptied_at_once() {
         let mut memory = vec![MaybeUninit::<u64>::zeroed(); 20];
@@ -279,7 +281,8 @@ mod tests {
         assert_eq!(page.harvest(2, WORD), (1, 0b11));
     }
 
-    /// A header has a bit for each block; up to 16 words no more than it needs, beyond less than twice.
+    /// A header has a bit for each block. With up to 16 words it has no more than it needs, beyond
+    /// that less than twice as many.
     #[test]
     fn every_kind_has_the_words_it_needs() {
         for capacity in 1..=MOST_BLOCKS {

@@ -1,4 +1,5 @@
-//! Damage that audits tell, and what walks and checks say of blocks that are withheld from headers.
+//! Damage that audits detect, and the answers of walks and checks about blocks that are withheld
+//! from headers.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,7 +30,7 @@ struct Used {
     full: Page,
 }
 
-/// The pages that the last of these many blocks fill.
+/// Returns the pages that the last of these many blocks fill.
 fn used() -> Used {
     let mut heap = PageHeap::new(CONFIG, Reserved::new(1 << 24), ());
     let mut blocks: Vec<NonNull<u8>> = Vec::new();
@@ -58,7 +59,7 @@ fn used() -> Used {
     Used { heap, current, empty, eligible, full }
 }
 
-/// What an audit says after damage.
+/// Returns the audit's answer after damage.
 fn told(damage: impl FnOnce(&mut Used)) -> &'static str {
     let mut used = used();
     damage(&mut used);
@@ -239,7 +240,7 @@ fn four_pages_wait_for_the_next_class() {
 #[test]
 fn pages_give_way_to_a_large_block() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 16).into_vec();
-    // SAFETY: nobody else uses the memory, which outlives the heap.
+    // SAFETY: only the heap uses the memory, which outlives it.
     let region = unsafe { crate::source::Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let mut heap = PageHeap::new(CONFIG, region, ());
     let mut blocks: Vec<NonNull<u8>> = Vec::new();

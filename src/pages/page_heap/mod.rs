@@ -6,38 +6,38 @@
 //! dedicated (upper end)     … size classes | map: slot ─▶ H(P) | H(P), a bit for each block | …
 //! ```
 //! It joins what the papers do best. Blocks up to FFCROSSOVER come from pages of equal blocks
-//! chosen by LEAST-FREE (Brent §2.10), whose bookkeeping lies apart from them (§4): no header for
-//! each block, and blocks of one size side by side. Larger ones, and the pages themselves, come
-//! from a good fit over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and
-//! the gaps that aligned pages leave serve large blocks.
+//! chosen by LEAST-FREE (Brent §2.10), with their bookkeeping elsewhere (§4): no header for each
+//! block, and blocks of one size side by side. Larger ones, and the pages themselves, come from a
+//! good fit over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and the
+//! gaps that aligned pages leave serve large blocks.
 //!
 //! Where it departs from the papers, and why:
 //! - **Free blocks are bits, taken a word at a time** (`supply`). Allocating is a test, a count
 //!   of trailing zeros and a multiplication; freeing looks the page up and sets a bit. Nothing is
 //!   ever written into free small blocks.
 //! - **LEAST-FREE is lazy, and by quarters of c.** φ rises with every free; a page moves to another
-//!   list only when a page is to be chosen, once for each quarter at most. Among pages of one
-//!   quarter the one that has waited longest comes first: it has gathered most blocks since.
+//!   list only when the engine chooses a page, and at most once for each quarter. Among pages of
+//!   one quarter the one that has waited longest comes first: it has gathered the most free blocks.
 //! - **A block aligned above the unit is a block that happens to be aligned.** Every second block
-//!   of 24 bytes is aligned to 16: such a request takes one of those, and only if the current page has
-//!   none a block of a size that is a multiple of the alignment. A page looked through in vain is not
-//!   looked through again before its free blocks have changed.
-//! - **A page is for those who use it.** A class gets its first page once it was asked for often;
-//!   until then, and again once memory was exhausted, the heap serves it. So an arena with blocks of
-//!   many sizes is not filled with pages of one block each.
-//! - **The layout says where a block lies, and how long it is.** Above the largest class it is not
-//!   in a page; a large block's end is known before its tag was read. So a free waits for one tag
-//!   less, and large blocks are not looked up.
-//! - **Where memory is exhausted, nothing is sacred.** Pages without blocks in use go back to the
-//!   heap; failing that, a small block is taken from the heap, or one of a larger class; and a large
-//!   block that grows moves down over the free memory below it (Hasan & Chang §3.12).
+//!   of 24 bytes is aligned to 16, so an aligned request takes one of those. Only if the current
+//!   page has none does it take a block whose size is a multiple of the alignment. A page that was
+//!   searched in vain is not searched again until its free blocks change.
+//! - **Rare classes get no pages.** A class gets its first page once it has been requested often;
+//!   until then, and again after memory was exhausted, the heap serves it. So an arena with blocks
+//!   of many sizes does not fill with pages of one block each.
+//! - **The layout gives a block's place and length.** Blocks above the largest class are not in a
+//!   page, and their end is known before their tag is read. So a free reads one tag less, and large
+//!   blocks are not looked up.
+//! - **When memory is exhausted**, pages without blocks in use go back to the heap. If that is not
+//!   enough, a small request is served from the heap or from a larger class. A large block that
+//!   grows moves down over the free memory below it (Hasan & Chang §3.12).
 //!
-//! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages
-//! take constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
-//! small blocks, O(n) for larger ones, whose neighbours below it walks.
+//! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages take
+//! constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
+//! small blocks, O(n) for larger ones: it walks the blocks below.
 //!
-//! Files: `supply` (what a class allocates from), `windowed` (the placement), this one; and `shared`, for the global
-//! allocator.
+//! Files: `supply` (from where a class allocates), `windowed` (the placement), this one; and
+//! `shared`, for the global allocator.
 
 #[cfg(all(
     feature = "std",
@@ -65,8 +65,8 @@ use crate::source::Source;
 /// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
 /// pages, in one region.
 ///
-/// Small blocks cost their size rounded up to a class and a bit; larger ones 4 bytes and what
-/// rounding up to 16 takes. Blocks are aligned to [`Config::unit`] for free, to anything else on
+/// A small block costs its size rounded up to a class, and one bit. A larger one costs its size and
+/// 4 bytes, rounded up to 16. Blocks are aligned to [`Config::unit`] for free, to anything else on
 /// request. A heap has at most 16 GiB.
 ///
 /// ```
@@ -90,12 +90,12 @@ pub type PageHeap<S, M = ()> = Heap<PageEngine<Windowed, Tagged>, S, M>;
 const SPARE: u32 = 4;
 
 impl<S, M> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// The parameters that proved best for arenas of 64 KiB and more: see [`Config::arena`].
+    /// The parameters that measured best for arenas of 64 KiB and more: see [`Config::arena`].
     pub const CONFIG: Config = Config::arena();
 }
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// The strategy over `source`. Takes no memory before the first allocation.
+    /// Makes the strategy over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.

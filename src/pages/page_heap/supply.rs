@@ -1,14 +1,14 @@
-//! What a size class allocates from: its window, its current page, and the pages to choose from.
+//! The supply of a size class: its window, its current page, and the pages to choose from.
 //!
 //! ```text
 //! window         0 1 1 0 1 …             free blocks of one word of the current page
 //! current page   0 0 0 0 0 … | 1 1 0 …   its other words (the window's own: blocks freed since)
 //! lists          φ ≤ c/4 | ≤ c/2 | ≤ 3c/4 | < c     all others that have free blocks
 //! ```
-//! Some bits of a word of the current page at a time are moved to the *window*, and blocks are
-//! allocated from there: a test, a count of trailing zeros and a multiplication. The lowest come
-//! first, and only as many as cover four kilobytes or so: freed blocks are used again before blocks
-//! that were not touched for longer, which are less likely to be in a cache.
+//! A few bits of one word of the current page at a time are moved to the *window*, from which
+//! blocks are allocated: a test, a count of trailing zeros and a multiplication. The lowest come
+//! first, and only as many as cover about four kilobytes. So freed blocks are reused before blocks
+//! that were untouched for longer, which are less likely to be in a cache.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -20,7 +20,7 @@ use crate::pages::class::{Class, Classes};
 use crate::pages::headers::page::{NEVER, NO_LIST, Page, WORD};
 use crate::source::Source;
 
-/// Every 2ⁱ-th bit of a word; none where no word begins with an aligned block for certain.
+/// Every 2ⁱ-th bit of a word; no bit if words do not always begin with an aligned block.
 const EVERY: [u64; 64] = {
     let mut every = [0; 64];
     let mut shift = 0;
@@ -36,7 +36,7 @@ pub(in crate::pages) const LISTS: u32 = 4;
 
 /// A class's supply. Invariants:
 /// - the bits of `window` are blocks of word `word` of the current page, and clear there; `first`
-///   is where the word's first block lies;
+///   is the address of the word's first block;
 /// - the current page is on no list and has no trigger;
 /// - a page on list l had at least c·l/4 free blocks when it was put there (and has no fewer now).
 #[derive(Debug)]
@@ -52,9 +52,9 @@ pub(in crate::pages) struct Supply {
     pub(in crate::pages) capacity: u32,
     /// Blocks moved to the window at a time, a power of two up to 64.
     width: u32,
-    /// Requests that were refused a first page.
+    /// Number of requests that were refused a first page.
     refused: u16,
-    /// φ of the current page when no block of it was aligned as asked.
+    /// φ of the current page when none of its blocks was aligned as requested.
     looked: u16,
     /// φ0: blocks that must be free in a page before it can become the current page.
     pub(in crate::pages) tolerance: u32,
@@ -63,7 +63,8 @@ pub(in crate::pages) struct Supply {
 }
 
 impl Supply {
-    /// A class of blocks of `size` bytes, `capacity` in a page, without pages yet.
+    /// Makes the supply of a class of blocks of `size` bytes, `capacity` in a page, without pages
+    /// yet.
     pub(in crate::pages) const fn new(size: u32, capacity: u32, tolerance: u32) -> Self {
         /// Bytes that the blocks of a window cover.
         const REACH: u32 = 4096;
@@ -91,7 +92,7 @@ impl Supply {
     }
 
     /// Takes the lowest blocks of the window, which has some, to the end of `places`, the lowest
-    /// last; returns how many. Runs of blocks without gaps, as a fresh page's are, cost three
+    /// last. Returns how many. Runs of blocks without gaps, as in a fresh page, cost three
     /// instructions a block.
     #[inline(always)]
     pub(in crate::pages) fn take_many(&mut self, places: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -106,7 +107,7 @@ impl Supply {
                 place.write(unsafe { NonNull::new_unchecked(block) });
                 block = block.wrapping_add(self.size as usize);
             };
-            // Four at a time, as the compiler would not.
+            // Four at a time, which the compiler does not do by itself.
             let mut fours = places[room - run..room].rchunks_exact_mut(4);
             fours.by_ref().for_each(|four| four.iter_mut().rev().for_each(&mut write));
             fours.into_remainder().iter_mut().rev().for_each(write);
@@ -118,8 +119,9 @@ impl Supply {
 
     /// Takes the lowest block of the window that is aligned to `align`, a power of two up to p, if
     /// there is one. Page bases are aligned to p, so block i is aligned iff i·size is a multiple of
-    /// `align`: every block, every second, every fourth …, by how many more zeros `align` ends in
-    /// than the size. (A branch for the common alignments would be mispredicted too often.)
+    /// `align`: that is every block, every second, every fourth …, according to how many more
+    /// trailing zeros `align` has than the size. (A branch for the common alignments would be
+    /// mispredicted too often.)
     #[inline(always)]
     pub(in crate::pages) fn take_aligned(&mut self, align: usize) -> Option<NonNull<u8>> {
         let candidates = self.window & self.every(align);
@@ -132,15 +134,15 @@ impl Supply {
         Some(unsafe { NonNull::new_unchecked(self.at(block)) })
     }
 
-    /// The bits of a word whose blocks are aligned to `align`.
+    /// Returns the bits of a word whose blocks are aligned to `align`.
     #[inline(always)]
     fn every(&self, align: usize) -> u64 {
         let missing = align.trailing_zeros().saturating_sub(self.size.trailing_zeros());
         EVERY[missing as usize % EVERY.len()]
     }
 
-    /// Exchanges the window, none of whose blocks is aligned to `align`, for a word of the current page with
-    /// blocks that are. Whether there is one. O(words).
+    /// Exchanges the window, none of whose blocks is aligned to `align`, for a word of the current
+    /// page that has such blocks. Returns whether there is one. O(words).
     pub(in crate::pages) fn turn_to_aligned(&mut self, align: usize) -> bool {
         let Some(page) = self.page else { return false };
         let every = self.every(align);
@@ -156,43 +158,44 @@ impl Supply {
         true
     }
 
-    /// Whether the current page has the same number of free blocks as when it was last
-    /// [looked through](Self::turn_to_aligned) in vain.
+    /// Returns whether the current page has the same number of free blocks as when it was last
+    /// [searched](Self::turn_to_aligned) in vain.
     pub(in crate::pages) fn looked_in_vain(&self) -> bool {
         self.page.is_some_and(|page| page.free() == u32::from(self.looked))
     }
 
-    /// Where a block of the window's word lies.
+    /// Returns where a block of the window's word starts.
     #[inline(always)]
     fn at(&self, block: u32) -> *mut u8 {
         self.first.wrapping_add(block as usize * self.size as usize)
     }
 
-    /// Words of a page's bits.
+    /// Returns the words of a page's bits.
     pub(in crate::pages) fn words(&self) -> u32 {
         self.capacity.div_ceil(WORD)
     }
 
-    /// Whether the class is asked for often enough to be given a page.
+    /// Returns whether the class is requested often enough to be given a page.
     pub(in crate::pages) fn deserves_page(&mut self) -> bool {
-        /// Requests that do not yet make a class one worth a page.
+        /// Number of requests below which a class gets no page.
         const RARE: u16 = 128;
         let deserves = self.refused >= RARE;
         self.refused += u16::from(!deserves);
         deserves
     }
 
-    /// Has the class be asked for often again before it deserves a page.
+    /// Makes the class count its requests anew before it deserves a page.
     pub(in crate::pages) fn deserves_no_page(&mut self) {
         self.refused = 0;
     }
 
-    /// Moves bits of the current page to the window, which is empty. Whether it had any.
+    /// Moves bits of the current page to the window, which is empty. Returns whether there were
+    /// any.
     pub(in crate::pages) fn refill<M: Meter>(&mut self, meter: &M) -> bool {
         self.refill_with(self.width, meter)
     }
 
-    /// As [`refill`](Self::refill), with a whole word.
+    /// Like [`refill`](Self::refill), with a whole word.
     pub(in crate::pages) fn refill_with_word<M: Meter>(&mut self, meter: &M) -> bool {
         self.refill_with(WORD, meter)
     }
@@ -217,7 +220,7 @@ impl Supply {
         (self.window, self.word) = (bits, word);
     }
 
-    /// Gives the window's blocks back to the current page, which is no longer current.
+    /// Gives the window's blocks back to the current page, and makes no page current.
     pub(in crate::pages) fn close(&mut self) -> Option<Page> {
         let page = self.page.take()?;
         let blocks = core::mem::take(&mut self.window);
@@ -236,10 +239,10 @@ impl Supply {
         page.set_trigger(NEVER);
     }
 
-    /// The list of a page's φ.
+    /// Returns the list of a page's φ.
     #[inline]
     pub(in crate::pages) fn list_for(&self, page: Page) -> u32 {
-        // A page all of whose blocks are free is on a list only where it is pinned to its class.
+        // A page whose blocks are all free is on a list only if it is pinned to its class.
         (LISTS * page.free() / self.capacity).min(LISTS - 1)
     }
 
@@ -285,9 +288,9 @@ impl Supply {
         }
     }
 
-    /// Takes the page with the fewest free blocks off its list, to a quarter of c; of those the one
-    /// that has been there longest. A page that has grown out of its list moves on: φ only rises
-    /// while a page is on a list, so the order need not be kept before it is asked for.
+    /// Takes the page with the fewest free blocks, to a quarter of c, off its list; among equals
+    /// the one that has been there longest. A page that has outgrown its list moves on: φ only
+    /// rises while a page is on a list, so the order need not be kept until it is used.
     pub(in crate::pages) fn choose<M: Meter>(&mut self, meter: &M) -> Option<Page> {
         for list in 0..LISTS {
             while let Some(page) = self.lists[list as usize] {
@@ -347,7 +350,7 @@ impl Supplies {
         Ok(())
     }
 
-    /// A class's supply.
+    /// Returns a class's supply.
     #[inline(always)]
     pub(in crate::pages) fn get(&self, class: u32) -> &Supply {
         debug_assert!((class as usize) < self.count, "there is such a class");
@@ -355,7 +358,7 @@ impl Supplies {
         unsafe { self.supplies.add(class as usize).as_ref() }
     }
 
-    /// A class's supply, to change.
+    /// Returns a class's supply, mutably.
     #[inline(always)]
     pub(in crate::pages) fn get_mut(&mut self, class: u32) -> &mut Supply {
         debug_assert!((class as usize) < self.count, "there is such a class");
@@ -363,7 +366,7 @@ impl Supplies {
         unsafe { self.supplies.add(class as usize).as_mut() }
     }
 
-    /// All of them, in the order of the classes.
+    /// Returns all supplies, in the order of the classes.
     pub(in crate::pages) fn all(&self) -> &[Supply] {
         // SAFETY: there are `count` initialised supplies; `&self` excludes writers.
         unsafe { core::slice::from_raw_parts(self.supplies.as_ptr(), self.count) }

@@ -17,8 +17,8 @@ use crate::pages::store::Pages;
 use crate::source::Source;
 use crate::strategy::SpanKind;
 
-/// The supply of each class. Invariant: a page is current in its class, or on a list of it, or waits
-/// for φ0 free blocks, unless it is on S2.
+/// The supply of each class. Invariant: a page is current in its class, or on one of its lists, or
+/// waits for φ0 free blocks, unless it is on S2.
 #[derive(Debug)]
 pub struct Windowed {
     pub(in crate::pages) supplies: Supplies,
@@ -27,9 +27,9 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// Takes a block of a class, aligned to `align`, with a new window if need be, and says how long it
-    /// is; `None` if no page is to be had, the class is too rare for one, or no block of the window is
-    /// aligned.
+    /// Takes a block of a class, aligned to `align`, from a new window if needed. Returns it with
+    /// its length; `None` if there is no page to be had, the class is too rare for one, or no block
+    /// of the window is aligned.
     fn take_aligned<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -47,7 +47,7 @@ impl Windowed {
         Some((supply.take_aligned(align)?, supply.size as usize))
     }
 
-    /// As [`take_aligned`](Self::take_aligned), from another word of the current page.
+    /// Like [`take_aligned`](Self::take_aligned), from another word of the current page.
     fn turn_to_aligned(&mut self, class: u32, align: usize) -> Option<(NonNull<u8>, usize)> {
         let supply = self.supplies.get_mut(class);
         if !supply.turn_to_aligned(align) {
@@ -56,7 +56,7 @@ impl Windowed {
         Some((supply.take_aligned(align)?, supply.size as usize))
     }
 
-    /// Sees to it that a class's window has a block: from the pages it has, or a new page.
+    /// Ensures that a class's window has a block: from the pages that it has, or from a new page.
     #[inline]
     pub(in crate::pages) fn fill_window<B: Below, S: Source, M: Meter>(
         &mut self,
@@ -68,7 +68,7 @@ impl Windowed {
             let page = loop {
                 match pages.acquire(class, backing) {
                     Ok(page) => break page,
-                    // What was dedicated on the way is kept for the next attempt.
+                    // Memory that was dedicated meanwhile is kept for the next attempt.
                     Err(error) if !self.give_back(pages, &backing.meter) => return Err(error),
                     Err(_) => {}
                 }
@@ -80,8 +80,8 @@ impl Windowed {
         Ok(())
     }
 
-    /// Fills a class's window, unless it has a block, from its current page or the page of its
-    /// lists with the fewest free blocks. Whether it has a block now.
+    /// Fills a class's window, unless it has a block, from its current page or from the page of its
+    /// lists with the fewest free blocks. Returns whether it has a block now.
     #[inline]
     fn fill_window_again<M: Meter>(&mut self, class: u32, meter: &M) -> bool {
         let supply = self.supplies.get_mut(class);
@@ -93,8 +93,8 @@ impl Windowed {
         supply.refill(meter)
     }
 
-    /// Serves a small request where its class has no block and gets no page: from the heap below,
-    /// or from a larger class.
+    /// Serves a small request whose class has no block and gets no page: from the heap below, or
+    /// from a larger class.
     fn make_do<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -121,7 +121,8 @@ impl Windowed {
         Err(AllocError::Exhausted)
     }
 
-    /// A page has as many free blocks as it waited for: it becomes eligible, or is wholly free.
+    /// Called when a page has as many free blocks as it waited for: it becomes eligible, or is
+    /// wholly free.
     #[cold]
     #[inline(never)]
     pub(in crate::pages) fn triggered<B: Below, M: Meter>(
@@ -168,7 +169,7 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
         let PageEngine { placement, pages, .. } = &mut self.engine;
         let supply = placement.supplies.get_mut(class);
         let again = if supply.window != 0 {
-            // Its blocks are not aligned, so the request is.
+            // No block of the window is aligned as the request demands.
             if !supply.looked_in_vain() && supply.turn_to_aligned(layout.align()) {
                 supply.take_aligned(layout.align()).map(|block| (block, supply.size))
             } else {
@@ -177,7 +178,7 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
                 suited.and_then(|supply| Some((supply.take_aligned(layout.align())?, supply.size)))
             }
         } else if supply.refill(&self.backing.meter) {
-            // Most often the current page has gained blocks since.
+            // Most often the current page has gained blocks meanwhile.
             supply.take_aligned(layout.align()).map(|block| (block, supply.size))
         } else {
             None
@@ -197,8 +198,8 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
         Ok(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
     }
 
-    /// Serves a large or an aligned layout that no class serves. (Apart, so that those before keep their
-    /// registers.)
+    /// Serves a large or aligned layout that no class serves. (A separate function, so that the
+    /// callers keep their registers.)
     #[inline(never)]
     fn serve_more(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         match self.engine.pages.below.take_close(layout, &self.backing.meter) {
@@ -209,7 +210,7 @@ impl<B: Below, S: Source, M: Meter> Heap<PageEngine<Windowed, B>, S, M> {
         }
     }
 
-    /// Serves a layout that takes more: a search, a page or memory.
+    /// Serves a layout that needs a search, a page or memory.
     #[cold]
     #[inline(never)]
     fn serve_rest(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -248,15 +249,16 @@ impl Placement for Windowed {
         Ok(heap.backing.served(layout, served))
     }
 
-    /// The least class that holds a layout, if its blocks, or some of them, are aligned as asked.
+    /// Returns the smallest class that holds a layout, if some of its blocks are aligned as
+    /// requested.
     #[inline(always)]
     fn class_for<B: Below>(pages: &Pages<Linked, B>, layout: Layout) -> Option<u32> {
         let class = pages.classes.of_size(layout.size())?;
         (layout.align() <= pages.page_size()).then_some(class)
     }
 
-    /// Also the least class all of whose blocks are aligned, from which one is taken where no block of the
-    /// least class is at hand.
+    /// Also accepts the smallest class whose blocks are all aligned, which serves if no block of
+    /// the smallest class is at hand.
     #[inline(always)]
     fn suits<B: Below>(pages: &Pages<Linked, B>, class: u32, layout: Layout) -> bool {
         if Self::class_for(pages, layout) == Some(class) {
@@ -280,8 +282,8 @@ impl Placement for Windowed {
         let align = layout.align();
         let mut found = self.take_aligned(class, align, pages, backing);
         if found.is_none() && align > pages.classes.unit() {
-            // No block of the window happens to be aligned: perhaps one of the page does, else one whose
-            // size is a multiple of the alignment is.
+            // No block of the window happens to be aligned: try one of the page, then one whose
+            // size is a multiple of the alignment.
             if !self.supplies.get(class).looked_in_vain() {
                 found = self.turn_to_aligned(class, align);
             }
@@ -298,7 +300,7 @@ impl Placement for Windowed {
         }
     }
 
-    /// (The block is counted first, so that a call at the end needs no registers kept.)
+    /// (The block is counted first, so that the call at the end is a tail call.)
     #[inline(always)]
     fn free<B: Below, S: Source, M: Meter>(
         heap: &mut Heap<PageEngine<Self, B>, S, M>,
@@ -317,8 +319,9 @@ impl Placement for Windowed {
         backing.meter.served(Part::Pages);
     }
 
-    /// Memory is scarce, so a class must be asked for often again before it gets a page of its own: pages
-    /// that it would fill by half stood in the way when a region was emptied and filled again.
+    /// Memory is scarce, so each class must be requested often again before it gets a page of its
+    /// own. Otherwise half-filled pages would be in the way when a region is emptied and filled
+    /// again.
     fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Linked, B>, meter: &M) {
         for class in 0..pages.classes.count() as u32 {
             let supply = self.supplies.get_mut(class);
@@ -377,8 +380,8 @@ mod tests {
     use crate::sizemap::SizeMap;
     use crate::source::Reserved;
 
-    /// Where every multiple of the unit is a class, a block suits that is of the least class, or of the least
-    /// whose blocks are all aligned.
+    /// If every multiple of the unit is a class, blocks of two classes suit: the smallest, and the
+    /// smallest whose blocks are all aligned.
     #[test]
     fn two_classes_suit_a_layout() {
         let config = Config::arena().page_size(4096).ffcrossover(512).sizemap(SizeMap::Linear);

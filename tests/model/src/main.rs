@@ -1,10 +1,10 @@
-//! The global allocator's lock, and what it publishes without one, under a model checker: loom runs
-//! each model in every order of its threads' steps (up to a number of preemptions) that C11's memory
+//! The global allocator's lock, and its lock-free protocols, under a model checker: loom runs each
+//! model in every order of its threads' steps (up to a number of preemptions) that C11's memory
 //! model allows, and finds data races, lost wake-ups and assertions that fail.
 //!
-//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's atomics. The other protocols
-//! are models of what `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`, `background.rs` and the arenas' lock do, with the same
-//! orderings.
+//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's
+//! atomics. The other protocols are models of `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`,
+//! `background.rs` and the arenas' lock, with the same orderings.
 
 #[path = "../../../src/global/native/deferred.rs"]
 #[allow(dead_code, reason = "a model needs part of it")]
@@ -16,7 +16,7 @@ mod gate;
 #[allow(dead_code, reason = "a model needs part of it")]
 mod lock;
 
-/// What they are made of.
+/// The building blocks of the models.
 mod sync {
     use loom::cell::Cell;
     pub(super) use loom::cell::UnsafeCell as Place;
@@ -74,11 +74,11 @@ mod os {
     use loom::thread::{self, Thread};
 
     std::thread_local! {
-        /// Who sleeps. All of a model's threads are run by one.
+        /// The threads that sleep. One thread runs all of a model's threads.
         static ASLEEP: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// As futex(2): compares and goes to sleep in one step, which a read-modify-write is here, too.
+    /// Like futex(2), compares and goes to sleep in one step. A read-modify-write does that here.
     pub(super) fn wait(word: &AtomicU32, value: u32) {
         if word.fetch_add(0, Relaxed) == value {
             ASLEEP.with_borrow_mut(|asleep| asleep.push(thread::current()));
@@ -134,7 +134,7 @@ fn with<R>(lock: &Locked<u32>, action: impl FnOnce(&mut u32) -> R) -> R {
     lock.with(action).expect("the lock can be waited for")
 }
 
-/// The value is reached by one thread at a time, and whoever waits is woken.
+/// The value is reached by one thread at a time, and a waiting thread is woken.
 fn exclusion() {
     let lock = Arc::new(Locked::new(0));
     let threads: Vec<_> = (0..2)
@@ -151,7 +151,8 @@ fn exclusion() {
     assert_eq!(with(&lock, |count| *count), 5);
 }
 
-/// A purge in pieces: who only tries never waits, and the end of a piece wakes who waits.
+/// A purge in pieces: a thread that only tries never waits, and the end of a piece wakes waiting
+/// threads.
 fn a_purge_in_pieces() {
     let lock = Arc::new(Locked::new(0));
     let other = {
@@ -211,8 +212,8 @@ fn fork(opening: bool) {
 }
 
 /// `space.rs`: a granule's entry is written under the heap's lock before its blocks are handed out,
-/// and read without it by whoever frees one. Another thread has the block, by whatever the program
-/// synchronises with; when it has been freed, the granule becomes one of another list.
+/// and read without the lock by a thread that frees one. That thread got the block by the program's
+/// own synchronisation. When the block has been freed, the granule moves to another list.
 fn entries() {
     const LIST: [u16; 2] = [3, 9];
     let entry = Arc::new(AtomicU16::new(0));
@@ -241,27 +242,28 @@ fn entries() {
     freeing.join().expect("it ends");
 }
 
-/// `registry.rs`: a heap, or a thread's lists, is written, then counted or linked; whoever sees the
-/// count, or the link, without the lock sees all of it.
+/// `registry.rs`: a heap, or a thread's lists, is written, then counted or linked. A thread that
+/// sees the count or the link without the lock sees all of it.
 fn publication() {
     let memory = Arc::new((sync::Place::new(0), AtomicUsize::new(0)));
     let opening = {
         let memory = Arc::clone(&memory);
         thread::spawn(move || {
-            // SAFETY: nobody looks there before it is counted.
+            // SAFETY: no thread looks there before the heap is counted.
             memory.0.with_mut(|heap| unsafe { *heap = 7 });
             memory.1.store(1, Release);
         })
     };
     if memory.1.load(Acquire) == 1 {
-        // SAFETY: nobody writes there any more.
+        // SAFETY: no thread writes there any more.
         memory.0.with(|heap| assert_eq!(unsafe { *heap }, 7));
     }
     opening.join().expect("it ends");
 }
 
-/// `quick.rs` and `registry.rs`: the lists of a thread that ends go to the next by way of a stack that
-/// needs no lock; what is on them is written without one, and only their count is read by others.
+/// `quick.rs` and `registry.rs`: the lists of a thread that ends go to the next one through a
+/// lock-free stack. Their contents are written without a lock, and other threads read only their
+/// count.
 fn lists() {
     struct Lists {
         count: AtomicU32,
@@ -294,13 +296,14 @@ fn lists() {
     ending.join().expect("it ends");
 }
 
-/// Blocks that wait for a heap, in a ring with room for two of them, each written by who frees it.
+/// Blocks that wait for a heap, in a ring with room for two of them. The thread that frees a block
+/// writes it.
 struct Waiting {
     heap: Locked<Vec<usize>>,
     ring: Deferred<2>,
     contents: [sync::Place<usize>; 3],
 }
-// SAFETY: a block is written by who frees it, and read by who took it.
+// SAFETY: the thread that frees a block writes it, and the one that took it reads it.
 unsafe impl Sync for Waiting {}
 
 impl Waiting {
@@ -316,7 +319,7 @@ impl Waiting {
         NonNull::new(std::ptr::without_provenance_mut(16 * (1 + index))).expect("it is not null")
     }
 
-    /// Puts back what waits, under the lock.
+    /// Puts the waiting blocks back, under the lock.
     fn put_back(&self, freed: &mut Vec<usize>) {
         if self.ring.is_empty() {
             return;
@@ -325,7 +328,7 @@ impl Waiting {
         let mut blocks = [std::mem::MaybeUninit::uninit(); 3];
         let count = self.ring.take(&mut blocks);
         for block in &blocks[..count] {
-            // SAFETY: so many were written.
+            // SAFETY: `count` blocks were written.
             let index = unsafe { block.assume_init() }.addr().get() / 16 - 1;
             // SAFETY: the block was taken.
             self.contents[index].with(|contents| assert_eq!(unsafe { *contents }, 7));
@@ -355,7 +358,7 @@ impl Waiting {
         }
     }
 
-    /// Every block is freed once, when nobody is at it any more.
+    /// Checks that every block was freed once, after all threads are done.
     fn check(&self, blocks: usize) {
         let mut freed = self.heap.with(|freed| {
             self.put_back(freed);
@@ -367,8 +370,8 @@ impl Waiting {
     }
 }
 
-/// `deferred.rs`: threads free blocks of a heap that another uses, more than may wait. Nobody finds a block that is not
-/// written, and each is put back once.
+/// `deferred.rs`: threads free blocks of a heap that another uses, more than may wait. No thread
+/// finds a block that is not written, and each block is put back once.
 fn deferred(first: &'static [usize], second: &'static [usize]) {
     let waiting = Arc::new(Waiting::new());
     let threads = [first, second].map(|blocks| {
@@ -380,29 +383,30 @@ fn deferred(first: &'static [usize], second: &'static [usize]) {
     waiting.check(first.len() + second.len());
 }
 
-/// Somebody uses the heap.
+/// Uses the heap once.
 fn with_heap(waiting: &Waiting) {
     waiting.heap.with(|freed| waiting.put_back(freed)).expect("it can be waited for");
 }
 
-/// A medium block, and what leads to it: the list of each of two threads, with room for one block, and the heap.
+/// A medium block, and the places from which it can be reached: the list of each of two threads,
+/// with room for one block, and the heap.
 struct Kept {
     gates: [Gate; 2],
-    /// How many blocks each thread's list has: read and written by who is behind its gate.
+    /// How many blocks each thread's list has: read and written only by the thread behind its gate.
     lists: [sync::Place<u32>; 2],
     heap: Locked<u32>,
     contents: sync::Place<u32>,
 }
 
-// SAFETY: the lists are read and written by who is behind their gates, the contents by who has the block. So the checker is
-// to find out.
+// SAFETY: a list is accessed only by the thread behind its gate, and the contents only by the
+// thread that has the block. The checker verifies that.
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    /// What stands in a block on a list.
+    /// The contents of a block on a list.
     const FENCE: u32 = 7;
 
-    /// The block is somebody's: nobody else has it.
+    /// Writes to the block, which only the calling thread has.
     fn write(&self, to: u32) {
         // SAFETY: as above.
         self.contents.with_mut(|contents| unsafe { *contents = to });
@@ -449,7 +453,7 @@ impl Kept {
         }
     }
 
-    /// Puts back what lies on another thread's list.
+    /// Puts back the block on another thread's list.
     fn visit(&self, of: usize) {
         if self.gates[of].shut() {
             let passed = sync::heavy_barrier();
@@ -460,7 +464,7 @@ impl Kept {
         }
     }
 
-    /// A block from the heap, if there is one.
+    /// Returns a block from the heap, if there is one.
     fn allocate(&self) -> bool {
         let has = with(&self.heap, |blocks| std::mem::take(blocks) == 1);
         if has {
@@ -470,9 +474,10 @@ impl Kept {
     }
 }
 
-/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again, while another puts back what
-/// idles there, gets the block from the heap, and frees it onto its own list, which the first visits. The lists and the block
-/// are one thread's at a time, and it is never lost.
+/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again,
+/// while another puts back an idle block there, gets the block from the heap, and frees it onto its
+/// own list, which the first visits. One thread at a time has the lists and the block, and the
+/// block is never lost.
 fn medium(barriers: bool) {
     sync::BARRIERS.store(barriers, std::sync::atomic::Ordering::Relaxed);
     let kept = Arc::new(Kept {
@@ -501,8 +506,9 @@ fn medium(barriers: bool) {
     assert_eq!(found.iter().filter(|found| **found).count(), 1, "{found:?}");
 }
 
-/// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and whoever
-/// makes something due wakes it: neither misses the other. If `stopping`, it is told to end as well.
+/// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and a
+/// thread that makes something due wakes it: neither misses the other. If `stopping`, it is told to
+/// end as well.
 fn background(stopping: bool) {
     const AWAKE: u32 = 3;
     const AGAIN: u32 = 4;

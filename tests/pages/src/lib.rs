@@ -36,7 +36,7 @@ fn whole_pages(len: usize) -> usize {
 /// Unmaps memory by the kernel's own pages.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// The memory is no longer used.
 unsafe fn unmap(address: *mut c_void, len: usize) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { libc::syscall(libc::SYS_munmap, address, len) as c_int }
@@ -55,7 +55,8 @@ pub unsafe extern "C" fn mmap(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: passed on; what is cut off belongs to the fresh mapping, and nobody knows it yet.
+    // SAFETY: the caller's arguments are passed on; the parts cut off belong to the fresh mapping,
+    // which is not yet known elsewhere.
     unsafe {
         let map = |address: *mut c_void, len: usize, flags: c_int, file: c_int, offset: i64| {
             let call = libc::SYS_mmap;
@@ -153,7 +154,8 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     demand_aligned("mremap", address);
     let (len, new_len) = (whole_pages(len), whole_pages(new_len));
-    // SAFETY: passed on; a place of its own is found for what moves, and taken over as a whole.
+    // SAFETY: the caller's arguments are passed on; a mapping that moves goes to a place reserved
+    // for it, which is replaced as a whole.
     unsafe {
         let remap = |flags: c_int, place: *mut c_void| {
             libc::syscall(libc::SYS_mremap, address, len, new_len, flags, place) as *mut c_void

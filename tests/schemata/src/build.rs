@@ -77,7 +77,7 @@ impl Unviable {
     }
 }
 
-/// The files of the repository, as they stand, but for those that are written with mutants.
+/// Returns the files of the repository, as they stand, but for those that are written with mutants.
 fn copy(root: &Path, tree: &Path, area: &Area, all: &[Mutant]) -> Result<()> {
     let mut written: HashSet<&str> = all.iter().map(|mutant| &*mutant.file).collect();
     written.extend(area.crates);
@@ -130,7 +130,7 @@ fn write(
     Ok((built_in, everywhere))
 }
 
-/// Writes a file unless it holds that already: what did not change need not be built.
+/// Writes a file unless it has this content already: unchanged files need not be built again.
 fn put(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).unwrap_or_default() != text {
         fs::write(path, text)?;
@@ -166,8 +166,8 @@ impl Error {
         Some(Self { primary, others })
     }
 
-    /// The mutants that it is about: where it says that it is, or else in what it names besides, of these the
-    /// smallest part with mutants.
+    /// Returns the mutants that the message is about: at its own place, or else at the other places
+    /// that it names, there those of the smallest part with mutants.
     fn culprits(&self, places: &Places) -> Vec<usize> {
         let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
             let spots = places.get(file).into_iter().flatten();
@@ -199,7 +199,8 @@ enum Outcome {
     Errors(Vec<Error>),
 }
 
-/// Whether an argument is for a test binary that is to be run, or for none; the library's is called after the package.
+/// Returns whether an argument concerns a test binary that should run, or none; the library's
+/// binary is named after the package.
 fn is_wanted(argument: &str) -> bool {
     match argument.strip_prefix("--test=").or((argument == "--lib").then_some("pagewise")) {
         Some(binary) => suite::wants(binary),

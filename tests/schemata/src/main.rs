@@ -1,17 +1,18 @@
-//! Mutation testing with many mutants of an area in one build, of which a variable of the environment switches
-//! on one: a test takes its own time for each, and no build.
+//! Mutation testing with many mutants of an area in one build. An environment variable switches on
+//! one of them, so each mutant costs the tests' own time, but no build.
 //!
-//! The mutants are those of cargo-mutants, but for those in constants and of fields, which cannot be switched,
-//! and those that do not compile.
+//! The mutants are those of cargo-mutants, except those in constants and of fields, which cannot be
+//! switched, and those that do not compile.
 //! ```sh
 //! cargo run --release -- AREA [COUNT [SEED]]   # global, heaps, trace; how many mutants, at random
 //! ```
-//! Which of an area's mutants compile, a check with all of them tells; those chosen are then built.
-//! It takes a nightly compiler. What it makes stands in `target/AREA`: the source with its mutants, `done.txt`
-//! (a line for each mutant tried, to which a later run adds), and with `only FILE` instead of a count, those
-//! that the file names are tried, again if they were. A run that was stopped goes on where it was, with the same
-//! arguments. `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs those test binaries only, whose names begin so:
-//! what they catch is caught, what they do not may be.
+//! A check with all of an area's mutants tells which of them compile; the chosen ones are then
+//! built. This needs a nightly compiler. The results are in `target/AREA`: the source with its
+//! mutants, and `done.txt`, which has a line for each mutant tried and which later runs extend.
+//! With `only FILE` instead of a count, the mutants named in the file are tried, even if they were
+//! tried before. A run that was stopped continues if it is started with the same arguments.
+//! `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs only the test binaries
+//! whose names begin so: other binaries might catch mutants that these miss.
 
 mod build;
 mod mutants;
@@ -36,9 +37,10 @@ pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
     pub(crate) files: &'static [&'static str],
-    /// Of those, what is not built here: it is for other systems, or features.
+    /// Files among them that are not built here, as they are for other systems or features.
     pub(crate) elsewhere: &'static [&'static str],
-    /// What is built; what checking the library alone needs besides; and each crate with a switch.
+    /// The packages to build; further ones that checking the library alone needs; and each crate
+    /// with a switch.
     pub(crate) build: &'static [&'static str],
     pub(crate) check: &'static [&'static str],
     pub(crate) crates: &'static [&'static str],
@@ -136,14 +138,14 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first `count` mutants in a random order, which the seed decides.
+/// Returns the first `count` mutants in a random order, which the seed decides.
 fn sample(viable: &[Mutant], count: usize, seed: &str) -> Vec<Mutant> {
     let mut order: Vec<&Mutant> = viable.iter().collect();
     order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
     order.into_iter().take(count).cloned().collect()
 }
 
-/// Those that a file names, in its order.
+/// Returns those that a file names, in its order.
 fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
     let viable: HashMap<&str, &Mutant> =
         viable.iter().map(|mutant| (&*mutant.name, mutant)).collect();

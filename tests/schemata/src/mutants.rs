@@ -44,11 +44,11 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
-    // Unit tests that Miri does not run are listed, too.
+    // The list includes unit tests that Miri does not run.
     Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
 }
 
-/// One of the list; none if it cannot be switched.
+/// Returns one of the list; none if it cannot be switched.
 fn read(number: usize, listed: &Value) -> Option<Mutant> {
     let genre = match listed["genre"].as_str()? {
         "FnValue" => Genre::Function,
@@ -79,7 +79,7 @@ pub(crate) fn hash(name: &str) -> u64 {
 }
 
 impl Mutant {
-    /// Whether it stands in a unit test.
+    /// Returns whether it stands in a unit test.
     fn is_in_a_test(&self) -> bool {
         let is_of_tests = self.file.ends_with("tests.rs") || self.file.contains("/tests/");
         is_of_tests || self.name.contains("tests::")

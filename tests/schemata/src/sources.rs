@@ -35,7 +35,7 @@ enum Kind {
     Arm { number: usize, guarded: bool },
 }
 
-/// The text of a file with these mutants, and where each stands in it: lines.
+/// Returns the text of a file with these mutants, and where each stands in it: lines.
 pub(crate) fn switched(text: &str, mutants: &[&Mutant]) -> Result<(String, Spots)> {
     let file = syn::parse_file(text).context("a source file")?;
     let lines = Lines::new(text);
@@ -96,7 +96,7 @@ struct Finder<'a> {
     /// By genre and first byte.
     wanted: BTreeMap<(u8, usize), Vec<&'a Mutant>>,
     nodes: Vec<Node>,
-    /// How deep in what is worked out at compile time.
+    /// Nesting depth of code that is evaluated at compile time.
     constant: usize,
 }
 
@@ -240,7 +240,7 @@ impl Output<'_> {
         1 + self.out.bytes().filter(|&byte| byte == b'\n').count()
     }
 
-    /// Writes the text from `at` to `end` with the nodes in it, of which the `next` is the first.
+    /// Writes the text from `at` to `end` with the nodes in it, the first of which is `next`.
     fn emit(&mut self, mut at: usize, end: usize, next: &mut usize) -> Result<()> {
         while let Some(node) = self
             .nodes

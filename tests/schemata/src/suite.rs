@@ -17,7 +17,8 @@ use crate::mutants::Mutant;
 /// The most mutants of an area.
 const MOST: usize = 1 << 16;
 
-/// How long a test may take with nothing changed, if it is to be used, unless the environment says otherwise.
+/// The longest that a test may take without mutants to be used, in seconds, unless the environment
+/// says otherwise.
 const SLOWEST: u64 = 4;
 
 /// How much longer than five times as long it may take with a mutant: others may use the machine then.
@@ -55,7 +56,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Whether a test binary is to be run. Where time is short, those are whose names begin as the environment says.
+/// Returns whether to run a test binary. If the environment names prefixes, to save time, only
+/// binaries whose names begin with one of them.
 pub(crate) fn wants(binary: &str) -> bool {
     let wanted = std::env::var("TESTS").unwrap_or_default();
     wanted.is_empty() || wanted.split(',').any(|name| binary.starts_with(name))
@@ -134,8 +136,9 @@ impl Suite {
         command.spawn().with_context(|| name.to_owned())
     }
 
-    /// Which test notices a mutant: it fails twice, so that one which fails now and then does not count, or hangs where it
-    /// ends with nothing changed, so that a machine that is busy does not count.
+    /// Returns which test notices a mutant: it fails twice, so that one which fails now and then
+    /// does not count, or hangs where it ends with nothing changed, so that a machine that is busy
+    /// does not count.
     pub(crate) fn verdict(&self, mutant: &Mutant) -> Result<Verdict> {
         let mut tests = 0;
         for test in self.tests.iter().filter(|test| test.reached[mutant.number] == 1) {
@@ -164,7 +167,7 @@ impl Test {
     }
 }
 
-/// The tests of a binary that are not ignored.
+/// Returns the tests of a binary that are not ignored.
 fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     let listed = Command::new(binary).arg("--list").current_dir(folder).output()?;
     let ignored =
@@ -177,7 +180,7 @@ fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(all.into_iter().filter(|name| !without.contains(name)).collect())
 }
 
-/// Whether a process ended well; none if it did not end in time, and was ended.
+/// Returns whether a process ended well; none if it did not end in time, and was ended.
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     let end = Instant::now() + limit;
     loop {

@@ -20,7 +20,7 @@ impl Curve {
         Self(Vec::new())
     }
 
-    /// Notes what is resident now.
+    /// Records the present resident memory.
     pub(crate) fn sample(&mut self, time: Duration) {
         let statm = fs::read_to_string("/proc/self/statm").expect("there is a /proc");
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
@@ -38,7 +38,8 @@ impl Curve {
         Some([*sizes.first()?, sizes[sizes.len() / 2], *sizes.last()?])
     }
 
-    /// Whether the median of the last tenth is more than a tenth and 8 MiB above that of the second.
+    /// Returns whether the median of the last tenth is more than a tenth and 8 MiB above that of
+    /// the second.
     pub(crate) fn rises(&self) -> bool {
         match (self.part(0.1, 0.2), self.part(0.9, 1.0)) {
             (Some([_, before, _]), Some([_, after, _])) => after > before * 1.1 + 8.0,
@@ -46,7 +47,7 @@ impl Curve {
         }
     }
 
-    /// The curve as SVG.
+    /// Returns the curve as SVG.
     pub(crate) fn picture(&self) -> String {
         let end = self.0.last().map_or(1.0, |sample| sample.0).max(1.0);
         let most = self.0.iter().map(|sample| sample.1 / f64::from(1 << 20)).fold(1.0, f64::max);

@@ -1,17 +1,19 @@
-//! Threads under `Pagewise`, for as long as one likes.
+//! Runs threads under `Pagewise`, for any length of time.
 //!
-//! Without arguments, for ThreadSanitizer: what threads read and write must be ordered by the
-//! allocator's own locks wherever memory passes from one to another through it.
+//! Without arguments, for ThreadSanitizer: wherever memory passes from one thread to another
+//! through the allocator, its own locks must order their reads and writes.
 //!
 //! ```sh
 //! TSAN_OPTIONS=suppressions=suppressions.txt RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
 //!     cargo run -Zbuild-std --target x86_64-unknown-linux-gnu
 //! ```
-//! It needs the component `rust-src`, so that `std` is instrumented, too. A race ends it with 66.
+//! It needs the component `rust-src`, so that `std` is instrumented as well. A race ends it with
+//! status 66.
 //!
-//! With a number of minutes, for memory: the same threads again and again, and once a minute a peak of
-//! 256 MiB, and nobody purges. Resident memory is sampled every second; its curve is written as a picture. It must not
-//! rise: the last tenth of the run is compared with the second.
+//! With a number of minutes, for memory: the same threads run again and again, with a peak of 256
+//! MiB once a minute and without any call of `purge`. Resident memory is sampled every second, and
+//! its curve is written as a picture. It must not rise: the last tenth of the run is compared with
+//! the second.
 //!
 //! ```sh
 //! cargo run --release -- 60 curve.svg

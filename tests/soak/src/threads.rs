@@ -1,4 +1,4 @@
-//! What the threads do: blocks of all sizes pass between them, and threads come and go.
+//! The threads' work: blocks of all sizes pass between them, and threads come and go.
 
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
@@ -9,7 +9,7 @@ use pagewise::global::Pagewise;
 use crate::random::Random;
 
 impl Random {
-    /// A block whose bytes tell its length, mostly small.
+    /// Returns a block whose bytes tell its length, mostly small.
     fn block(&mut self) -> Vec<u8> {
         let size = match self.below(400) {
             0 => self.below(2 << 20),
@@ -54,7 +54,7 @@ pub(crate) fn generation(
             (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
         });
         scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
-        // What looks at others' heaps and lists.
+        // Looks at other threads' heaps and lists.
         scope.spawn(|| {
             for _ in 0..20 {
                 if purges {
@@ -64,7 +64,7 @@ pub(crate) fn generation(
             }
         });
     });
-    // SAFETY: the child only allocates, which is what is tested, and ends by `_exit`.
+    // SAFETY: the child only allocates, which is under test, and ends by `_exit`.
     unsafe {
         let child = libc::fork();
         if child == 0 {

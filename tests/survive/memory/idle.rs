@@ -1,5 +1,5 @@
-//! What is free after a peak goes back though the program stands still, or does no more than allocate and
-//! free one block.
+//! Free memory after a peak goes back even if the program stands still, or only allocates and frees
+//! one block.
 
 use std::hint::black_box;
 use std::thread;

@@ -8,7 +8,7 @@ mod zeroed;
 /// A mebibyte.
 const MIB: usize = 1 << 20;
 
-/// Bytes of this process that are resident now.
+/// Returns the bytes of this process that are resident now.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).expect("the second number");
@@ -17,7 +17,7 @@ fn resident() -> usize {
     pages.parse::<usize>().expect("a number") * page
 }
 
-/// The most bytes of this process that ever were resident.
+/// Returns the most bytes of this process that ever were resident.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its line");

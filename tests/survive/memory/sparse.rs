@@ -6,7 +6,8 @@ use super::{MIB, resident};
 use crate::ALLOCATOR;
 use crate::child::passes;
 
-/// Whether the system makes huge pages by itself, or cannot make any: then there is nothing to find out.
+/// Returns whether the system makes huge pages by itself, or cannot make any: then there is nothing
+/// to find out.
 fn is_not_asked() -> bool {
     let file = "/sys/kernel/mm/transparent_hugepage/enabled";
     !std::fs::read_to_string(file).is_ok_and(|setting| setting.contains("[madvise]"))
@@ -21,7 +22,7 @@ fn touch(block: *mut u8, len: usize, step: usize) {
     }
 }
 
-/// Bytes of this process that are of huge pages.
+/// Returns the bytes of this process that are of huge pages.
 fn huge() -> usize {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));

@@ -1,5 +1,5 @@
-//! Two threads that build and free by turns, each in a heap of its own: what one has freed goes back while
-//! the other grows.
+//! Two threads that build and free by turns, each in a heap of its own: memory that one has freed
+//! goes back while the other grows.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -30,7 +30,8 @@ fn by_turns(size: usize, most: usize) {
         }
     });
     let peak = peak();
-    // Those who grow give back for a bounded time: on a slow machine less than there is. Without, it would be twice as much.
+    // Growing heaps give back for a bounded time: on a slow machine, not all free memory. If they
+    // gave back nothing, the peak would be twice as high.
     assert!(peak < most, "{} MiB at the peak", peak / MIB);
 }
 

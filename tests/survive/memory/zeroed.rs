@@ -1,4 +1,4 @@
-//! Zeroed blocks are zeros, and what is known to be zeros is not written.
+//! Zeroed blocks are zeros, and memory known to be zero is not written.
 
 use std::alloc::{GlobalAlloc, Layout};
 

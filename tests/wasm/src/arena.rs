@@ -13,14 +13,14 @@ static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
 /// On this machine itself, the program's allocator is another, and the arena has nothing to do.
 #[cfg_attr(target_arch = "wasm32", global_allocator)]
-// SAFETY: nobody else names the memory, and there is one thread.
+// SAFETY: only the arena uses the memory, and there is one thread.
 static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
 };
 
-/// What was allocated went through the arena, all is freed, every invariant holds, memory comes to an end and is there
-/// again.
+/// Checks that the allocations went through the arena, all is freed, every invariant holds, and
+/// that memory runs out and comes back.
 pub(crate) fn check() -> u32 {
     if ARENA.usage().peak_requested < 100_000 {
         return 1;

@@ -1,5 +1,6 @@
-//! A program of WebAssembly whose global allocator is `Pagewise`, or, with the feature `arena`, an arena over static
-//! memory: collections grow and shrink, and what they hold in the end is the answer.
+//! A program of WebAssembly whose global allocator is `Pagewise`, or, with the feature `arena`, an
+//! arena over static memory: collections grow and shrink, and their final contents make up the
+//! answer.
 
 #[path = "../../random/mod.rs"]
 mod random;
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 
 use random::Random;
 
-/// Fills a map with strings and vectors and takes half of them out again; what is left, in a number.
+/// Fills a map with strings and vectors and removes half of them; returns a number computed from
+/// the rest.
 #[unsafe(no_mangle)]
 pub extern "C" fn run(seed: u32) -> u32 {
     let mut random = Random(u64::from(seed) + 1);
@@ -36,7 +38,7 @@ pub extern "C" fn run(seed: u32) -> u32 {
     })
 }
 
-/// The number of the step that went wrong, 0 for none.
+/// Returns the number of the step that went wrong, 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn check() -> u32 {
     allocator::check()

@@ -1,4 +1,5 @@
-//! What the program answers on this machine itself, for seeds from 1 on: as many as are asked for, one a line.
+//! Prints the program's answers on this machine itself, for seeds from 1 on, one a line; the
+//! argument is their number.
 
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|seeds| seeds.parse().ok()).expect("a number");

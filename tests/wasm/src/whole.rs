@@ -7,8 +7,9 @@ use pagewise::Pagewise;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// What was allocated went through the allocator, all is freed; a vector of 300 MiB grows by doubling; what no memory
-/// could hold is refused; memory comes to an end, and serves again what was freed.
+/// Checks that the allocations went through the allocator and all is freed; that a vector of 300
+/// MiB grows by doubling; that impossible requests are refused; and that memory runs out, and freed
+/// memory serves again.
 pub(crate) fn check() -> u32 {
     let before = ALLOCATOR.stats();
     if before.held < 100_000 || before.heaps == 0 {

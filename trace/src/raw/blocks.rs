@@ -73,7 +73,7 @@ fn is_odd(address: u64) -> bool {
 }
 
 impl Blocks {
-    /// What takes memory: blocks, and pages and regions beyond them.
+    /// Returns the number of things that take memory: blocks, and pages and regions beyond them.
     pub(super) fn remembered(&self) -> usize {
         self.len + self.pages_in_use() + PAGES / ENTRIES * self.known.len()
     }
@@ -117,7 +117,7 @@ impl Blocks {
         (address >> UNIT) as usize % ENTRIES
     }
 
-    /// The index of a page, if it is known.
+    /// Returns the index of a page, if it is known.
     #[inline]
     fn find(&mut self, page: u64) -> Option<usize> {
         let region = self.find_region(page / PAGES as u64)?;
@@ -125,7 +125,7 @@ impl Blocks {
         (index != NONE).then_some(index as usize)
     }
 
-    /// The index of a region, if it is known.
+    /// Returns the index of a region, if it is known.
     #[inline]
     fn find_region(&mut self, region: u64) -> Option<usize> {
         let cached = self.cache[region as usize % CACHED];

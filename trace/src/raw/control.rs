@@ -30,7 +30,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Whether recording is on.
+    /// Returns whether recording is on.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.epoch % 2 == 1

@@ -39,7 +39,7 @@ struct Pending {
     site: u32,
 }
 
-/// What could not be converted as it was recorded.
+/// The records that could not be converted as they were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// Frees of blocks the log does not know: inherited by a forked child, allocated before the
@@ -57,7 +57,7 @@ pub struct Dropped {
 }
 
 impl Converter {
-    /// A converter for one log, at its beginning.
+    /// Returns a converter for one log, at its beginning.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -76,8 +76,8 @@ impl Converter {
         self.convert_at(thread, record, 0, |event, _| emit(event))
     }
 
-    /// As [`convert`](Self::convert), for a record made at `site`; passes the site of each event, too: 0
-    /// for all but allocations and reallocations.
+    /// Like [`convert`](Self::convert), for a record made at `site`. Also passes the site of each
+    /// event, which is 0 except for allocations and reallocations.
     ///
     /// # Errors
     /// As for `convert`.
@@ -120,7 +120,7 @@ impl Converter {
         }
     }
 
-    /// The reallocation that a thread began last, which is over.
+    /// Returns the reallocation that a thread began last, which is over.
     fn begun(&mut self, thread: u32) -> Option<Pending> {
         match self.latest.take_if(|(of, _)| *of == thread) {
             Some((_, pending)) => Some(pending),
@@ -128,14 +128,14 @@ impl Converter {
         }
     }
 
-    /// What could not be converted as it was recorded, so far.
+    /// Returns the counts of records that could not be converted as they were recorded, so far.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// Blocks, threads and reallocations that the converter remembers: what its memory is
-    /// proportional to.
+    /// Returns the number of blocks, threads and reallocations that the converter remembers. Its
+    /// memory is proportional to it.
     #[must_use]
     pub fn remembered(&self) -> u64 {
         let waiting: usize = self.pending.values().map(Vec::len).sum();
@@ -248,7 +248,7 @@ struct InThread<F> {
 }
 
 impl Dropped {
-    /// Whether everything was converted as it was recorded.
+    /// Returns whether everything was converted as it was recorded.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -10,7 +10,7 @@ pub(super) struct Words {
     pub(super) len: usize,
 }
 
-/// What a word is.
+/// The role of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A place that was claimed and never written, or the end.
@@ -29,13 +29,13 @@ const FIRST_OF_TWO: u64 = 5;
 const FIRST_OF_THREE: u64 = 6;
 const FURTHER: u64 = 7;
 
-/// Bits of a word's role, and of what is left beside it.
+/// Bits of a word's role, and of the rest of the word.
 const ROLE: u32 = 3;
 const REST: u32 = 64 - ROLE;
 /// Where the address stands in a record of one word.
 const ADDRESS: u32 = 20;
 
-/// What the role of a word tells.
+/// Returns the role of a word.
 pub(super) fn role(word: u64) -> Role {
     match word & 7 {
         0 => Role::Empty,
@@ -82,7 +82,7 @@ impl Form {
                 (REALLOCATING, address, rest, fits)
             }
         };
-        // Rotated, the low bits, which must be 0, stand above the high ones, which must be, too.
+        // Rotation moves the low bits, which must be 0, above the high ones, which must also be 0.
         let place = address.rotate_right(self.aligns[0].into());
         if fits && place >> (64 - ADDRESS) == 0 {
             kind | thread << ROLE | rest | place << ADDRESS
@@ -127,7 +127,7 @@ impl Form {
         Words { words: [first, further(address), further(size)], len: 3 }
     }
 
-    /// The thread and the record, if the word is the whole of one.
+    /// Returns the thread and the record, if the word is the whole of one.
     #[inline]
     pub(super) fn decode_short(self, word: u64) -> Option<(u32, Record)> {
         let address = word >> ADDRESS << self.aligns[0];
@@ -143,8 +143,8 @@ impl Form {
         })
     }
 
-    /// The thread and the record; what is wrong if the words are none. The first word's role is
-    /// [`Role::First`] of as many words.
+    /// Decodes the thread and the record, or tells why the words are not a record. The first word's
+    /// role is [`Role::First`] with this number of words.
     pub(super) fn decode(self, words: &[u64]) -> Result<(u32, Record), &'static str> {
         let (thread, kind, align_log2, address, size) = match *words {
             [word] => return self.decode_short(word).ok_or("it has too few words"),
@@ -183,7 +183,7 @@ impl Form {
 mod tests {
     use super::*;
 
-    /// The words that a recorder writes.
+    /// Returns the words that a recorder writes.
     fn encode(form: Form, thread: u32, record: Record) -> Words {
         match form.short(thread, record) {
             0 => form.long(thread, record),

@@ -21,7 +21,7 @@ pub(super) struct Head {
     pub(super) parent: u32,
     /// Distinguishes the process images of one process.
     pub(super) serial: u32,
-    /// Not 0 once the log has stopped, and what follows is missing: see [`Stopped`].
+    /// Not 0 once the log has stopped, so that later events are missing: see [`Stopped`].
     pub(super) stopped: AtomicU32,
     /// Nanoseconds since 1970.
     pub(super) started: u64,
@@ -52,7 +52,7 @@ pub enum Stopped {
     Failed(i32),
     /// It reached the length that [`MAX_LOG`](super::MAX_LOG) allows.
     Limit,
-    /// Somebody asked for it: [`stop`](super::stop).
+    /// A request to stop: [`stop`](super::stop).
     Asked,
 }
 
@@ -69,7 +69,7 @@ impl Stopped {
         }
     }
 
-    /// What stands in the head; `None` if the log has not stopped.
+    /// Decodes the head's value; `None` if the log has not stopped.
     pub(super) fn of_code(code: u32) -> Option<Self> {
         match code {
             0 => None,
@@ -103,7 +103,8 @@ mod tests {
             assert_eq!(Stopped::of_code(stopped.code()), Some(stopped));
         }
         assert_eq!(Stopped::of_code(0), None);
-        // What no system's number is must not be taken for another reason, nor for none.
+        // A value that is no system's error number must be taken neither for another reason nor for
+        // none.
         assert_eq!(Stopped::of_code(Stopped::Failed(-1).code()), Some(Stopped::Failed(1)));
     }
 }

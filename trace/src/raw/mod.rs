@@ -1,7 +1,8 @@
-//! Raw logs: what a recorder writes while the program runs, and its conversion to events.
+//! Raw logs: the records that a recorder writes while the program runs, and their conversion to
+//! events.
 //!
 //! ```text
-//!  0      Head: who recorded                    64 KiB
+//!  0      Head: the recorded process            64 KiB
 //!  65536  record, record, record, …, zeros      8, 16 or 24 bytes each, in the order of the events
 //! ```
 //! Every process image, that is every process after its last `exec`, writes a file of its own,
@@ -10,15 +11,14 @@
 //!
 //! # Order
 //! A free is recorded *before* it happens, an allocation *after*. So when one thread frees a block
-//! and another is given its address, the free stands first in the log, whatever the threads'
-//! speed. A reallocation is both, and is recorded as both: a record before, a record after, paired
-//! by the thread.
+//! and another is given its address, the free stands first in the log, whatever the threads' speed.
+//! A reallocation is both, and has two records, one before and one after, paired by the thread.
 //!
 //! # A record
-//! is one word of 64 bits if it is a common one, and two or three otherwise. The three lowest bits
-//! of a word tell what it is, so that a reader can go on behind a record that was never completed
-//! because its thread or process was killed: places that were claimed and not written are 0, and
-//! the first word of a longer record is written last.
+//! is one 64-bit word in the common case, and two or three otherwise. The three lowest bits of a
+//! word give its role. So a reader can continue behind a record that was never completed because
+//! its thread or process was killed: places that were claimed and not written are 0, and the first
+//! word of a longer record is written last.
 //! ```text
 //!  bits   3        5        2       10     44
 //!        kind  │ thread │ align │  size  │ address / 16      allocated, reallocating
@@ -32,8 +32,7 @@
 //!         7  │ address, its 61 low bits                       their high bits stand in the first
 //!         7  │ size, its 61 low bits
 //! ```
-//! There are records of other things, too: the time, and call stacks if they were asked for. `side`
-//! describes them.
+//! Other records hold the time and, if requested, call stacks; `side` describes them.
 //!
 //! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
 //! addresses are divided by 8, not by 16.

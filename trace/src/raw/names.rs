@@ -1,4 +1,4 @@
-//! The names that a recorder and whoever starts it agree on.
+//! The names on which a recorder and the program that starts it agree.
 
 /// The environment variable that arms a recorder: the absolute path of the directory, which must
 /// exist, that takes the logs. Without it nothing is recorded.
@@ -22,6 +22,6 @@ pub(super) const CONTROL: &str = "control";
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
 
-/// Extension of what is left of a log that could not be begun: `PID.SERIAL.ERROR.pwfail`, where
-/// `ERROR` is the system's error number.
+/// Extension of the empty file left by a log that could not be begun: `PID.SERIAL.ERROR.pwfail`,
+/// where `ERROR` is the system's error number.
 pub const FAILED: &str = "pwfail";

@@ -17,7 +17,7 @@ use crate::error::{ReadError, Reason};
 use crate::header::{Origin, fill};
 use crate::stacks::Stacks;
 
-/// Who wrote a raw log.
+/// The origin of a raw log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOrigin {
     /// Program, arguments, date, pointer width.
@@ -51,7 +51,7 @@ pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of records in the log `path` so far, while it is being written. O(log length).
+/// Returns the bytes of records in the log `path` so far, while it is being written. O(log length).
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -174,7 +174,7 @@ impl<R: Read> LogReader<R> {
         })
     }
 
-    /// Who wrote the log.
+    /// Returns the origin of the log.
     #[must_use]
     pub fn origin(&self) -> &LogOrigin {
         &self.origin
@@ -187,34 +187,35 @@ impl<R: Read> LogReader<R> {
         self.holes
     }
 
-    /// The site of the record read last: a node of the tree of [`stacks`](Self::stacks), from 1; 0 if
-    /// its stack is not known.
+    /// Returns the site of the record read last: a node of the tree of [`stacks`](Self::stacks),
+    /// from 1; 0 if its stack is not known.
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
     }
 
-    /// Nanoseconds between the first look at the clock and the last one before the record read last;
-    /// `None` if there was none. May go back a little: threads do not wait for each other.
+    /// Returns the nanoseconds between the first look at the clock and the last one before the
+    /// record read last; `None` if there was none. May go back a little: threads do not wait for
+    /// each other.
     #[must_use]
     pub fn nanoseconds(&self) -> Option<u64> {
         self.nanoseconds
     }
 
-    /// The call stacks that the records so far were made at; `None` if the log has none.
+    /// Returns the call stacks that the records so far were made at; `None` if the log has none.
     #[must_use]
     pub fn stacks(&self) -> Option<&Stacks> {
         self.tree.as_ref().map(Tree::stacks)
     }
 
-    /// A word that was read ahead, if there are so many.
+    /// Returns the word at `index` among those read ahead, if there are that many.
     #[inline]
     fn ahead(&self, index: usize) -> Option<u64> {
         let (words, _) = self.read[..self.filled * WORD].as_chunks();
         words.get(index).map(|bytes| u64::from_ne_bytes(*bytes))
     }
 
-    /// The next word; `None` at the end of the file.
+    /// Returns the next word; `None` at the end of the file.
     #[inline]
     fn take(&mut self) -> Result<Option<u64>, Reason> {
         if self.taken == self.filled && !self.read_ahead()? {
@@ -238,7 +239,8 @@ impl<R: Read> LogReader<R> {
         Ok(self.filled > 0)
     }
 
-    /// The next record, if it is one as most are: of one word, with a stack or without, and read ahead.
+    /// Returns the next record, if it is one as most are: of one word, with a stack or without, and
+    /// read ahead.
     #[inline]
     fn usual(&mut self) -> Option<(u32, Record)> {
         let mut at = self.taken;
@@ -318,7 +320,7 @@ impl<R: Read> LogReader<R> {
         self.tree.as_ref().map_or(0, |tree| tree.site(node))
     }
 
-    /// Reads what is left of a side record of `len` further words.
+    /// Reads the remaining `len` words of a side record.
     fn side(&mut self, first: u64, len: usize) -> Result<(), Reason> {
         self.further.clear();
         while self.further.len() < len {
@@ -380,7 +382,7 @@ impl<R: Read> LogReader<R> {
     }
 }
 
-/// The path of the program.
+/// Returns the path of the program.
 fn executable(head: &[u8]) -> String {
     let text = &head[offset_of!(Head, text)..];
     let len = (half(head, offset_of!(Head, path)) as usize).min(TEXT);
@@ -430,7 +432,7 @@ mod tests {
     /// That of a head of zeros.
     const FORM: Form = Form::new(0);
 
-    /// A log with these words behind its head.
+    /// Returns a log with these words behind its head.
     fn log(words: &[u64]) -> Vec<u8> {
         let mut log = vec![0; HEAD];
         log[..8].copy_from_slice(&MAGIC.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What a recorder tells: [`Record`].
+//! The records of a recorder: [`Record`].
 
 /// One record of a raw log. Addresses are those of the recorded program; 0 is C's null pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Record {
     },
     /// A block is about to be reallocated.
     Reallocating {
-        /// Where it is; 0 if it is to be allocated.
+        /// Its address; 0 if there is no block yet.
         address: u64,
         /// Bytes requested; any number, since the request may fail.
         size: u64,

@@ -1,7 +1,8 @@
-//! What a recorder that was loaded into a running process is asked for: [`Request`].
+//! The request to a recorder that was loaded into a running process: [`Request`].
 //!
-//! Whoever loaded it writes the request into its memory, as words, before any call of the program comes
-//! to it. There is no environment to read, and no function to look for: the loader's lock may be held.
+//! The process that loads the recorder writes the request into the recorder's memory, as words,
+//! before any call of the program reaches it. The recorder has no environment to read, and cannot
+//! look up functions, as the loader's lock may be held.
 //! ```text
 //!  READY │ function × 13 │ most bytes of a log │ frames of a stack │ bytes of the directory │ its text
 //! ```
@@ -38,7 +39,7 @@ const DIRECTORY: usize = LOG + 3;
 /// The longest directory.
 const LONGEST: usize = 1024;
 
-/// What is asked of a recorder.
+/// A request to a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The addresses of [`FUNCTIONS`]; 0: there is none.
@@ -73,7 +74,7 @@ impl Request<'_> {
     }
 }
 
-/// What stands in words; `None` if nothing was asked for. The directory is put into `text`.
+/// Decodes words; `None` if they hold no request. Copies the directory to `text`.
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 pub(super) fn read(word: impl Fn(usize) -> u64, text: &mut [u8; LONGEST]) -> Option<Request<'_>> {
     if word(0) != READY {

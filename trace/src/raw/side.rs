@@ -17,7 +17,7 @@
 //! the same parent: threads do not wait for each other. For the same reason a time may stand behind a
 //! later one.
 
-/// What a side record tells.
+/// The contents of a side record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Stack { node: u64 },
@@ -44,7 +44,7 @@ pub(super) fn further(word: u64) -> Option<usize> {
     (word & 7 == ROLE && word & SIDE != 0).then_some((word >> 46) as usize & MOST_FURTHER)
 }
 
-/// The node that the word tells, if it is the record of a stack.
+/// Returns the node that the word tells, if it is the record of a stack.
 #[inline]
 pub(super) fn node_of_stack(word: u64) -> Option<u64> {
     const VALUES: u64 = ((1 << VALUE) - 1) << 3;
@@ -63,12 +63,12 @@ mod encode {
         FURTHER | value << 3
     }
 
-    /// The word before a record made at this node.
+    /// Returns the word before a record made at this node.
     pub(in super::super) fn stack(node: u64) -> u64 {
         first(STACK, 0, node)
     }
 
-    /// The time, as a record of one word.
+    /// Returns the time, as a record of one word.
     pub(in super::super) fn time(microseconds: u64) -> u64 {
         first(TIME, 0, microseconds)
     }
@@ -77,12 +77,12 @@ mod encode {
         [first(NODE, 2, node), number(parent), number(address)]
     }
 
-    /// Words of a module's record.
+    /// Returns the words of a module's record.
     pub(in super::super) fn module_words(build_id: &[u8], path: usize) -> usize {
         4 + build_id.len().div_ceil(BYTES) + path.div_ceil(BYTES)
     }
 
-    /// The word `index` of a module's record; `byte` gives the path's bytes.
+    /// Returns the word `index` of a module's record; `byte` gives the path's bytes.
     pub(in super::super) fn module_word(
         index: usize,
         bounds: [u64; 3],
@@ -135,8 +135,8 @@ pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     }
 }
 
-/// Microseconds from one time to another, of which only the low bits are known: 0 if the other is
-/// earlier.
+/// Returns the microseconds from `first` to `then`, of which only the low bits are known; 0 if
+/// `then` is earlier.
 pub(super) fn since(first: u64, then: u64) -> u64 {
     let passed = then.wrapping_sub(first) & ((1 << VALUE) - 1);
     if passed >> (VALUE - 1) == 0 { passed } else { 0 }

@@ -6,7 +6,7 @@ use super::side::Side;
 use crate::hash::Numbers;
 use crate::stacks::{Frame, MOST, Module, Node, Stacks};
 
-/// Addresses that stand for what lies beyond the outermost frame, as the recorder writes them.
+/// Addresses that stand for the callers beyond the outermost frame, as the recorder writes them.
 const CUT: u64 = 1;
 const LOST: u64 = 2;
 
@@ -26,7 +26,7 @@ pub(super) struct Tree {
     /// The frame of each address that was seen since a file was loaded last.
     seen: Numbers<u64, u32>,
     modules: HashMap<Module, u32>,
-    /// What is loaded: end, bias, and number of the module that starts there.
+    /// The loaded files: end, bias, and number of the module that starts there.
     loaded: BTreeMap<u64, (u64, u64, u32)>,
 }
 
@@ -50,7 +50,7 @@ impl Tree {
         &self.stacks
     }
 
-    /// The site of a node of the log; 0 if it was not recorded.
+    /// Returns the site of a node of the log; 0 if it was not recorded.
     #[inline]
     pub(super) fn site(&self, node: u64) -> u32 {
         match usize::try_from(node).ok().and_then(|node| self.sites.get(node)) {
@@ -59,7 +59,7 @@ impl Tree {
         }
     }
 
-    /// Takes in a side record; what is wrong with it, if it makes no sense.
+    /// Takes in a side record, or tells why it makes no sense.
     pub(super) fn learn(&mut self, side: Side) -> Result<(), &'static str> {
         match side {
             Side::Stack { .. } | Side::Time { .. } => Ok(()),
@@ -93,7 +93,7 @@ impl Tree {
                     }
                 };
                 self.seen.clear();
-                // What was there before is gone.
+                // Modules that were there before are gone.
                 let overlapped: Vec<u64> = self
                     .loaded
                     .range(..end)
@@ -159,8 +159,8 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Threads do not wait for each other: a node may stand before those with lower numbers. Whatever the
-    /// numbers, they are found, and what was told last holds.
+    /// Threads do not wait for each other, so a node may come before those with lower numbers.
+    /// Nodes are found regardless of their numbers, and the latest record of a node holds.
     #[test]
     fn nodes_are_found_in_any_order() {
         let mut tree = Tree::new(String::new());

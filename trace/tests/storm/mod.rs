@@ -1,4 +1,4 @@
-//! A storm for the recorders: what it leaves in a log is right only if no record is out of order.
+//! A storm for the recorders: its log is right only if no record is out of order.
 
 use std::sync::mpsc;
 use std::thread;

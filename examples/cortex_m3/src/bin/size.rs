@@ -1,5 +1,5 @@
-//! What an allocator takes of flash and RAM: a program that allocates and frees, with one of them or none.
-//! Built by `sizes.sh`, for each.
+//! Measures the flash and RAM that an allocator takes: a program that allocates and frees, with one
+//! of the allocators or none. Built by `sizes.sh`, for each.
 
 #![no_std]
 #![no_main]
@@ -30,7 +30,7 @@ mod chosen {
     use super::{LEN, MEMORY};
     use pagewise::{Arena, Region};
 
-    // SAFETY, of both: nobody else uses the memory.
+    // SAFETY, of both: only the arena uses the memory.
     #[cfg(feature = "pagewise-arena")]
     pub static HEAP: Arena = Arena::fixed(unsafe { Region::new((&raw mut MEMORY).cast(), LEN) });
     #[cfg(feature = "pagewise-best-fit")]
@@ -52,7 +52,7 @@ mod chosen {
     #[cfg(feature = "tlsf")]
     pub static HEAP: embedded_alloc::TlsfHeap = embedded_alloc::TlsfHeap::empty();
     pub fn init() {
-        // SAFETY: once, and nobody else uses the memory.
+        // SAFETY: called once; only the heap uses the memory.
         unsafe { HEAP.init((&raw mut MEMORY) as usize, LEN) };
     }
 }
@@ -99,7 +99,7 @@ mod chosen {
         critical_section::with(|section| {
             let mut heap = HEAP.0.borrow_ref_mut(section);
             let base = (&raw mut MEMORY).cast::<u8>();
-            // SAFETY: once, and nobody else uses the memory.
+            // SAFETY: called once; only the heap uses the memory.
             unsafe {
                 #[cfg(feature = "talc")]
                 heap.replace(talc::TalcCell::new(talc::source::Claim::new(base, LEN)));
@@ -162,7 +162,7 @@ mod chosen {
     }
 }
 
-/// No allocator: what the program takes without.
+/// No allocator: the size of the program without one.
 #[cfg(not(any(
     feature = "pagewise",
     feature = "pagewise-arena",

@@ -1,4 +1,4 @@
-//! What can be attached to, and why something cannot: [`Process`].
+//! Checks whether a process can be attached to, or tells why not: [`Process`].
 
 use std::fmt;
 use std::fs;
@@ -20,8 +20,8 @@ pub(crate) struct Process {
     name: String,
     /// When it began: a number is given out again.
     began: String,
-    /// What the kernel told its program at its start, addresses drawn by lot among it: an `exec` changes
-    /// it.
+    /// The kernel's start data of the program, which include random addresses: an `exec` changes
+    /// them.
     image: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Process {
 }
 
 impl Process {
-    /// Looks at a process, as far as anybody may.
+    /// Examines a process, as far as any user may.
     pub(crate) fn find(id: u32) -> anyhow::Result<Self> {
         let id = i32::try_from(id).ok().filter(|&id| id > 0).context("there is no process 0")?;
         let status = fs::read_to_string(format!("/proc/{id}/status"));
@@ -57,7 +57,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Refuses what surely cannot be recorded.
+    /// Refuses processes that certainly cannot be recorded.
     fn check(&self, status: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.id as u32 != std::process::id(),
@@ -78,7 +78,7 @@ impl Process {
                 )
             }
         }
-        // Those of a container are ours, too.
+        // A container's filters apply to us as well.
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         anyhow::ensure!(
             filters(status) <= filters(&own),
@@ -111,7 +111,7 @@ impl Process {
         })
     }
 
-    /// Why the system does not allow it, and what to do.
+    /// Explains why the system does not allow it, with advice.
     fn denied(&self) -> anyhow::Error {
         // SAFETY: the call always succeeds and touches no memory.
         let user = unsafe { libc::geteuid() };
@@ -158,18 +158,18 @@ impl Process {
         }
     }
 
-    /// The name of its program.
+    /// Returns the name of its program.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it has ended, or become another program.
+    /// Returns whether it has ended, or become another program.
     pub(super) fn is_over(&self) -> bool {
         began(self.id).as_ref() != Some(&self.began) || image(self.id) != self.image
     }
 }
 
-/// A field of `/proc/PID/status`.
+/// Returns a field of `/proc/PID/status`.
 fn field<'s>(status: &'s str, key: &str) -> Option<&'s str> {
     let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(line.trim())
@@ -181,12 +181,12 @@ fn filters(status: &str) -> u32 {
     number("Seccomp_filters").or_else(|| number("Seccomp")).unwrap_or(0)
 }
 
-/// The auxiliary vector; empty if it may not be read.
+/// Returns the auxiliary vector; empty if it may not be read.
 fn image(process: i32) -> Vec<u8> {
     fs::read(format!("/proc/{process}/auxv")).unwrap_or_default()
 }
 
-/// When a process began, in the system's ticks; `None` if it is over.
+/// Returns when a process began, in the system's ticks; `None` if it is over.
 fn began(process: i32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may have spaces. The state is the first field behind.

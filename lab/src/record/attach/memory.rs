@@ -59,17 +59,17 @@ impl Memory {
     }
 }
 
-/// The word that bytes begin with.
+/// Returns the word that bytes begin with.
 pub(super) fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// The half of a word that bytes begin with.
+/// Returns the half of a word that bytes begin with.
 pub(super) fn half(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |half| u32::from_ne_bytes(*half))
 }
 
-/// What is mapped where.
+/// The mappings of the process.
 pub(super) struct Maps(Vec<Map>);
 
 struct Map {
@@ -87,14 +87,14 @@ impl Maps {
         Ok(Self(text.lines().filter_map(Map::parse).collect()))
     }
 
-    /// The file mapped at an address.
+    /// Returns the file mapped at an address.
     pub(super) fn file(&self, address: u64) -> Option<&(String, u64)> {
         let after = self.0.partition_point(|map| map.start <= address);
         let map = self.0.get(after.checked_sub(1)?)?;
         map.file.as_ref().filter(|_| address < map.end)
     }
 
-    /// Start and end of what has this name.
+    /// Returns the start and end of the mapping with this name.
     pub(super) fn named(&self, name: &str) -> Option<(u64, u64)> {
         self.0.iter().find(|map| map.name == name).map(|map| (map.start, map.end))
     }

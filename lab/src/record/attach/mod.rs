@@ -7,10 +7,10 @@
 //!  watch ─► files loaded since are hooked, too; until a signal, a limit, or the end
 //!  leave ─► slots of malloc … ─► the program's own functions
 //! ```
-//! A slot is a word through which the code of a file calls a function of another. All threads stand
-//! still while slots are written; in between the process runs, and is not traced. It loads the recorder
-//! where it calls its allocator next. What is loaded stays: the program may have kept the address of one
-//! of its functions. Those pass every call on, and record nothing once the recording is over.
+//! A slot is a word through which code in one file calls a function in another. All threads are
+//! stopped while slots are written; in between the process runs untraced. It loads the recorder at
+//! its next call of the allocator. The recorder stays loaded, since the program may have kept the
+//! address of one of its functions. Once the recording is over they only pass calls on.
 
 mod check;
 mod memory;
@@ -44,10 +44,10 @@ pub(super) use check::Process;
 
 /// Between two looks at whether the recorder was loaded.
 const TICK: Duration = Duration::from_millis(10);
-/// Looks until it is said what is waited for.
+/// Number of looks after which the user is told the reason for the wait.
 const SOON: u32 = 50;
 
-/// A process, and what is known of it.
+/// A process that is attached to.
 struct Attached<'p> {
     process: &'p Process,
     memory: Memory,
@@ -92,7 +92,7 @@ pub(super) fn record(
     }
     watching.end();
     drop(watching);
-    // What was recorded is converted: the signal was for the recording.
+    // Convert the recording: the signal was only meant to end the recording.
     signals::forget_interruption();
     attached.leave()
 }
@@ -141,7 +141,8 @@ impl<'p> Attached<'p> {
         Ok(attached)
     }
 
-    /// Whether a recorder that was loaded before is called still: by the first slot that calls `malloc`.
+    /// Returns whether a recorder that was loaded before is called still: by the first slot that
+    /// calls `malloc`.
     fn is_hooked(&self, recorder: &Object) -> bool {
         let hooked = || -> anyhow::Result<bool> {
             let ours = recorder.function(&self.memory, FUNCTIONS[0])?;
@@ -205,7 +206,7 @@ impl<'p> Attached<'p> {
         Ok(true)
     }
 
-    /// Whether the file has the program's `malloc`, or is of the C library and its loader.
+    /// Returns whether the file has the program's `malloc`, or is of the C library and its loader.
     fn defines(&self, object: &Object) -> bool {
         let name = object.path.rsplit('/').next().unwrap_or_default();
         let is_c = ["libc.so", "ld-linux", "ld-musl", "libdl.so", "libpthread.so"]
@@ -221,7 +222,7 @@ impl<'p> Attached<'p> {
             let found = Targets::first(&self.memory, objects, &[name])?;
             Ok(found.0[0])
         };
-        // Before glibc 2.34 the C library has functions of its own for what `libdl.so` has.
+        // Before glibc 2.34, the C library has its own names for the functions of `libdl.so`.
         let either =
             |name, other| find(name).and_then(|at| if at == 0 { find(other) } else { Ok(at) });
         let mut real = [0; stub::FUNCTIONS];
@@ -258,7 +259,8 @@ impl<'p> Attached<'p> {
         Ok((code, data))
     }
 
-    /// Where the instruction `syscall` stands: in the code that the kernel maps into every process.
+    /// Returns where the instruction `syscall` stands: in the code that the kernel maps into every
+    /// process.
     fn system_call(&self) -> anyhow::Result<u64> {
         let found = Maps::of(self.process.id)?.named("[vdso]").and_then(|(start, end)| {
             let code = self.memory.read(start, (end - start) as usize).ok()?;
@@ -313,7 +315,7 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Hooks what was loaded since, and what the loader has written over.
+    /// Hooks files loaded since the last time, and slots that the loader has overwritten.
     fn follow(&self) -> anyhow::Result<()> {
         if self.process.is_over() || !self.is_behind().unwrap_or(true) {
             return Ok(());
@@ -326,8 +328,8 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Whether there is a slot that does not lead to the recorder. The process runs meanwhile, so that
-    /// what is read may be nonsense.
+    /// Returns whether any slot does not lead to the recorder. The process runs meanwhile, so the
+    /// words read may be nonsense.
     fn is_behind(&self) -> anyhow::Result<bool> {
         let Some(objects) = self.loader.objects(&self.memory)? else { return Ok(false) };
         let from = [&self.real];
@@ -377,7 +379,7 @@ impl<'p> Attached<'p> {
     }
 }
 
-/// Whether a path is that of a recorder.
+/// Returns whether a path is that of a recorder.
 fn is_recorder(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with("libpagewise_record"))
 }

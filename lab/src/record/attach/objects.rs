@@ -15,7 +15,7 @@ use super::memory::{Memory, half, word};
 /// A loaded file.
 pub(super) struct Object {
     pub(super) path: String,
-    /// What is to be added to an address of the file.
+    /// The difference between an address in memory and the address in the file.
     bias: u64,
     /// Where its dynamic section is.
     pub(super) dynamic: u64,
@@ -83,8 +83,8 @@ impl Loader {
         Ok(debug.map(|debug| Self { debug }))
     }
 
-    /// The files, in the order in which functions are looked for; `None` while the loader is changing
-    /// the list.
+    /// Returns the files, in the order in which functions are looked for; `None` while the loader
+    /// is changing the list.
     pub(super) fn objects(&self, memory: &Memory) -> anyhow::Result<Option<Vec<Object>>> {
         const MOST: usize = 1 << 14;
         if memory.half(self.debug + 24)? != 0 {
@@ -120,7 +120,7 @@ fn dynamic_section(memory: &Memory, address: u64) -> anyhow::Result<HashMap<u64,
 }
 
 impl Object {
-    /// Where a table is.
+    /// Returns where a table is.
     fn table(&self, tag: u64) -> Option<u64> {
         // The loader writes addresses over the section's, but not everywhere.
         let found = *self.tables.get(&tag)?;
@@ -131,19 +131,19 @@ impl Object {
         self.tables.get(&tag).copied().unwrap_or(0).min(LONGEST)
     }
 
-    /// The address of a function that the file defines.
+    /// Returns the address of a function that the file defines.
     pub(super) fn function(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<u64>> {
         let symbol = self.symbol(memory, name)?;
         let is_function = |symbol: &Vec<u8>| matches!(symbol[4] & 15, 0 | 2);
         Ok(symbol.filter(is_function).map(|symbol| self.bias + word(&symbol[8..])))
     }
 
-    /// The address of a variable that the file defines.
+    /// Returns the address of a variable that the file defines.
     pub(super) fn variable(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<u64>> {
         Ok(self.symbol(memory, name)?.map(|symbol| self.bias + word(&symbol[8..])))
     }
 
-    /// A symbol that the file defines, found by the table that the loader itself uses.
+    /// Returns a symbol that the file defines, found by the table that the loader itself uses.
     fn symbol(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let (Some(hashes), Some(symbols), Some(names)) =
             (self.table(DT_GNU_HASH), self.table(DT_SYMTAB), self.table(DT_STRTAB))
@@ -178,7 +178,7 @@ impl Object {
         Ok(None)
     }
 
-    /// The words through which the file calls, or knows, functions of these names.
+    /// Returns the words through which the file calls, or knows, functions of these names.
     pub(super) fn slots(&self, memory: &Memory, wanted: &[&str]) -> anyhow::Result<Vec<Slot>> {
         let (Some(symbols), Some(names)) = (self.table(DT_SYMTAB), self.table(DT_STRTAB)) else {
             return Ok(Vec::new());

@@ -12,7 +12,7 @@ impl Targets {
         Self(addresses.to_vec())
     }
 
-    /// The first function of each name that a file defines.
+    /// Returns the first function of each name that a file defines.
     pub(super) fn first(
         memory: &Memory,
         objects: &[Object],
@@ -44,7 +44,7 @@ pub(super) struct Patch<'a> {
 }
 
 impl Patch<'_> {
-    /// The slots of a file that are to be changed, each with what is to be written.
+    /// Finds the slots of a file to change, each with its new value.
     pub(super) fn find(&self, object: &Object) -> anyhow::Result<Vec<(u64, u64)>> {
         let slots = object.slots(self.memory, self.names)?;
         let change = |slot: Slot| {
@@ -67,7 +67,8 @@ impl Patch<'_> {
         Ok(slots.len())
     }
 
-    /// Whether a slot leads to code of its own file, as it does until the loader has found the function.
+    /// Returns whether a slot leads to code of its own file, as it does until the loader has found
+    /// the function.
     fn is_lazy(&self, object: &Object, found: u64) -> bool {
         let file = self.maps.file(object.dynamic);
         file.is_some() && self.maps.file(found) == file

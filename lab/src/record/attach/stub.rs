@@ -117,7 +117,7 @@ pub(super) enum State {
     Failed(u64),
 }
 
-/// What the stub is to call.
+/// The functions that the stub calls.
 pub(super) struct Calls {
     /// The process, by the number it has for itself.
     pub(super) process: u32,
@@ -127,7 +127,7 @@ pub(super) struct Calls {
     pub(super) real: [u64; FUNCTIONS],
 }
 
-/// The code, for data at an address.
+/// Returns the code, for data at an address.
 pub(super) fn code(data: u64) -> Vec<u8> {
     unsafe extern "C" {
         #[link_name = "pagewise_stub"]
@@ -146,7 +146,7 @@ pub(super) fn code(data: u64) -> Vec<u8> {
     code
 }
 
-/// The data, to stand at an address.
+/// Returns the data, to stand at an address.
 pub(super) fn data(address: u64, calls: &Calls, path: &[u8]) -> Vec<u8> {
     let mut data = vec![0; PATH];
     data[4..8].copy_from_slice(&calls.process.to_ne_bytes());
@@ -169,12 +169,12 @@ pub(super) fn data(address: u64, calls: &Calls, path: &[u8]) -> Vec<u8> {
 /// The longest path that the data have room for.
 pub(super) const LONGEST_PATH: usize = DATA - PATH - 1;
 
-/// The addresses of the functions of code at an address.
+/// Returns the addresses of the functions of code at an address.
 pub(super) fn functions(code: u64) -> [u64; FUNCTIONS] {
     std::array::from_fn(|index| code + index as u64 * STEP)
 }
 
-/// The state that the first words of the data tell: up to the answer.
+/// Returns the state that the first words of the data tell: up to the answer.
 pub(super) fn state(words: &[u64]) -> State {
     match words.first().copied().unwrap_or(0) as u32 {
         LOADING => State::Loading,

@@ -64,8 +64,8 @@ impl Stopped {
         }
     }
 
-    /// Has a thread make a system call by the instruction `syscall` at `instruction`, and gives what it
-    /// returned. The thread goes on later as if nothing had been.
+    /// Makes a thread execute a system call by the instruction `syscall` at `instruction`. Returns
+    /// its result. The thread later continues as if nothing had happened.
     pub(super) fn call(
         &mut self,
         instruction: u64,
@@ -129,7 +129,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The threads of a process.
+/// Returns the threads of a process.
 fn threads(process: pid_t) -> io::Result<Vec<pid_t>> {
     let entries = fs::read_dir(format!("/proc/{process}/task"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
@@ -139,7 +139,7 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
 
-/// A request that reads and writes no memory of ours.
+/// Returns a request that reads and writes no memory of ours.
 fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
     // SAFETY: the requests made here take a number, and touch no memory of this process.
     let done = unsafe { libc::ptrace(request, thread, ptr::null_mut::<c_void>(), data as usize) };
@@ -147,7 +147,7 @@ fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
 }
 
 fn registers(thread: pid_t) -> io::Result<Registers> {
-    // SAFETY: zeros are registers, too, and they are valid for writes.
+    // SAFETY: all zeros is a valid value, and the registers are valid for writes.
     let (done, registers) = unsafe {
         let mut registers: Registers = std::mem::zeroed();
         let none = ptr::null_mut::<c_void>();
@@ -163,7 +163,7 @@ fn set_registers(thread: pid_t, registers: &Registers) -> io::Result<()> {
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What a thread that is waited for did.
+/// What `waitpid` reported of a thread.
 enum Wait {
     Ended,
     Interrupted,

@@ -1,4 +1,4 @@
-//! The page: its text and tables as HTML, and what its script draws.
+//! The page: its text and tables as HTML, and the data that its script draws.
 //!
 //! Whatever is put into the template is escaped by it; the two texts that are not, the style and
 //! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
@@ -33,20 +33,20 @@ const SCRIPT: [&str; 8] = [
     include_str!("main.js"),
 ];
 
-/// What the script draws.
+/// The data that the script draws.
 #[derive(Debug, Serialize)]
 struct Data<'g> {
-    /// What the means are relative to.
+    /// The strategy that the means are relative to.
     reference: Option<&'static str>,
     means: Vec<Mean>,
     traces: Vec<Charts<'g>>,
     tuned: Vec<Front<'g>>,
 }
 
-/// The page on these traces, measured with these parameters.
+/// Builds the page on these traces, measured with these parameters.
 ///
 /// # Errors
-/// If what is drawn cannot be written as JSON.
+/// If the data to draw cannot be written as JSON.
 pub(super) fn of(
     collected: Vec<Collected>,
     tuned: Option<&Tuned>,
@@ -115,7 +115,7 @@ fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// What holds over all traces.
+/// Writes the section on all traces together.
 fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     html! {
         section {
@@ -136,7 +136,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     }
 }
 
-/// One trace.
+/// Returns one trace.
 fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     let page = bytes(one.simulated.page_size as u64);
     let sentences = compare::verdict(&[&one.compared]);
@@ -178,7 +178,7 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     }
 }
 
-/// Which program the trace is of.
+/// Returns which program the trace is of.
 fn origin(one: &Collected) -> Markup {
     let info = &one.info;
     let command: Vec<_> = [&info.program].into_iter().chain(&info.arguments).cloned().collect();
@@ -195,7 +195,7 @@ fn origin(one: &Collected) -> Markup {
     }
 }
 
-/// What was asked for, in figures.
+/// Writes the requests in figures.
 fn facts(one: &Collected) -> Markup {
     let statistics = &one.info.statistics;
     let facts = [
@@ -216,7 +216,7 @@ fn facts(one: &Collected) -> Markup {
     }
 }
 
-/// Who faults least with memory for half of the peak.
+/// Names the strategy with the fewest faults when memory holds half of the peak.
 fn fewest_faults(simulated: &Simulated) -> Option<String> {
     let (index, pages) = simulated.working_sets.iter().enumerate().find_map(|(index, set)| {
         (set.0 == crate::simulate::WorkingSet::Percent(50.0)).then_some((index, set.1))
@@ -263,7 +263,7 @@ fn table(caption: &str, grid: &Grid) -> Markup {
     }
 }
 
-/// The heaps side by side.
+/// Returns the heaps side by side.
 fn maps(trace: usize) -> Markup {
     let group = format!("layer-{trace}");
     html! {
@@ -286,7 +286,7 @@ fn maps(trace: usize) -> Markup {
     }
 }
 
-/// What to do next.
+/// Suggests the next steps.
 fn next(collected: &[Collected]) -> Markup {
     let has_stacks = collected.iter().any(|one| one.sites.is_some());
     let mut steps = Vec::new();
@@ -313,7 +313,7 @@ fn next(collected: &[Collected]) -> Markup {
     }
 }
 
-/// What the words mean, strategies among them.
+/// Explains the terms, strategies among them.
 fn terms(collected: &[Collected]) -> Markup {
     let rows = collected.iter().flat_map(|one| &one.compared.rows);
     let strategies: BTreeSet<&str> = rows.map(|row| row.strategy()).collect();

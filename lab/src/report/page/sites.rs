@@ -1,4 +1,4 @@
-//! The section on who allocates: words, drawings, tables. The tables need no script.
+//! The section on allocating call sites: words, drawings, tables. The tables need no script.
 
 use maud::{Markup, html};
 use pagewise_replay::units::{bytes, count, thousands};
@@ -11,7 +11,7 @@ use crate::who::group::Group;
 /// Functions in a table.
 const ROWS: usize = 15;
 
-/// The section, of the trace of this number.
+/// Returns the section, of the trace of this number.
 pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
     html! {
         h3 { "Who allocates" }
@@ -31,7 +31,7 @@ fn percent(part: u64, all: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64)
 }
 
-/// Who matters most, in sentences.
+/// Describes the most important call sites in sentences.
 fn words(sites: &Sites) -> Vec<String> {
     let total = &sites.total;
     let most = |figure: fn(&Figures) -> u64| {
@@ -85,7 +85,7 @@ fn words(sites: &Sites) -> Vec<String> {
     words
 }
 
-/// A function and where it is.
+/// Returns a function and where it is.
 fn name(group: &Group) -> Markup {
     let place = match (&group.file, group.line) {
         (Some(file), Some(line)) => Some(format!("{file}:{line}")),
@@ -98,7 +98,7 @@ fn name(group: &Group) -> Markup {
     }
 }
 
-/// A path's last two names.
+/// Returns a path's last two names.
 fn end_of(path: &str) -> String {
     match path.rmatch_indices('/').nth(1) {
         Some((at, _)) if at > 0 => format!("…{}", &path[at..]),
@@ -106,7 +106,7 @@ fn end_of(path: &str) -> String {
     }
 }
 
-/// The functions that have most of anything.
+/// Returns the functions that have most of anything.
 fn top(sites: &Sites) -> Markup {
     type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
     const COLUMNS: [Column; 5] = [
@@ -159,7 +159,7 @@ fn top(sites: &Sites) -> Markup {
     }
 }
 
-/// What the blocks of functions take under each allocator beyond what was asked for.
+/// Writes how much more than requested the blocks of functions take under each allocator.
 fn waste(sites: &Sites) -> Markup {
     let taken = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond = |group: &Group, name| taken(group, name).saturating_sub(group.figures.live_bytes);

@@ -1,15 +1,16 @@
-//! Request sequences made to fragment memory: what Theorem 6.1 of Brent (1984) bounds.
+//! Request sequences designed to fragment memory, whose effect Theorem 6.1 of Brent (1984) bounds.
 //!
 //! An adversary may have M bytes in use at a time, in blocks of at most n bytes, and wants the
 //! strategy to need as much memory S as possible. All here go by ascending sizes: fill memory with
 //! small blocks, keep a few that spoil much, free the others, go on with larger ones.
 //!
-//! - [`robson`]: keeps what covers a residue class of addresses, so that no gap holds a block of
-//!   the next size, 2ⁱ (Robson 1971, 1974: no strategy manages on less than ½ M log₂ n).
+//! - [`robson`]: keeps the blocks that cover a residue class of addresses, so that no gap holds a
+//!   block of the next size, 2ⁱ (Robson 1971, 1974: no strategy manages on less than ½ M log₂ n).
 //! - [`pins`]: keeps one block in each stretch of memory: with sizes just above a size class and
 //!   stretches of a page, no page comes free (as Knuth's against buddies, volume 1, §2.5).
 //! - [`search`]: sizes and stretches of `pins`, improved at random.
-//! - [`against_best_fit`]: pins with gaps between them that grow by one unit a round, made for BEST-FIT.
+//! - [`against_best_fit`]: pins with gaps between them that grow by one unit a round, designed for
+//!   BEST-FIT.
 //!
 //! Uses nothing but the library: its tests (`tests/theorem_6_1.rs`) share this file.
 
@@ -42,12 +43,12 @@ impl<'s> Game<'s> {
         Self { strategy, unit, budget, requested: 0, live: Vec::new(), header: 0 }
     }
 
-    /// The same, where each block's header of so many bytes is part of its units.
+    /// Returns the game with a header of `header` bytes counted as part of each block's units.
     pub(crate) fn with_headers(self, header: usize) -> Self {
         Self { header, ..self }
     }
 
-    /// A block's layout.
+    /// Returns a block's layout.
     fn layout(&self, size: usize) -> Layout {
         Layout::from_size_align(size * self.unit - self.header, 1).expect("an alignment of 1")
     }
@@ -111,7 +112,7 @@ impl<'s> Game<'s> {
     }
 }
 
-/// Whether a block covers an address ≡ `residue` modulo `modulus`.
+/// Returns whether a block covers an address ≡ `residue` modulo `modulus`.
 fn covers(start: usize, size: usize, residue: usize, modulus: usize) -> bool {
     (residue + modulus - start % modulus) % modulus < size
 }
@@ -122,7 +123,7 @@ pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
     let mut residue = 0;
     for step in 1..=largest.ilog2() {
         let size = 1 << step;
-        // What gaps a kept block spoils for the new size.
+        // The gaps that a kept block spoils for the new size.
         let spoilt = |residue: usize| -> usize {
             let live = game.live.iter();
             let start = |block: &NonNull<u8>| block.addr().get() / game.unit;
@@ -161,7 +162,8 @@ pub(crate) fn pins(game: &mut Game<'_>, steps: &[Step]) {
     }
 }
 
-/// The classes of §6.1 for blocks of up to n = `largest` bytes: s₁ = 1, s_{j+1} = min(n, ⌊e s_j⌋).
+/// Returns the classes of §6.1 for blocks of up to n = `largest` bytes: s₁ = 1, s_{j+1} = min(n, ⌊e
+/// s_j⌋).
 pub(crate) fn classes(largest: usize) -> Vec<usize> {
     let next = |&class: &usize| {
         let grown = (class as f64 * std::f64::consts::E) as usize;
@@ -170,26 +172,27 @@ pub(crate) fn classes(largest: usize) -> Vec<usize> {
     std::iter::successors(Some(1), next).collect()
 }
 
-/// The steps against pages of `page` bytes: the least size of each class, one block in each page.
+/// Returns the steps against pages of `page` bytes: the least size of each class, one block in each
+/// page.
 pub(crate) fn against_classes(classes: &[usize], page: usize) -> Vec<Step> {
     let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
     least.zip(classes).map(|(size, _)| Step { size, stretch: page }).collect()
 }
 
-/// The steps against FIRST-FIT: powers of two, every other block.
+/// Returns the steps against FIRST-FIT: powers of two, every other block.
 pub(crate) fn against_first_fit(largest: usize) -> Vec<Step> {
     (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
 }
 
-/// The steps against BUDDY: sizes just above a power of two, which take the next one, and every
-/// other block.
+/// Returns the steps against BUDDY: sizes just above a power of two, which take the next one, and
+/// every other block.
 pub(crate) fn against_buddies(largest: usize) -> Vec<Step> {
     let step = |log: u32| Step { size: (1 << log) / 2 + 1, stretch: 2 << log };
     (0..=largest.ilog2()).map(step).collect()
 }
 
-/// Improves `steps` at random, `tries` times; `storage` tells what S a strategy needs for them.
-/// Returns the most.
+/// Improves `steps` at random, `tries` times. `storage` computes the S that a strategy needs for
+/// them. Returns the most.
 pub(crate) fn search(
     mut steps: Vec<Step>,
     largest: usize,
@@ -245,8 +248,9 @@ pub(crate) fn against_best_fit(game: &mut Game<'_>, largest: usize) {
     }
 }
 
-/// What Lemma 6.2 grants the page strategies, exactly: class j, whose least size is σ, never needs
-/// more than ⌈⌊M/σ⌋/⌊p/s⌋⌉ pages, since it takes a new one only when all it has are full. Bytes.
+/// Returns the exact bound of Lemma 6.2 on the pages of a strategy, in bytes: class j, whose
+/// smallest size is σ, never needs more than ⌈⌊M/σ⌋/⌊p/s⌋⌉ pages, since it takes a new one only
+/// when all of its pages are full.
 pub(crate) fn bound(classes: &[usize], budget: usize, page: usize) -> usize {
     let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
     least.zip(classes).map(|(least, class)| (budget / least).div_ceil(page / class) * page).sum()

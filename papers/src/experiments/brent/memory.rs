@@ -22,18 +22,18 @@ use pagewise_replay::paging::Paging;
 pub(crate) struct Block(NonZeroU32);
 
 impl Block {
-    /// What a pointer to the block is when stored in a word; 0 is no block.
+    /// Returns a pointer to the block as it is stored in a word; 0 is no block.
     pub(crate) fn word(block: Option<Block>) -> u32 {
         block.map_or(0, |block| block.0.get())
     }
 
-    /// The block that a word points to.
+    /// Returns the block that a word points to.
     pub(crate) fn of_word(word: u32) -> Option<Block> {
         NonZeroU32::new(word).map(Block)
     }
 }
 
-/// What a program asked for.
+/// The counts of a program's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) allocations: u64,
@@ -50,7 +50,7 @@ impl Counts {
 
 /// Whatever serves a program that asks for blocks of one size.
 pub(crate) trait Blocks {
-    /// A block.
+    /// Returns a block.
     ///
     /// # Errors
     /// If there is no memory.
@@ -129,17 +129,17 @@ impl<'s, P: Paging> Memory<'s, P> {
         self.counts
     }
 
-    /// Pages ever referenced: the paper's "virtual size".
+    /// Returns the pages ever referenced: the paper's "virtual size".
     pub(crate) fn virtual_size(&self) -> u64 {
         self.seen.iter().filter(|&&seen| seen).count() as u64
     }
 
-    /// The simulated paging, for instance to have it begin to count.
+    /// Returns the simulated paging, for instance to have it begin to count.
     pub(crate) fn paging(&mut self) -> &mut P {
         &mut self.paging
     }
 
-    /// The simulated paging, when the program has ended.
+    /// Returns the simulated paging, when the program has ended.
     pub(crate) fn into_paging(self) -> P {
         self.paging
     }
@@ -148,8 +148,8 @@ impl<'s, P: Paging> Memory<'s, P> {
     pub(crate) fn allocate(&mut self) -> anyhow::Result<Block> {
         let block = self.blocks.allocate()?.as_ptr();
         if self.base.is_null() {
-            // The first block lies in the first page, of which the paged strategies may hand out
-            // any block; heaps begin at a multiple of the page size.
+            // The first block is in the first page, but paged strategies may choose any block of
+            // the page; heaps begin at a multiple of the page size.
             let page_size = 1 << self.page_shift;
             let within = block.addr() & (page_size - 1);
             self.base = block.wrapping_sub(within + page_size);

@@ -1,7 +1,7 @@
 //! Blocks of many sizes (Brent §7): a strategy serves a simulated process.
 //!
-//! Each block is referenced twice, when it is allocated and just before it is freed (§7.3). What
-//! hears of that is a [`Watch`].
+//! Each block is referenced twice, when it is allocated and just before it is freed (§7.3). A
+//! [`Watch`] is told of these references.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ use pagewise::{Strategy, Usage};
 /// Alignment of every block, bytes; on the paper's machines all sizes are multiples of 8.
 const ALIGN: usize = 8;
 
-/// Hears what happens.
+/// Observes a simulation.
 pub(crate) trait Watch {
     /// A block is referenced.
     fn reference(&mut self, block: NonNull<u8>);
@@ -78,12 +78,12 @@ pub(crate) struct Efficiency {
 }
 
 impl Efficiency {
-    /// Seconds from the start that do not count: the process begins with nothing live.
+    /// Returns the seconds from the start that do not count: the process begins with nothing live.
     pub(crate) fn after(warm_up: u64) -> Self {
         Self { warm_up, seconds: 0, sum: 0.0 }
     }
 
-    /// Takes a second's sample. Whether the warm-up ended with it.
+    /// Takes a second's sample. Returns whether the warm-up ended with it.
     pub(crate) fn sample(&mut self, usage: &Usage) -> bool {
         self.seconds += 1;
         if self.seconds > self.warm_up {

@@ -1,11 +1,12 @@
-//! Memory of which only so many pages are there at a time, and that says which (Brent §2.12): a pager of ours
-//! under the kernel's own page faults.
+//! Memory that keeps only a limited number of pages resident, and tells which (Brent §2.12): a
+//! pager of ours, driven by the kernel's own page faults.
 //!
-//! A touch of a page that is not there stops the program's thread in the kernel, which tells the pager's. That
-//! takes the page out that came in first, keeping its content, and brings the missing one in. So pages that are out
-//! are in no cache and in no part of memory that the program could reach, and `mincore` tells the truth about each,
-//! for they are anonymous. (Of a file's pages it tells which are in the page cache, whoever uses them; of a file that
-//! one may not write to, that all are.)
+//! A touch of a missing page stops the program's thread in the kernel, which tells the pager's
+//! thread. The pager's thread evicts the page that came in first, keeps its content, and brings in
+//! the missing one. Evicted pages are in no cache and in no memory that the program could reach,
+//! and `mincore` is right about each page, since they are anonymous. (For a file's pages it tells
+//! which are in the page cache, regardless of the process; for a file that one may not write to, it
+//! reports all.)
 //!
 //! ```text
 //!  program ──touch──▶ kernel ──fault──▶ pager's thread ──first page out──▶ store
@@ -37,10 +38,10 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
-    /// `len` bytes in pages of the system's size, of which `working_set` are there at the most.
+    /// Maps `len` bytes in pages of the system's size, at most `working_set` of them resident.
     ///
     /// # Errors
-    /// If the system has no memory, or leaves no page faults to us.
+    /// If the system has no memory, or does not hand page faults to user space.
     pub(crate) fn new(len: usize, working_set: usize) -> io::Result<Self> {
         let page = page_size();
         let [memory, store] = [Mapping::new(len)?, Mapping::new(len)?];
@@ -67,13 +68,13 @@ impl Pager {
         Ok(Self { memory, page, faults, asked: Cell::new(0), stop, thread })
     }
 
-    /// Where the memory is. It stays valid until `self` is dropped.
+    /// Returns where the memory is. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.memory.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.memory.len)
     }
 
-    /// Pages brought in so far.
+    /// Returns the pages brought in so far.
     pub(crate) fn faults(&self) -> u64 {
         self.faults.load(Ordering::Relaxed)
     }
@@ -83,7 +84,7 @@ impl Pager {
         self.asked.get()
     }
 
-    /// Which of the first `pages` pages are there, as the system says. O(pages).
+    /// Returns which of the first `pages` pages are there, as the system says. O(pages).
     ///
     /// # Errors
     /// If the system refuses.
@@ -110,13 +111,13 @@ impl Drop for Pager {
     }
 }
 
-/// The system's page size, bytes.
+/// Returns the system's page size, bytes.
 pub(crate) fn page_size() -> usize {
     // SAFETY: asks for a number.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// What the pager's thread works with.
+/// The state of the pager's thread.
 struct Paging {
     userfault: Userfault,
     /// Address of the memory.
@@ -160,8 +161,8 @@ impl Paging {
             && let Some(first) = self.there.pop_front()
         {
             let from = self.address(first);
-            // SAFETY: the page is there, and the program's thread waits: nobody writes to it. The store's page is
-            // another mapping's.
+            // SAFETY: the page is resident, and the program's thread waits, so no thread writes to
+            // it. The store's page is in another mapping.
             let refused = unsafe {
                 self.kept(first).copy_from_nonoverlapping(from, self.page);
                 libc::madvise(from.cast(), self.page, libc::MADV_DONTNEED)
@@ -213,7 +214,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this; whoever still uses the memory broke the owner's contract.
+        // SAFETY: `new` mapped exactly this; any remaining use of the memory breaks the contract of
+        // `memory`.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
@@ -237,7 +239,7 @@ mod tests {
         let mut content = [0_u32; PAGES];
         for round in 1..2000 {
             let page = random.random_range(0..PAGES);
-            // SAFETY: the word lies in the pager's memory, which nobody else uses.
+            // SAFETY: the word is in the pager's memory, which only this test uses.
             let found = unsafe {
                 let word = pager.memory().cast::<u8>().add(page * pager.page).cast::<u32>();
                 let found = word.read_volatile();

@@ -1,24 +1,24 @@
 //! PQSIM (Brent §3.2): a discrete simulation whose events are nodes of a leftist tree.
 //!
-//! What the paper says: inter-arrival times and lifetimes are exponential, "for more details, see
-//! the description of the CAMBRIDG distribution" (§7.1), there are about 200 arrivals a second
-//! and 2,400 events in the queue at equilibrium; 2,000 seconds are simulated and faults are counted
-//! in the last 1,000. Three of its figures say more:
+//! The paper says: inter-arrival times and lifetimes are exponential, "for more details, see the
+//! description of the CAMBRIDG distribution" (§7.1), there are about 200 arrivals a second and
+//! 2,400 events in the queue at equilibrium; 2,000 seconds are simulated and faults are counted in
+//! the last 1,000. Three of its figures say more:
 //! - CAMBRIDG has 196 arrivals a second; NOFREE's 31,360 pages of 25 blocks are 784,000 blocks, to
-//!   the block two for each arrival in 2,000 seconds. So an arrival enters two events, and what
-//!   they are is plain: its block's departure, and the next arrival of its size.
+//!   the block two for each arrival in 2,000 seconds. So an arrival enters two events, evidently
+//!   its block's departure and the next arrival of its size.
 //! - 2,347 blocks are live, so the rest of the 2,400 events are waiting arrivals, one for each
 //!   size: 53 sizes.
 //! - RANDOM's faults and QUICK's virtual size, to which the two parameters of [`FITTED`] are fitted.
 //!
-//! How requests are spread over the sizes the paper does not say, except that their mean is 98
+//! The paper does not say how requests are spread over the sizes, except that their mean is 98
 //! bytes (Table 7.1) and that all are multiples of 8. 53 sizes in equal demand would have a mean of
-//! 216 bytes at the least, so demand falls off with the size. We take the least biased
-//! distribution with that mean, as for Table 7.2 ([`fall_off`]): of all sets of 53 sizes it leaves
-//! most open over the smallest ones, 8 to 424 bytes, and falls off exponentially. How long an
-//! arrival waits in the queue follows from it.
+//! 216 bytes at the least, so demand falls off with the size. We take the least biased distribution
+//! with that mean, as for Table 7.2 ([`fall_off`]): of all sets of 53 sizes it leaves most open
+//! over the smallest ones, 8 to 424 bytes, and falls off exponentially. How long an arrival waits
+//! in the queue follows from it.
 //!
-//! How lifetimes are spread the paper does not say either; CAMBRIDG mixes sizes of very different
+//! The paper does not say either how lifetimes are spread; CAMBRIDG mixes sizes of very different
 //! lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
 
 use pagewise::Strategy;
@@ -62,13 +62,13 @@ pub(crate) struct Lifetimes {
 pub(crate) const FITTED: Lifetimes = Lifetimes { short: 0.073, long: 106.6 };
 
 impl Lifetimes {
-    /// The share of the long ones.
+    /// Returns the share of the long ones.
     fn long_share(&self) -> f64 {
         (LIVE / RATE - self.short) / (self.long - self.short)
     }
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) lifetimes: Lifetimes,
@@ -81,8 +81,8 @@ pub(crate) struct Load {
     pub(crate) number: u64,
 }
 
-/// Runs PQSIM over a strategy. Returns the virtual size in pages, and the paging with what it
-/// counted in the second half.
+/// Runs PQSIM over a strategy. Returns the virtual size in pages, and the paging with its counts of
+/// the second half.
 ///
 /// # Errors
 /// If the strategy has no memory.
@@ -94,7 +94,7 @@ pub(crate) fn run<P: Paging>(
     run_over(load, Memory::new(strategy, NODE, PAGE, paging))
 }
 
-/// As [`run`], in a memory of nodes and pages of these sizes.
+/// Like [`run`], in a memory of nodes and pages of these sizes.
 ///
 /// # Errors
 /// If there is no memory.

@@ -1,4 +1,5 @@
-//! What Brent leaves open in §2.12: strategies that know which pages are in random-access memory.
+//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are in
+//! random-access memory.
 //!
 //! ```text
 //!  program ──references──▶ Told ──▶ strict LRU, which counts faults
@@ -22,10 +23,10 @@ use super::pager::Pager;
 
 /// Knows which pages of a heap memory holds.
 pub(crate) trait Knows {
-    /// Of each of the heap's first pages, whether memory holds it.
+    /// Returns for each of the heap's first `pages` pages whether it is resident.
     ///
     /// # Errors
-    /// If who knows does not tell.
+    /// If the residency cannot be determined.
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>>;
 }
 
@@ -84,7 +85,8 @@ impl Paging for Told {
     }
 }
 
-/// Memory of the machine in which a pager keeps so many pages: it counts the faults itself.
+/// Memory of the machine in which a pager keeps a limited number of pages: it counts the faults
+/// itself.
 pub(crate) struct Touched {
     pub(crate) pager: Rc<Pager>,
     /// Faults and questions before the counting began.
@@ -174,7 +176,7 @@ impl<S: Source> Asking<S> {
         })
     }
 
-    /// The next current page: from S3, else S2, else S1.
+    /// Returns the next current page: from S3, else S2, else S1.
     fn choose(&mut self) -> anyhow::Result<usize> {
         let capacity = self.page_size / self.block_size;
         let in_s3 = |page: &usize| {

@@ -1,11 +1,10 @@
-//! Real page faults: a heap in a file-backed mapping of which only so many pages stay resident
-//! (Brent §7.3).
+//! Real page faults: a heap in a file-backed mapping that keeps only a limited number of pages
+//! resident (Brent §7.3).
 //!
-//! The kernel does the faulting, we do the evicting: what is mapped beyond the working set is
-//! unmapped (`madvise`), the page that was mapped first going first. That is the working set of
-//! the paper's own system, VMS, which replaces pages first in, first out. The next access to such a
-//! page is a page fault of the kernel's, counted by it (`getrusage`); the file lies in memory, so that
-//! no disk is measured.
+//! The kernel faults pages in, and we evict them: pages mapped beyond the working set are unmapped
+//! (`madvise`), first mapped, first unmapped. That is the policy of the paper's own system, VMS.
+//! The next access to such a page is a real page fault, counted by the kernel (`getrusage`). The
+//! file is in memory, so no disk is measured.
 //!
 //! ```text
 //!  pagemap:  which pages are mapped ──▶ queue, first mapped first ──▶ unmap down to the working set
@@ -29,12 +28,12 @@ pub(crate) struct Resident {
     /// The mapped pages, the first mapped first.
     queue: VecDeque<usize>,
     mapped: Vec<bool>,
-    /// What was last read of the pagemap; kept, so that reading it faults no page of ours.
+    /// The entries of the pagemap read last; kept, so that reading faults no page of ours.
     entries: Vec<u8>,
 }
 
 impl Resident {
-    /// A mapping of a file in memory, `len` bytes long, in pages of the system's size.
+    /// Returns a mapping of a file in memory, `len` bytes long, in pages of the system's size.
     ///
     /// # Errors
     /// If the system refuses the file, the mapping, or to tell which pages are mapped.
@@ -72,18 +71,18 @@ impl Resident {
         })
     }
 
-    /// The system's page size, bytes.
+    /// Returns the system's page size, bytes.
     pub(crate) fn page_size(&self) -> usize {
         self.page
     }
 
-    /// Where the memory is. It stays valid until `self` is dropped.
+    /// Returns where the memory is. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.len)
     }
 
-    /// Unmaps what is mapped beyond the working set. O(pages of the mapping).
+    /// Unmaps the pages beyond the working set. O(pages of the mapping).
     ///
     /// # Errors
     /// If the system refuses.
@@ -119,7 +118,8 @@ impl Resident {
 
 impl Drop for Resident {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped exactly this; whoever still uses `memory` broke its contract.
+        // SAFETY: `new` mapped exactly this; any remaining use of the memory breaks the contract of
+        // `memory`.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         let page = resident.page;
         let touch = |resident: &Resident, index: usize| {
             let start = resident.memory().cast::<u8>();
-            // SAFETY: the byte lies in the mapping, which nobody else uses.
+            // SAFETY: the byte is in the mapping, which only this test uses.
             unsafe { start.add(index * page).write_volatile(1) };
         };
         for index in 0..30 {

@@ -20,7 +20,7 @@ pub(crate) struct Tagless {
     items: u64,
 }
 
-/// Number of the list of blocks for requests of this size.
+/// Returns the number of the list of blocks for requests of this size.
 fn order(size: u64) -> usize {
     size.max(LEAST).next_power_of_two().ilog2() as usize - LEAST.ilog2() as usize
 }

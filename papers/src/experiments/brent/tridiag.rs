@@ -39,12 +39,12 @@ const STAGE: usize = 1;
 pub(crate) const COUNTS: Counts =
     Counts { allocations: 1_803_213, frees: 1_789_653, peak: 545_777 };
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
     /// Order of the matrix.
     pub(crate) order: usize,
-    /// What the program shall count.
+    /// The counts that the program must reach.
     pub(crate) counts: Counts,
 }
 
@@ -57,8 +57,7 @@ struct Queue {
     ends: Option<(Block, Block)>,
 }
 
-/// Runs TRIDIAG over a strategy. Returns the virtual size in pages, what was counted, and the
-/// paging.
+/// Runs TRIDIAG over a strategy. Returns the virtual size in pages, the counts, and the paging.
 ///
 /// # Errors
 /// If the strategy has no memory.
@@ -117,7 +116,7 @@ impl Array {
         Self { order, columns, visits, queues: vec![Queue::default(); order * columns] }
     }
 
-    /// All visits, in the order in which the rotations are emitted.
+    /// Returns all visits, in the order in which the rotations are emitted.
     fn visits(&self) -> impl IntoIterator<Item = Visit> + use<> {
         let Self { order, columns, visits, .. } = *self;
         (0..order - 2)

@@ -1,14 +1,15 @@
-//! Page faults that the kernel leaves to us (`userfaultfd`): who touches a page that is not there waits until we
-//! bring it.
+//! Page faults handled in user space (`userfaultfd`): a thread that touches a missing page waits
+//! until we supply it.
 //!
-//! What is used of the kernel's interface: `UFFDIO_API`, `UFFDIO_REGISTER` for missing pages, `UFFDIO_COPY`.
-//! Faults of the kernel's own accesses are left out (`UFFD_USER_MODE_ONLY`), so no privilege is needed.
+//! The parts of the kernel's interface in use: `UFFDIO_API`, `UFFDIO_REGISTER` for missing pages,
+//! `UFFDIO_COPY`. Faults of the kernel's own accesses are left out (`UFFD_USER_MODE_ONLY`), so no
+//! privilege is needed.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
-/// What the system reports the faults of a mapping by.
+/// The descriptor by which the system reports the faults of a mapping.
 #[derive(Debug)]
 pub(crate) struct Userfault {
     file: File,
@@ -77,13 +78,13 @@ impl Userfault {
         Ok(this)
     }
 
-    /// What becomes readable with a fault.
+    /// Returns the descriptor, which becomes readable with a fault.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.file.as_fd()
     }
 
-    /// The address of a fault that waits, if one does.
+    /// Returns the address of a fault that waits, if one does.
     ///
     /// # Errors
     /// If the system refuses.
@@ -100,10 +101,10 @@ impl Userfault {
         }
     }
 
-    /// Puts a page with this content where one is missing, and lets who waits for it go on.
+    /// Supplies a missing page with this content, and resumes the threads that wait for it.
     ///
     /// # Safety
-    /// The page at `to` is of the registered mapping, and that mapping is still there.
+    /// The page at `to` is in the registered mapping, and that mapping still exists.
     ///
     /// # Errors
     /// If the system refuses: there is no memory, say, or the page is not missing.
@@ -119,7 +120,8 @@ impl Userfault {
     }
 
     fn call<T>(&self, number: u32, argument: &mut T) -> io::Result<()> {
-        // SAFETY: the request says how large its argument is; what a copy writes to is missing, and so nobody's.
+        // SAFETY: the request encodes the size of its argument; a copy writes only to missing
+        // pages, which hold no data yet.
         let refused =
             unsafe { libc::ioctl(self.file.as_raw_fd(), request::<T>(number) as _, argument) };
         if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -51,7 +51,7 @@ pub(super) trait Collecting: Strategy {
     fn collections(&self) -> u64;
 }
 
-/// One of IV-1 to IV-5, with what the paper leaves open chosen.
+/// One of IV-1 to IV-5, with choices for the details that the paper leaves open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
     /// The algorithm over a memory of that many words.

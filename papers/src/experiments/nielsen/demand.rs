@@ -15,7 +15,7 @@ pub(crate) const PERIODS: usize = 21;
 /// Length of a period, in the time units of Table I.
 pub(super) const PERIOD: f64 = 4000.0;
 
-/// What an algorithm is asked for.
+/// A request to an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The block of this number is needed, of that many words.
@@ -45,7 +45,7 @@ pub(crate) struct Demand {
 /// A time, as a key: times are not negative, so that their bits are ordered as they are.
 type Key = Reverse<(u64, u32)>;
 
-/// What happens at a time.
+/// An event at a time.
 #[derive(Clone, Copy, Debug)]
 enum What {
     /// A source makes a demand, if it is still in the turn it was planned in.
@@ -87,7 +87,7 @@ struct Generator<'s> {
 }
 
 impl Demand {
-    /// The demand of these sources over [`PERIODS`] periods, beginning with nothing in use.
+    /// Returns the demand of these sources over [`PERIODS`] periods, beginning with nothing in use.
     pub(crate) fn generate(sources: &[Source], seed: u64) -> Self {
         let mut generator = Generator::new(sources, seed);
         for source in 0..sources.len() {

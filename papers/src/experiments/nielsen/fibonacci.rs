@@ -1,17 +1,19 @@
 //! Fibonacci buddies, which the paper leaves open (§6): "it would be very desirable to test the Fibonacci
-//! system of Hirschberg [8] when used with the recombination scheme of Cranston and Thomas [5]".
+//! system of Hirschberg \[8\] when used with the recombination scheme of Cranston and Thomas \[5\]".
 //!
 //! ```text
 //!  start                         S: which length, free, B, M
 //!   [S|→|←|…      ][S|…   ]      a block of length F(n) was split into F(n−1) and F(n−2)
 //!    left: B = 0    right: B = 1
 //! ```
-//! Lengths are the Fibonacci numbers from 3 on, overhead included: a block has the fields S + DP, as V-3 and
-//! V-5. What finds a buddy is the scheme of Cranston and Thomas, two bits a block. B tells whether the block
-//! is the right part of the one that was split. That one's own B is kept as M of the left part, its M as M of
-//! the right one, so joining restores both. Memory is, to begin with, the largest such blocks it holds.
+//! Lengths are the Fibonacci numbers from 3 on, overhead included: a block has the fields S + DP,
+//! as V-3 and V-5. The scheme of Cranston and Thomas finds a buddy by two bits a block. B tells
+//! whether the block is the right part of the one that was split. That block's own B is kept as M
+//! of the left part, and its M as M of the right part, so joining restores both. At first, memory
+//! consists of the largest such blocks that it can hold.
 //!
-//! It is a simulation over a vector of words, written for this experiment, and no strategy of the library.
+//! It is a simulation over a vector of words, written for this experiment, and not a strategy of
+//! the library.
 
 use super::demand::{Demand, Request};
 use super::trial::{Cost, Trial, memory};
@@ -65,13 +67,13 @@ impl Fibonacci {
             new.put(start, length, 0);
             start += new.lengths[length];
         }
-        // What is left over at the end is no block.
+        // The rest at the end is not a block.
         new.words.truncate(start as usize);
         new.items = 0;
         new
     }
 
-    /// Number of a block's length, and its flags B and M.
+    /// Returns the number of a block's length, and its flags B and M.
     fn block(&self, start: u32) -> (usize, u32) {
         let field = self.words[start as usize];
         ((field >> FLAGS) as usize, field & (RIGHT | MEMORY))
@@ -107,7 +109,7 @@ impl Fibonacci {
         }
     }
 
-    /// A block for a request of this many words.
+    /// Returns a block for a request of this many words.
     fn allocate(&mut self, words: u32) -> Option<u32> {
         let wanted = self.lengths.iter().position(|&length| length > words)?;
         let mut found = self.first(wanted);
@@ -138,7 +140,7 @@ impl Fibonacci {
         Some(start)
     }
 
-    /// The shortest length from this one on that has a free block.
+    /// Returns the shortest length from this one on that has a free block.
     fn first(&self, wanted: usize) -> Option<usize> {
         (wanted..self.lists.len()).find(|&length| self.lists[length] != NIL)
     }
@@ -184,7 +186,8 @@ impl Fibonacci {
         (start, length, flags)
     }
 
-    /// Joins all free buddies, in the order of memory: what lies below a block is joined already.
+    /// Joins all free buddies, in the order of memory, so that the blocks below a block are already
+    /// joined.
     fn collect(&mut self) {
         let mut start = 0;
         while (start as usize) < self.words.len() {
@@ -200,7 +203,8 @@ impl Fibonacci {
         }
     }
 
-    /// Serves all requests of a demand; what each costs is how far `gauge` goes on. `None` if it fails.
+    /// Serves all requests of a demand. The cost of each is the advance of `gauge`. `None` if it
+    /// fails.
     fn replay(
         &mut self,
         demand: &Demand,
@@ -238,7 +242,7 @@ impl Fibonacci {
         Some(Trial { space: f64::from(most) / words as f64, items })
     }
 
-    /// The nanoseconds that each request takes, and the clock with it. `None` if they fail.
+    /// Returns the nanoseconds that each request takes, and the clock with it. `None` if they fail.
     pub(crate) fn timed(demand: &Demand, level: f64, joins: Joins) -> Option<Vec<u64>> {
         let mut heap = Self::new(memory(demand, level) as u32, joins);
         let start = std::time::Instant::now();
@@ -253,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// All blocks: start, length in words, whether it is free.
+    /// Returns all blocks: start, length in words, whether it is free.
     fn blocks(heap: &Fibonacci) -> Vec<(u32, u32, bool)> {
         let mut all = Vec::new();
         let mut start = 0;

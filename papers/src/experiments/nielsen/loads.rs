@@ -1,10 +1,10 @@
 //! The 18 loads (Nielsen, Tables I and II).
 //!
-//! The base load is Table I. Of the others the paper gives what Table II says; here they are made of
-//! the base load's sources: the allocations set the intervals, the coexisting blocks the lifetimes.
-//! Loads of more than ten sources use Table I's intervals, lifetimes and sizes again in other
-//! combinations. Only ratios of times matter, for requests carry none; so all periods are as long
-//! as the base load's.
+//! The base load is Table I. Of the others the paper gives only the figures of Table II. Here they
+//! are made of the base load's sources: the allocations set the intervals, the coexisting blocks
+//! the lifetimes. Loads of more than ten sources use Table I's intervals, lifetimes and sizes again
+//! in other combinations. Only ratios of times matter, for requests carry none; so all periods are
+//! as long as the base load's.
 
 use super::demand::{Demand, PERIOD, PERIODS};
 use super::source::{Arrivals, Cycling, Law, Source};
@@ -122,7 +122,7 @@ pub(crate) const LOADS: [Load; 18] = {
 };
 
 impl Load {
-    /// The sources of the load.
+    /// Returns the sources of the load.
     pub(crate) fn sources(&self) -> Vec<Source> {
         let mut sources: Vec<_> = (0..self.generators).map(|index| self.source(index)).collect();
         if self.number == 1 {
@@ -146,13 +146,13 @@ impl Load {
         sources
     }
 
-    /// The demand of the load with this seed.
+    /// Returns the demand of the load with this seed.
     pub(crate) fn demand(&self, seed: u64) -> Demand {
         // Loads differ by more than their parameters.
         Demand::generate(&self.sources(), seed << 8 | self.number as u64)
     }
 
-    /// A source before intervals and lifetimes are stretched.
+    /// Returns a source before intervals and lifetimes are stretched.
     fn source(&self, index: usize) -> Source {
         let (again, place) = match self.generators {
             3 => (0, THREE[index]),

@@ -12,7 +12,7 @@ pub(crate) enum Law {
     Uniform(f64, f64),
     /// Of this mean.
     Exponential(f64),
-    /// Of this mean and variance, without what lies below 0.
+    /// Of this mean and variance, without values below 0.
     Normal(f64, f64),
 }
 
@@ -24,7 +24,7 @@ impl Law {
         }
     }
 
-    /// The same law of values that are `factor` times as large.
+    /// Returns the same law of values that are `factor` times as large.
     pub(super) fn scaled(self, factor: f64) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(value * factor),
@@ -63,8 +63,8 @@ pub(crate) enum Arrivals {
     Sequential(Law, u32),
 }
 
-/// When a source is active. One that is not makes no demands; what it has stays until its time is
-/// over.
+/// When a source is active. An inactive source makes no demands; its blocks stay until their time
+/// is over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cycling {
     Never,

@@ -24,7 +24,7 @@ pub(crate) struct Cost {
     pub(crate) deallocate: f64,
 }
 
-/// What a trial showed.
+/// The results of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trial {
     /// The most words in blocks at one time, overhead included, ÷ words of memory.
@@ -46,13 +46,13 @@ unsafe impl Meter for Items {
 }
 
 impl Cost {
-    /// The averages of what the requests of a demand cost, each less `least`.
+    /// Returns the averages of the costs of a demand's requests, each minus `least`.
     pub(crate) fn average(demand: &Demand, costs: &[u64], least: u64) -> Self {
         let first = demand.periods[0];
         Self::of(&demand.requests[first..], &costs[first..], least)
     }
 
-    /// The averages in each period but the first.
+    /// Returns the averages in each period but the first.
     fn by_period(demand: &Demand, costs: &[u64]) -> Vec<Self> {
         let ends = demand.periods[1..].iter().copied().chain([demand.requests.len()]);
         let periods = demand.periods.iter().zip(ends).map(|(&start, end)| start..end);
@@ -93,8 +93,8 @@ impl Algorithm {
         Some(Trial { space: most as f64 / words as f64, items })
     }
 
-    /// The items that allocations and deallocations cost on average in each period but the first. `None` if
-    /// the algorithm fails.
+    /// Returns the items that allocations and deallocations cost on average in each period but the
+    /// first. `None` if the algorithm fails.
     pub(crate) fn by_period(&self, demand: &Demand, level: f64) -> Option<Vec<Cost>> {
         let items = Items::default();
         let mut strategy = (self.metered)(memory(demand, level), &items);
@@ -102,8 +102,8 @@ impl Algorithm {
         Some(Cost::by_period(demand, &costs))
     }
 
-    /// The nanoseconds that each request takes, and the clock with it. `None` if the algorithm
-    /// fails.
+    /// Returns the nanoseconds that each request takes, and the clock with it. `None` if the
+    /// algorithm fails.
     pub(crate) fn timed(&self, demand: &Demand, level: f64) -> Option<Vec<u64>> {
         let mut strategy = (self.plain)(memory(demand, level));
         let start = Instant::now();
@@ -121,7 +121,7 @@ impl Listed {
     }
 }
 
-/// The nanoseconds that [`Algorithm::timed`] takes where nothing is done.
+/// Returns the nanoseconds that [`Algorithm::timed`] takes where nothing is done.
 pub(crate) fn clock() -> u64 {
     let start = Instant::now();
     let gauge = || start.elapsed().as_nanos() as u64;
@@ -132,12 +132,12 @@ pub(crate) fn clock() -> u64 {
     differences.min().unwrap_or_default()
 }
 
-/// Words of memory such that a load asks for `level` of them at most.
+/// Returns the words of memory such that a load asks for `level` of them at most.
 pub(super) fn memory(demand: &Demand, level: f64) -> usize {
     (f64::from(demand.most_words) / level).round() as usize
 }
 
-/// Words of a block's header.
+/// Returns the words of a block's header.
 fn header_of(strategy: &dyn Strategy) -> usize {
     let mut header = None;
     strategy.walk(&mut |span| {
@@ -148,8 +148,8 @@ fn header_of(strategy: &dyn Strategy) -> usize {
     header.unwrap_or_default()
 }
 
-/// Has a strategy serve all requests. What each costs is how far `gauge` goes on while it is
-/// served. `None` if the strategy fails.
+/// Has a strategy serve all requests. The cost of each is the advance of `gauge` meanwhile. `None`
+/// if the strategy fails.
 fn replay(
     strategy: &mut dyn Strategy,
     demand: &Demand,

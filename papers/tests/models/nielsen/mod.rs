@@ -22,7 +22,7 @@ enum Kind {
     All,
     /// II, III, VI: on a list.
     List(Order),
-    /// IV: on a list of their size; what is longer on a residual queue in this order.
+    /// IV: on a list of their size; longer ones on a residual queue in this order.
     Sizes(Order),
     /// V: on a list of their power of two.
     Buddies(Order),
@@ -58,7 +58,7 @@ struct Algorithm {
     rotates: bool,
     fields: (usize, usize),
     joins: Joins,
-    /// Lengths are multiples of so many words.
+    /// Lengths are multiples of this many words.
     multiple: usize,
     /// The largest size that has a list of its own, words, and whether a block of a larger size serves where
     /// all else fails.
@@ -114,7 +114,7 @@ impl<'a> Words<'a> {
         self.blocks[self.index(start)]
     }
 
-    /// The list of blocks of a length.
+    /// Returns the list of blocks of a length.
     fn list(&self, len: usize) -> usize {
         match self.of.kind {
             Kind::All | Kind::List(_) => 0,
@@ -182,7 +182,7 @@ impl<'a> Words<'a> {
         self.blocks[index]
     }
 
-    /// The free blocks in the order in which they are looked at.
+    /// Returns the free blocks in the order in which they are looked at.
     fn searched(&self) -> Vec<usize> {
         let mut starts: Vec<usize> = match self.of.kind {
             Kind::All => self.blocks.iter().map(|block| block.start).collect(),
@@ -195,7 +195,7 @@ impl<'a> Words<'a> {
         starts
     }
 
-    /// The block that serves a request of this many words.
+    /// Returns the block that serves a request of this many words.
     fn find(&mut self, len: usize, last: bool) -> Option<Block> {
         match self.of.kind {
             Kind::All | Kind::List(_) => {
@@ -320,7 +320,7 @@ impl<'a> Words<'a> {
         block.start
     }
 
-    /// Whether a free block can be joined when its neighbour is freed.
+    /// Returns whether a free block can be joined when its neighbour is freed.
     fn joinable(&self, block: Block) -> bool {
         block.free && (self.of.joins == Joins::Deallocation || block.len > self.of.lists.0)
     }

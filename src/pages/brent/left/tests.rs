@@ -10,7 +10,8 @@ type Heap = Paged<CurrentPage<brent::LeftHeaders<brent::Least>>, Reserved>;
 
 const CLASS: u32 = 3;
 
-/// A heap for its pages, of which the lists know the first as the current page.
+/// Makes a heap for the headers, and the headers, whose lists have the first page as their current
+/// page.
 fn listed<O: Order>() -> (Heap, LeftHeaders<O>, [u32; 4]) {
     let mut heap = Heap::new(Config::with_page_size(4096), Reserved::new(1 << 24), ());
     heap.open().expect("there is memory");
@@ -26,7 +27,8 @@ fn listed<O: Order>() -> (Heap, LeftHeaders<O>, [u32; 4]) {
     (heap, lists, pages)
 }
 
-/// Puts pages with these many free blocks on lists of their own, in this order; what an audit says.
+/// Puts pages with these numbers of free blocks on lists of their own, in this order. Returns the
+/// audit's answer.
 fn told<O: Order>(free: &[(u32, u32)]) -> &'static str {
     let (mut heap, mut lists, pages) = listed::<O>();
     let mut up = CLASS;

@@ -1,8 +1,8 @@
-//! Many blocks at once: what quick lists in front of a heap are filled from and emptied into.
+//! Takes and frees many blocks at once, to fill and empty the quick lists in front of a heap.
 //!
-//! A block allocated here counts as a request for all of its size. Taken or freed one by one, each
-//! block costs its page's header and word; at once, a header and a word are read and written once
-//! for each run of blocks that lie in them.
+//! A block allocated here counts as a request for its whole size. One by one, each block costs a
+//! read and write of its page's header and of a word; in a batch, header and word are read and
+//! written once for each run of blocks that share them.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -19,7 +19,7 @@ use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Block size of a class, bytes.
+    /// Returns the block size of a class in bytes.
     ///
     /// # Panics
     /// If there is no such class.
@@ -28,19 +28,21 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         self.engine.pages.classes.get(class).size as usize
     }
 
-    /// The class of the page this address lies in; `None` if it lies in no page of this heap.
+    /// Returns the class of the page that contains this address; `None` if it is in no page of this
+    /// heap.
     #[cfg(test)]
     pub(crate) fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
         self.engine.pages.headers.at(address.addr().get()).map(|page| page.class())
     }
 
-    /// Takes blocks of a class, as many as `blocks` has room for, or fewer if memory is exhausted;
-    /// returns how many. They lie at the head of `blocks`, mostly the lowest last: whoever pops blocks
-    /// from the end gets the lowest first. They may be freed one by one with
-    /// layouts of the class's size, or at once with [`free_batch`](Self::free_batch).
+    /// Takes as many blocks of a class as `blocks` has room for, or fewer if memory is exhausted,
+    /// and returns their number. They fill the head of `blocks`, mostly the lowest last, so that
+    /// popping from the end yields the lowest first. They may be freed one by one with layouts of
+    /// the class's size, or at once with [`free_batch`](Self::free_batch).
     ///
-    /// `from_page` is told the base of each page before blocks are taken from it for the first time
-    /// since it belongs to the class, or more often; and whether all its blocks are free. O(blocks).
+    /// Before it takes blocks from a page for the first time since the page joined the class, and
+    /// perhaps more often, it calls `from_page` with the page's base and whether all its blocks are
+    /// free. O(blocks).
     ///
     /// # Panics
     /// If there is no such class.
@@ -77,22 +79,22 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         taken
     }
 
-    /// Frees blocks of pages at once. O(blocks); blocks close together side by side are cheapest.
+    /// Frees blocks of pages at once. O(blocks); cheapest if blocks of the same word are adjacent.
     ///
     /// # Errors
-    /// The first that is free already, or given twice, or is an address at which no block of a page starts.
-    /// Blocks before it may have been freed; the heap is intact.
+    /// The first that is already free, or is given twice, or is an address where no block of a page
+    /// starts. Blocks before it may have been freed; the heap is intact.
     ///
     /// # Safety
-    /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its
-    /// class) and, as far as that is not noticed, was not freed since.
+    /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its class)
+    /// and, as far as that is not detected, has not been freed.
     pub(crate) unsafe fn free_batch(&mut self, blocks: &[NonNull<u8>]) -> Result<(), NonNull<u8>> {
         let (PageEngine { placement, pages, .. }, backing) = (&mut self.engine, &mut self.backing);
         let within = pages.page_size() - 1;
         let (mut freed, mut bytes) = (0, 0);
         while let Some(&first) = blocks.get(freed) {
             let Some(page) = pages.headers.at(first.addr().get()) else { break };
-            // Blocks freed in no order are mostly each of another page, which is seen at once.
+            // Blocks freed in no order are mostly in different pages, which shows at once.
             let next = blocks.get(freed + 1);
             let run = if next.is_some_and(|next| next.addr().get() ^ first.addr().get() <= within) {
                 page.free_run(&blocks[freed..], within + 1)
@@ -114,7 +116,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         if freed < blocks.len() { Err(self.first_refused(&blocks[freed..])) } else { Ok(()) }
     }
 
-    /// The first of some blocks that cannot be freed: one cannot.
+    /// Returns the first block that cannot be freed; there must be one.
     #[cold]
     fn first_refused(&self, blocks: &[NonNull<u8>]) -> NonNull<u8> {
         let pages = &self.engine.pages;
@@ -131,8 +133,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
 }
 
 impl Page {
-    /// The number of the block that starts at this offset (bytes) in a page of `page_size` bytes;
-    /// `None` if none does.
+    /// Returns the number of the block that starts at this offset (bytes) in a page of `page_size`
+    /// bytes; `None` if none does.
     #[inline(always)]
     fn block_at(self, offset: usize, page_size: usize) -> Option<u32> {
         let divided = Class::divide(self.reciprocal.get(), offset);
@@ -140,8 +142,8 @@ impl Page {
         (fits && Class::are_multiples(divided)).then_some(Class::index_of(divided))
     }
 
-    /// Frees a block of this page of `page_size` bytes. Returns 1; 0, and nothing is changed, if it is free, or none
-    /// starts there.
+    /// Frees a block of this page of `page_size` bytes. Returns 1; 0, with nothing changed, if it
+    /// is free or does not start at a block.
     #[inline(always)]
     fn free_one(self, block: NonNull<u8>, page_size: usize) -> usize {
         match self.block_at(block.addr().get() & (page_size - 1), page_size) {
@@ -153,16 +155,17 @@ impl Page {
         }
     }
 
-    /// Frees the first of these blocks, of which two lie in this page of `page_size` bytes, and those that follow it
-    /// as long as their bits are of the same word and that is seen at once. Returns how many; 0, and nothing is
-    /// changed, if one of them was free, or starts where no block does.
+    /// Frees a run of blocks of this page of `page_size` bytes: the first two of `blocks`, and the
+    /// following ones as long as their bits are evidently in the same word. Returns how many; 0,
+    /// with nothing changed, if one of them was free or does not start at a block.
     #[inline(always)]
     fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
         let [first, second, ..] = *blocks else { return 0 };
         let (base, size) = (self.base.get().addr(), self.size.get() as usize);
         let offset = first.addr().get() - base;
         let index = Class::index_by(self.reciprocal.get(), offset);
-        // Blocks that were allocated one after the other are mostly freed so, or the other way round.
+        // Blocks that were allocated one after the other are mostly freed in that order, or in
+        // reverse.
         let step = second.addr().get().wrapping_sub(first.addr().get());
         if step == size {
             return self.free_straight(index, WORD - index % WORD, step, blocks, page_size);
@@ -178,8 +181,8 @@ impl Page {
         }
     }
 
-    /// As [`free_run`](Self::free_run), of `most` blocks at most, the first of them block `index`, each of which lies
-    /// `step` bytes above the one before.
+    /// Frees at most `most` blocks, as [`free_run`](Self::free_run) does. The first is block
+    /// `index`, and each is `step` bytes above the one before.
     #[inline(always)]
     fn free_straight(
         self,
@@ -192,7 +195,7 @@ impl Page {
         let Some(first) = blocks.first() else { return 0 };
         let most = blocks.len().min(most as usize);
         let (mut count, mut next) = (1, first.addr().get().wrapping_add(step));
-        // Four at a time, as the compiler would not.
+        // Four at a time, which the compiler does not do by itself.
         while let Some(four) = blocks[..most].get(count..count + 4) {
             let ahead = (0..).map(|nth| next.wrapping_add(step.wrapping_mul(nth)));
             if !four.iter().zip(ahead).all(|(block, at)| block.addr().get() == at) {
@@ -218,12 +221,14 @@ impl Page {
         count as usize
     }
 
-    /// As [`free_run`](Self::free_run), of all blocks up to the first whose bit is of another word.
+    /// Like [`free_run`](Self::free_run), for all blocks up to the first whose bit is in another
+    /// word.
     #[inline(always)]
     fn free_of_word(self, word: u32, blocks: &[NonNull<u8>], page_size: usize) -> usize {
         let (base, reciprocal) = (self.base.get().addr(), self.reciprocal.get());
         let size = self.size.get() as usize;
-        // The word's blocks start in these bytes, none where it would not fit the page.
+        // The word's blocks start in these bytes; a block that would not fit the page does not
+        // count.
         let start = word as usize * WORD as usize * size;
         let end = (Tagged::usable(page_size) - size + 1).min(start + WORD as usize * size);
         let (origin, len) = (base + start, end.saturating_sub(start));
@@ -260,7 +265,7 @@ mod tests {
 
     const PAGE: usize = 1 << 16;
 
-    /// Bytes of a page that its blocks can use.
+    /// Returns the bytes of a page that its blocks can use.
     fn usable() -> usize {
         Tagged::usable(PAGE)
     }
@@ -349,11 +354,12 @@ mod tests {
         assert_eq!(heap.usage().blocks, 0);
     }
 
-    /// Every address of a page where no block of its class starts: within blocks, and behind the last.
+    /// Tries every address of a page where no block of its class starts: within blocks, and behind
+    /// the last.
     #[test]
     fn what_is_no_block_is_noticed() {
         let mut heap = heap();
-        // Of small blocks Miri would take too many.
+        // Small blocks would take too long under Miri.
         let skipped = if cfg!(miri) { 2 } else { 0 };
         for class in [0, 2, heap.classes() - 1].into_iter().skip(skipped) {
             let size = heap.class_size(class);
@@ -361,20 +367,20 @@ mod tests {
             let blocks = take(&mut heap, class, 3 * in_page);
             let page = blocks[0].as_ptr().map_addr(|address| address & !(PAGE - 1));
             let at = |offset| NonNull::new(page.wrapping_add(offset)).expect("not at address 0");
-            // Miri takes its time for each.
+            // Each address takes long under Miri.
             for offset in (0..PAGE).step_by(if cfg!(miri) { 1021 } else { 1 }) {
                 if offset % size == 0 && offset / size < in_page {
                     continue;
                 }
                 let beside = if offset == 0 { at(1) } else { at(offset - 1) };
-                // SAFETY: nothing is freed where one of the addresses is no block.
+                // SAFETY: nothing is freed if one of the addresses is not a block.
                 unsafe {
                     assert!(heap.free_batch(&[at(offset)]).is_err(), "{offset} alone");
                     assert!(heap.free_batch(&[at(offset), beside]).is_err(), "{offset} in a run");
                     let straight = [at(offset + size), at(offset), at(offset + size)];
                     assert!(heap.free_batch(&straight[..2]).is_err(), "{offset} in a run down");
                     assert!(heap.free_batch(&straight[1..]).is_err(), "{offset} in a run up");
-                    // Behind the last start of a block a run ends, and that block is freed.
+                    // A run ends behind the last start of a block, and that block is freed.
                     if offset + size <= usable() {
                         let run = [at(offset / size * size), at(offset)];
                         assert!(heap.free_batch(&run).is_err(), "{offset} behind its block");
@@ -397,11 +403,11 @@ mod tests {
         assert_eq!(heap.usage().blocks, 0);
     }
 
-    /// In a region that is exhausted, as many blocks as there are come first.
+    /// In a region that is exhausted, a batch gets as many blocks as there are.
     #[test]
     fn a_batch_is_cut_short_where_memory_ends() {
         let mut memory = Box::<[u8]>::new_uninit_slice(1 << 16).into_vec();
-        // SAFETY: nobody else uses the memory, which outlives the heap.
+        // SAFETY: only the heap uses the memory, which outlives it.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
         let mut heap = PageHeap::new(Config::with_page_size(4096), region, ());
         heap.open().expect("there is memory");

@@ -1,4 +1,4 @@
-//! Blocks known by their address alone, as C's `free` knows them.
+//! Operations on blocks by their address alone, as C's `free` needs them.
 
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Bytes of a block in use. All may be used. O(1).
+    /// Returns the size of a block in use in bytes, all of which may be used. O(1).
     ///
     /// # Safety
     /// The block is in use.
@@ -23,65 +23,69 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         }
     }
 
-    /// Bytes of a block in use that is larger than those of pages, read beside the block alone. O(1).
+    /// Returns the size in bytes of a block in use that is too large for pages, from the tag beside
+    /// it. O(1).
     ///
     /// # Safety
-    /// The block is in use, lies in no page, and nobody resizes it meanwhile.
+    /// The block is in use and not in a page, and no other thread resizes it meanwhile.
     pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
         Large::bytes(unsafe { crate::tags::header::len_at(block) })
     }
 
-    /// Whether a block larger than those of pages is in use and as long as one for which so many bytes are asked, as the
-    /// tag before it says; read beside the block alone. O(1).
+    /// Returns whether a block too large for pages is in use and as long as a request of
+    /// `requested` bytes makes it, according to the tag before it. O(1).
     ///
     /// # Safety
-    /// Such a block starts here, in use, and nobody resizes it meanwhile; what the program wrote before it may be
-    /// anything.
+    /// A block in use of that kind starts here, and no other thread resizes it meanwhile. The
+    /// program may have overwritten the tag with anything.
     #[inline(always)]
     pub(crate) unsafe fn is_tagged_of(block: NonNull<u8>, requested: usize) -> bool {
         // SAFETY: the caller's promise.
         unsafe { crate::tags::header::is_in_use_of(block, Large::cells_of(requested)) }
     }
 
-    /// Bytes of a block larger than those of pages for which so many were asked, if it is no longer than it must be.
+    /// Returns the size in bytes that a block too large for pages has at least for a request of
+    /// `requested` bytes.
     pub(crate) fn tagged_size_for(requested: usize) -> usize {
         Large::bytes(Large::cells_of(requested))
     }
 
-    /// Whether a block larger than those of pages is in use, as far as the tags beside it tell: one
-    /// that was freed is known until its memory is used for something else. O(1).
+    /// Returns whether a block too large for pages is in use, according to the tags beside it. A
+    /// freed block is recognised until its memory is reused. O(1).
     ///
     /// # Safety
-    /// The block was allocated here. If it was freed since, nobody writes meanwhile to the memory
-    /// around it.
+    /// The block was allocated here. If it has been freed, no other thread writes to the memory
+    /// around it meanwhile.
     pub(crate) unsafe fn is_tagged_in_use(&self, block: NonNull<u8>) -> bool {
         let pages = &self.engine.pages;
         pages.headers.at(block.addr().get()).is_none() && pages.below.known_at(block).is_some()
     }
 
-    /// Has every free block larger than those of pages looked at before its links are followed: [damaged]
-    /// ones are left alone. (A block of pages that are free is one of them.)
+    /// Makes the heap check every free block too large for pages before it follows the block's
+    /// links; [damaged] blocks are left alone. (A block that consists of free pages is one of
+    /// them.)
     ///
     /// [damaged]: Self::damaged
     pub(crate) fn vet_all(&mut self) {
         self.engine.pages.below.heap.vet_all();
     }
 
-    /// Has every page stay with the class it first served, whether it has blocks in use or not.
+    /// Makes every page stay with the class that it first served, whether it has blocks in use or
+    /// not.
     pub(crate) fn pin_pages(&mut self) {
         self.engine.placement.pins = true;
     }
 
-    /// A free block in which somebody has overwritten what the heap keeps there, if one was met.
+    /// Returns a free block whose links or tags were found overwritten, if there is one.
     #[inline]
     pub(crate) fn damaged(&self) -> Option<*mut u8> {
         let heap = &self.engine.pages.below.heap;
         heap.damaged().map(|block| heap.contents(block.start))
     }
 
-    /// Whether a block larger than those of pages is in use, and no free block beside it is damaged; if not,
-    /// [that is known](Self::damaged). O(1).
+    /// Returns whether a block too large for pages is in use, and no free block beside it is
+    /// damaged. If one is, [`damaged`](Self::damaged) returns it. O(1).
     ///
     /// # Safety
     /// As for [`is_tagged_in_use`](Self::is_tagged_in_use).
@@ -89,14 +93,14 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         self.engine.pages.below.is_sound(block)
     }
 
-    /// Frees a block larger than those of pages, as if all of it had been requested. O(1).
+    /// Frees a block too large for pages, as if all of it had been requested. O(1).
     ///
     /// # Errors
     /// The block, if it [is not in use](Self::is_tagged_in_use), or one beside it is
     /// [damaged](Self::damaged); nothing is changed.
     ///
     /// # Safety
-    /// The block was allocated here and, as far as that is not noticed, not freed since.
+    /// The block was allocated here and, as far as that is not detected, has not been freed.
     pub(crate) unsafe fn free_tagged(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
         let pages = &mut self.engine.pages;
         if pages.headers.at(block.addr().get()).is_some() {

@@ -1,4 +1,4 @@
-//! What the heap's pages hold, for statistics.
+//! Statistics of the heap's pages.
 
 use crate::engine::Heap;
 use crate::meter::Meter;
@@ -9,12 +9,12 @@ use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Bytes of all pages, those without blocks in use among them.
+    /// Returns the bytes of all pages, including those without blocks in use.
     pub(crate) fn page_bytes(&self) -> usize {
         self.engine.pages.count() * self.engine.config.page_size
     }
 
-    /// Where the first block below the pages may begin; 0 before there is any memory.
+    /// Returns where the first block below the pages may begin; 0 while there is no memory.
     pub(crate) fn first_block(&self) -> usize {
         let heap = &self.engine.pages.below.heap;
         heap.contents(heap.first()).addr()
@@ -44,7 +44,8 @@ mod tests {
     use crate::pages::{Config, PageHeap};
     use crate::source::Reserved;
 
-    /// Pages that serve a class, those in the window and those without blocks in use among them.
+    /// Reports the pages that serve a class, including those in the window and those without blocks
+    /// in use.
     #[test]
     fn pages_are_told_with_their_blocks_in_use() {
         let config = Config::with_page_size(4096);
@@ -70,7 +71,8 @@ mod tests {
         };
         free(&mut heap, &blocks[..5]);
         assert_eq!(told(&heap), [(class, capacity - 5), (class, capacity), (class, 10)]);
-        // Without blocks in use the first serves none, and the current one is told all the same.
+        // Without blocks in use, the first page serves no class; the current one is reported all
+        // the same.
         free(&mut heap, &blocks[5..capacity]);
         free(&mut heap, &blocks[2 * capacity..]);
         assert_eq!(told(&heap), [(class, capacity), (class, 0)]);

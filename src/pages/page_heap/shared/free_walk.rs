@@ -1,5 +1,6 @@
-//! The heap's free memory, met in steps: what returns memory to the system walks the heap a little at
-//! a time, and lets others at it in between. Where a walk goes on is kept [below](crate::pages::below::tagged).
+//! The heap's free memory, walked in steps, so that the code that returns memory to the system lets
+//! other threads use the heap in between. The place where a walk continues is kept
+//! [below](crate::pages::below::tagged).
 
 use core::ops::Range;
 
@@ -15,26 +16,29 @@ use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 use crate::tags::CELL;
 
-/// Bytes at the two ends of free memory of the heap below that hold links and a size.
+/// Bytes at both ends of a free block of the heap below that hold links and a size.
 const LINKS: usize = 16;
 const SIZE: usize = 8;
 
 /// The kind of free memory that a walk meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeKind {
-    /// Of a free block below the pages, without what the heap keeps at its ends.
+    /// A free block below the pages, without the heap's data at its ends.
     Block,
     /// Free blocks side by side in a page.
     InPage,
 }
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Goes on where the last call stopped, in address order, over at most `blocks` blocks and pages.
-    /// Calls `visit`, with the source, for each stretch of free memory there, without bookkeeping and of at least `least`
-    /// bytes, and with its kind. Where `visit` returns `false` the walk stops, and the next call begins
-    /// with the same block or page. Returns whether there is more; if not, the next call begins at the
-    /// beginning. A page is left out if its free blocks have fewer bytes than `least` together, though there be some behind
-    /// the last. O(blocks met and runs of free blocks in them).
+    /// Continues where the last call stopped, in address order, over at most `blocks` blocks and
+    /// pages. Calls `visit`, with the source, for each stretch of free memory of at least `least`
+    /// bytes, without bookkeeping, and with its kind. If `visit` returns `false` the walk stops,
+    /// and the next call begins with the same block or page. Returns whether there is more; if not,
+    /// the next call begins at the beginning.
+    ///
+    /// A page is left out if its free blocks have fewer than `least` bytes together, even though
+    /// there may be free memory behind the last block. O(blocks met and runs of free blocks in
+    /// them).
     pub(crate) fn walk_free(
         &mut self,
         least: usize,
@@ -59,8 +63,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         })
     }
 
-    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more. The heap
-    /// keeps up to 16 bytes at both ends of each piece. O(pieces).
+    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more. Up
+    /// to 16 bytes at both ends of each piece are the heap's. O(pieces).
     pub(crate) fn for_each_large_free(&self, least: usize, visit: &mut dyn FnMut(Span)) {
         let Some(cells) = Large::cells_for(least) else { return };
         let heap = &self.engine.pages.below.heap;
@@ -70,14 +74,14 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         });
     }
 
-    /// Has the next [`walk_free`](Self::walk_free) begin at the beginning.
+    /// Makes the next [`walk_free`](Self::walk_free) begin at the beginning.
     pub(crate) fn walk_free_again(&mut self) {
         self.engine.pages.below.forget_mark();
     }
 }
 
 impl Windowed {
-    /// Visits the runs of free blocks of a page; whether to go on.
+    /// Visits the runs of free blocks of a page. Returns whether to go on.
     fn walk_page(
         &self,
         page: Page,
@@ -94,7 +98,7 @@ impl Windowed {
         }
         let base = page.base.get().addr();
         let run = |first: u32, end: u32| {
-            // Behind the last block there is nothing but the tag at the page's end.
+            // Only the tag at the page's end follows the last block.
             let end = if end == capacity { usable } else { end as usize * size };
             base + first as usize * size..base + end
         };

@@ -1,7 +1,7 @@
-//! What the global allocator alone asks of the heap.
+//! Methods of the heap that only the global allocator uses.
 
-// `batch`: many blocks at once. `by_address`: blocks whose layout nobody knows. `free_walk`: free memory, a little at a
-// time. `figures`: what there is of each class.
+// `batch`: many blocks at once. `by_address`: blocks whose layout is not known. `free_walk`: free
+// memory, a little at a time. `figures`: statistics for each class.
 mod batch;
 mod by_address;
 mod figures;

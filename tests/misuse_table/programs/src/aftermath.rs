@@ -1,5 +1,5 @@
-//! What a program does after its misuse: it goes on allocating and freeing, in two threads by turns,
-//! until the harm shows or nothing is left. Damage is noticed late here, or proved.
+//! The aftermath of a misuse: the program goes on allocating and freeing, in two threads by turns,
+//! until the harm shows or nothing is left. Damage is detected late here, or proved.
 
 use std::thread;
 

@@ -35,7 +35,7 @@ pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     unsafe { black_box(realloc)(black_box(block).cast(), size).cast() }
 }
 
-/// GNU's `malloc_trim`, if the library or the C library has it: what is free goes back.
+/// Calls GNU's `malloc_trim`, if the library or the C library has it, to give back free memory.
 pub(crate) fn trim() {
     // SAFETY: the name ends with a zero; the function is the one of this name.
     unsafe {

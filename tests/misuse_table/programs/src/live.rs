@@ -1,4 +1,4 @@
-//! What the program holds: blocks with known contents, and memory that no allocator may hand out.
+//! The program's memory: blocks with known contents, and memory that no allocator may hand out.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::stage;
 /// Of a block beyond a mebibyte only this many bytes at either end are written.
 const END: usize = 4096;
 
-/// Memory in use, of which no two pieces overlap. If `malloc` hands out a block that does, the program
-/// ends there: that is the proof.
+/// The memory in use, as pieces that must not overlap. If `malloc` hands out a block that overlaps
+/// one, the program ends there: that is the proof.
 pub(crate) struct Live {
     /// Bytes from each address.
     pieces: BTreeMap<usize, usize>,
@@ -19,7 +19,7 @@ pub(crate) struct Live {
     pub(crate) random: Random,
     /// Whether a block was seen whose contents the program had not written.
     pub(crate) overwritten: bool,
-    /// What a misuse saw by itself.
+    /// The result that a misuse saw by itself.
     pub(crate) seen: Option<&'static str>,
 }
 
@@ -76,7 +76,7 @@ impl Live {
 
     pub(crate) fn free(&mut self, block: *mut u8) {
         self.forget(block);
-        // SAFETY: the block is live, and nobody uses it any more.
+        // SAFETY: the block is allocated and no longer used.
         unsafe { c::free(block) };
     }
 
@@ -99,13 +99,13 @@ impl Live {
     }
 }
 
-/// The words of a block that are written, as offsets.
+/// Returns the words of a block that are written, as offsets.
 fn words(size: usize) -> impl Iterator<Item = usize> {
     let end = if size > 1 << 20 { END } else { size };
     (0..end).step_by(8).chain((size - (end % size)..size).step_by(8))
 }
 
-/// What stands in a word of a block.
+/// Returns the contents of a word of a block.
 fn word(block: *mut u8, offset: usize) -> u64 {
     (block.addr() + offset) as u64 ^ 0xA5A5_0000_0000_A5A5
 }
@@ -132,10 +132,10 @@ pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
     }
 }
 
-/// Whether this word stands anywhere in the written part of a block.
+/// Returns whether the word is anywhere in the written part of a block.
 ///
 /// # Safety
-/// The block was one of this size once: what is there now is read, whatever it is.
+/// A block of this size once started here. Its present contents are read, whatever they are.
 pub(crate) unsafe fn contains(block: *mut u8, size: usize, value: u64) -> bool {
     // SAFETY: the caller's promise.
     words(size).any(|offset| unsafe { block.add(offset).cast::<u64>().read_volatile() == value })

@@ -1,6 +1,6 @@
-//! Misuses of memory, each in blocks of four sizes, and what comes of them: noticed at once, late, or
-//! not; harmless or proved to harm. The programs call C's `malloc` and `free`, so they test whatever
-//! library is preloaded.
+//! Misuses of memory, each in blocks of four sizes, and their outcomes: detected at once, late, or
+//! not; harmless or proved to harm. The programs call C's `malloc` and `free`, so they test
+//! whatever library is preloaded.
 //!
 //! ```sh
 //! misuse list
@@ -37,7 +37,8 @@ use watch::Library;
 #[global_allocator]
 static OWN: own::Own = own::Own::new();
 
-/// A small block, a medium one, one with boundary tags, and a mapping of its own, in words, too.
+/// A small block, a medium one, one with boundary tags, and a mapping of its own; each size also in
+/// words.
 const SIZES: [(usize, &str); 4] =
     [(64, "64 B"), (3000, "3,000 B"), (100_000, "100 KB"), (48 << 20, "48 MiB")];
 
@@ -77,9 +78,9 @@ fn named(name: &str) -> Option<&'static Misuse> {
     MISUSES.iter().chain([&CONTROL]).find(|misuse| misuse.name == name)
 }
 
-/// The misuse itself, and what comes after.
+/// Runs the misuse itself, and its aftermath.
 fn inside(misuse: &Misuse, size: usize) -> io::Result<ExitCode> {
-    /// Bytes that an allocator hands out if it follows what a misuse planted.
+    /// Bytes that an allocator hands out if it follows a pointer that a misuse planted.
     const TARGET: usize = 1 << 16;
 
     let mut on_stack = [0u128; ON_STACK / 16];
@@ -100,7 +101,7 @@ fn inside(misuse: &Misuse, size: usize) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the named misuses, or all, and prints what comes of them.
+/// Runs the named misuses, or all, and prints their outcomes.
 fn run(arguments: &[&str]) -> io::Result<ExitCode> {
     let (library, names) = match arguments {
         [library, names @ ..] if library.contains('=') => (Library::parse(library), names),

@@ -1,5 +1,5 @@
-//! The misuses. Each does one thing that a program must not, in the middle of a heap that is in use,
-//! and says when it is done; what comes after is the same for all ([`crate::aftermath`]).
+//! The misuses. Each does one thing that a program must not, in the middle of a heap that is in
+//! use, and says when it is done; the aftermath is the same for all ([`crate::aftermath`]).
 
 use std::ptr;
 
@@ -18,8 +18,8 @@ pub(crate) struct Misuse {
 pub(crate) struct Place {
     /// Bytes of each block.
     pub(crate) size: usize,
-    /// What the program writes where it must not: the address of memory of its own, so that an
-    /// allocator that follows it hands that out.
+    /// The value that the program writes where it must not: the address of memory of its own, so
+    /// that an allocator that follows it hands that memory out.
     pub(crate) planted: *mut u8,
     /// [`ON_STACK`] bytes of the main thread's stack.
     pub(crate) stack: *mut u8,
@@ -57,7 +57,7 @@ fn row(live: &mut Live, size: usize) -> [*mut u8; 10] {
     [(); 10].map(|()| live.allocate(size))
 }
 
-/// A block that the program has just freed.
+/// Returns a block that the program has just freed.
 fn freed(live: &mut Live, size: usize) -> *mut u8 {
     let block = row(live, size)[4];
     live.free(block);
@@ -192,7 +192,7 @@ fn write_freed(live: &mut Live, place: Place) {
     stage::access(|| plant(block, 64, place));
 }
 
-/// What must not be read any more.
+/// Data that must not be readable any more.
 const SECRET: u64 = 0x5EC2_E75E_C2E7_5EC2;
 
 fn read_freed(live: &mut Live, place: Place) {

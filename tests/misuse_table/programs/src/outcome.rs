@@ -1,8 +1,8 @@
-//! What came of a misuse, from the best to the worst.
+//! The outcomes of a misuse, from the best to the worst.
 
 use std::fmt::{self, Display, Formatter};
 
-/// What came of a misuse. A later one is worse.
+/// The outcome of a misuse. A later one is worse.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Outcome {
     /// The program ended with a message, in the misuse or in the free of its block.
@@ -45,7 +45,7 @@ impl Outcome {
         (Self::Overlap, "OVL"),
     ];
 
-    /// The one of this name.
+    /// Returns the one of this name.
     #[allow(dead_code, reason = "the programs have no use for it")]
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, word)| *word == name).map(|(outcome, _)| *outcome)

@@ -1,11 +1,11 @@
-//! The program's own memory, none of which comes from `malloc`: a misuse must not damage what keeps
-//! account of it.
+//! The program's own memory, none of which comes from `malloc`: a misuse must not damage the
+//! program's records of it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Address space, most of which is never touched.
+/// Bytes of address space, most of which is never touched.
 const CAPACITY: usize = 1 << 30;
 
 /// Hands out one mapping from below to above, and takes nothing back. It is mapped once, so that none

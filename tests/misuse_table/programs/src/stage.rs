@@ -1,5 +1,5 @@
-//! What a program tells the process that watches it: a word a line, written without `malloc`. The last
-//! line tells how far it came, so that the watcher knows when it was stopped.
+//! A program's messages to the process that watches it: a word a line, written without `malloc`.
+//! The last line tells how far the program got, so that the watcher knows when it was stopped.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ pub(crate) fn reached(word: &str) {
     }
 }
 
-/// Says what came of it, and ends the program as it stands.
+/// Reports the outcome, and ends the program at once.
 pub(crate) fn end(word: &str) -> ! {
     reached(word);
     // SAFETY: ends the process.

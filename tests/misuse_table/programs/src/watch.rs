@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::process::{self, Ended};
 use crate::stage;
 
-/// A malloc library: given as `NAME=PATH`, or as `NAME=PATH,VARIABLE=VALUE…` to set what it reads.
+/// A malloc library: given as `NAME=PATH`, or as `NAME=PATH,VARIABLE=VALUE…` with settings.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Library<'a> {
     pub(crate) name: &'a str,
@@ -35,10 +35,10 @@ impl<'a> Library<'a> {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) outcome: Outcome,
-    /// What the allocator said.
+    /// The allocator's message.
     pub(crate) message: String,
 }
 
@@ -76,7 +76,7 @@ fn judge(ended: &Ended) -> Option<Outcome> {
             "unnoticed" => Some(Outcome::Unnoticed),
             _ => None,
         },
-        // It may leave by a status, too.
+        // It may also end with an exit status.
         _ if !ended.err.is_empty() => {
             Some(if reached(stage::MISUSED) { Outcome::Late } else { Outcome::Stops })
         }

@@ -49,7 +49,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
     memalign(4096, size)
 }
 
-/// C's `posix_memalign`: only the C library itself calls it here, with what is valid.
+/// C's `posix_memalign`: here only the C library itself calls it, with valid arguments.
 ///
 /// # Safety
 /// As the C function demands.

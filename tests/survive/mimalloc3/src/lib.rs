@@ -1,6 +1,6 @@
 //! C's `malloc` family as mimalloc 3: each function passes its arguments on.
 
-// What is linked in.
+// The crate to link.
 use libmimalloc_sys as _;
 
 use std::ffi::{c_int, c_void};

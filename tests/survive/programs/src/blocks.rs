@@ -22,7 +22,7 @@ impl Blocks {
         Self { oldest: ptr::null_mut(), newest: ptr::null_mut() }
     }
 
-    /// Allocates a block and writes to every OS page of it. Whether there was memory.
+    /// Allocates a block and writes to every OS page of it. Returns whether there was memory.
     pub(crate) fn push(&mut self, size: usize) -> bool {
         assert!(size >= size_of::<Block>(), "there is room for the link");
         // SAFETY: the block has room for the link, and every write lies in it or in the newest.
@@ -55,7 +55,7 @@ impl Blocks {
         blocks
     }
 
-    /// Frees the oldest block. Panics if its last byte is not what was written.
+    /// Frees the oldest block. Panics if its last byte is not as written.
     fn pop(&mut self) -> bool {
         if self.oldest.is_null() {
             return false;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// A group of at most that many mebibytes of memory, none of it swapped out.
+    /// Returns a group of at most that many mebibytes of memory, none of it swapped out.
     pub(crate) fn new(mebibytes: u64) -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("survive-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -31,7 +31,7 @@ impl Cgroup {
         made.map(|()| group).map_err(|error| format!("no cgroup ({error})"))
     }
 
-    /// The file that a process writes its number to.
+    /// Returns the file that a process writes its number to.
     pub(crate) fn tasks(&self) -> CString {
         let path = self.0.join("cgroup.procs").into_os_string().into_encoded_bytes();
         CString::new(path).expect("a path has no zeros")

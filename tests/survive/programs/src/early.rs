@@ -1,5 +1,5 @@
-//! What a program does before any library's constructor has run: `.preinit_array`. So it comes before
-//! the allocator's own handlers and keys, whatever the allocator does.
+//! Code that runs before any library's constructor: `.preinit_array`. So it comes before the
+//! allocator's own handlers and keys, whatever the allocator does.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hint::black_box;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-/// A block for the program to free.
+/// Returns a block for the program to free.
 #[unsafe(no_mangle)]
 pub extern "C" fn give(size: usize) -> *mut c_void {
     // SAFETY: any size may be asked for.

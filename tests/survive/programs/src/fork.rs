@@ -200,7 +200,8 @@ pub(crate) fn signal_handler() -> Outcome {
 /// A handler that interrupted the program forks a child that runs the program's exit handlers.
 pub(crate) fn signal_exit() -> Outcome {
     extern "C" fn forks_and_exits(_: i32) {
-        // SAFETY: the child ends by `exit`; its exit handlers do not need what was interrupted.
+        // SAFETY: the child ends by `exit`; its exit handlers do not need the interrupted code's
+        // state.
         unsafe {
             let child = libc::fork();
             if child == 0 {

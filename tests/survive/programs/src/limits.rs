@@ -33,7 +33,8 @@ pub(crate) fn small_blocks() -> Outcome {
     Outcome::Mebibytes(mebibytes(bytes))
 }
 
-/// Under a limit that the program sets while it runs, what is not the allocator's must work, too.
+/// Under a limit that the program sets while it runs, other code than the allocator must work as
+/// well.
 pub(crate) fn set_by_the_program() -> Outcome {
     let mut missing = Vec::new();
     let blocks = Blocks::fill(1000, 1000);
@@ -79,7 +80,7 @@ fn deep(levels: usize) -> usize {
     below + usize::from(here[levels])
 }
 
-/// With all memory locked, what is freed goes back nevertheless.
+/// If all memory is locked, freed memory is given back all the same.
 pub(crate) fn locked() -> Outcome {
     // SAFETY: takes no pointers.
     if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
@@ -89,6 +90,6 @@ pub(crate) fn locked() -> Outcome {
     drop(Blocks::fill(100_000, 1000));
     trim();
     for_duration(std::time::Duration::from_secs(2), 500, || poke(1));
-    // What is locked of the program itself is not the allocator's.
+    // Subtract the program's own locked memory, which is not the allocator's.
     Outcome::Mebibytes(mebibytes(resident().saturating_sub(before)))
 }

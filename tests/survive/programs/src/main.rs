@@ -7,7 +7,7 @@
 //! survive run [--preload LIBRARY] PROGRAM…
 //! survive table [--programs NAME,NAME] NAME=LIBRARY…
 //! ```
-//! `run` prints each program's outcome and exits with 1 if one is not what it must be. `table` runs all
+//! `run` prints each program's outcome and exits with 1 if one is not as required. `table` runs all
 //! programs under glibc's allocator and under each library, and prints Markdown.
 //!
 //! A program runs in a process group of its own under a time limit: a deadlock is the outcome *hangs*.

@@ -110,7 +110,8 @@ pub(crate) fn idle_small() -> Outcome {
     resident_now()
 }
 
-/// Requests that no system can meet must leave no trace: what another thread frees goes back as ever.
+/// Requests that no system can meet must leave no trace: memory that another thread frees goes back
+/// as usual.
 pub(crate) fn huge_requests() -> Outcome {
     static STOP: AtomicBool = AtomicBool::new(false);
     let freed = Barrier::new(2);

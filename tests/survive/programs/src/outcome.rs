@@ -1,4 +1,4 @@
-//! What becomes of a program: run in a process of its own, under a time limit, and judged.
+//! The outcome of a program, which is run in a process of its own, under a time limit, and judged.
 
 use std::env;
 use std::fmt::{self, Display, Formatter};
@@ -10,13 +10,13 @@ use crate::cgroup::Cgroup;
 use crate::process::{self, Ended};
 use crate::programs::{Expected, Program};
 
-/// What becomes of a program.
+/// The outcome of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Survived,
     /// It came to its end, with this figure.
     Mebibytes(f64),
-    /// It came to its end, and says what did not work.
+    /// It ended by itself, and reports a failure.
     Fails(String),
     /// A signal ended it.
     Dies(i32),
@@ -33,7 +33,7 @@ impl Outcome {
         if let Self::Fails(_) = self { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// What a program that ended printed.
+    /// Parses the output of a program that ended.
     fn parse(out: &str) -> Self {
         let line = out.lines().last().unwrap_or("prints nothing");
         match line.strip_suffix(" MiB").and_then(|figure| figure.parse().ok()) {
@@ -46,7 +46,8 @@ impl Outcome {
         }
     }
 
-    /// Whether it is what is expected, given glibc's outcome; `None` if that cannot be said.
+    /// Returns whether the outcome is as expected, given glibc's outcome; `None` if that cannot be
+    /// told.
     pub(crate) fn is_good(&self, expected: Expected, glibc: &Self) -> Option<bool> {
         match (self, expected, glibc) {
             (Self::Unavailable(_), ..) => None,
@@ -98,7 +99,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     };
     let prepare = program.prepare;
     let tasks = cgroup.as_ref().map(Cgroup::tasks);
-    // SAFETY: what is done between `fork` and `exec` are system calls only.
+    // SAFETY: only system calls are made between `fork` and `exec`.
     unsafe {
         command.pre_exec(move || {
             if let Some(tasks) = &tasks {
@@ -116,7 +117,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     }
 }
 
-/// How much longer than usual a program may take.
+/// Returns how much longer than usual a program may take.
 fn patience() -> u64 {
     env::var("SURVIVE_PATIENCE").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }

@@ -5,7 +5,7 @@ use std::io;
 use crate::outcome::Outcome;
 use crate::{extensions, fork, limits, memory, sandbox, threads};
 
-/// What a program must come to. Figures are compared with glibc's on the same machine.
+/// The required outcome of a program. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     Survives,
@@ -24,7 +24,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Whether it is compared with glibc's figure.
+    /// Returns whether it is compared with glibc's figure.
     pub(crate) const fn is_relative(self) -> bool {
         matches!(self, Self::AtMost { .. } | Self::AtLeast { .. })
     }
@@ -164,7 +164,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.name == name)
 }
 
-/// The programs of these names, all if there are none; `None` if one is unknown.
+/// Returns the programs of these names, all if there are none; `None` if one is unknown.
 pub(crate) fn select(names: &[&str]) -> Option<Vec<&'static Program>> {
     match names {
         [] => Some(PROGRAMS.iter().collect()),

@@ -1,7 +1,8 @@
 //! Sandboxes: line 5. A seccomp filter has one system call answer an error, for each of five errors.
 //!
-//! What the allocator calls at its start is refused from the start: the program installs the filter and
-//! executes itself. What the loader or the C library cannot do without is refused once the program runs.
+//! Calls that the allocator makes at its start are refused from the start: the program installs the
+//! filter and executes itself. Calls that the loader or the C library needs are refused once the
+//! program runs.
 
 use std::ffi::{CString, c_int, c_long, c_void};
 use std::mem::offset_of;

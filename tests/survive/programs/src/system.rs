@@ -1,10 +1,10 @@
-//! What the programs need of the system, without `malloc`.
+//! System calls of the programs, without `malloc`.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
-/// Bytes of this process that are resident now. Asks without allocating.
+/// Returns the bytes of this process that are resident now. Asks without allocating.
 pub(crate) fn resident() -> usize {
     let mut text = [0u8; 128];
     // SAFETY: the path ends with a zero; the buffer is valid for its length.
@@ -25,7 +25,7 @@ pub(crate) fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
-/// The most of this process that ever was resident, bytes.
+/// Returns the most of this process that ever was resident, bytes.
 pub(crate) fn peak_resident() -> usize {
     // SAFETY: all bits zero is a value, and the place is valid for writes.
     let usage = unsafe {
@@ -36,8 +36,8 @@ pub(crate) fn peak_resident() -> usize {
     usage.ru_maxrss as usize * 1024
 }
 
-/// Calls `action` again and again for as long, and so many times at least: on a busy machine a program comes
-/// to little in that time.
+/// Calls `action` again and again for `duration`, and at least `least` times, as a program gets
+/// little done in that time on a busy machine.
 pub(crate) fn for_duration(duration: Duration, least: usize, mut action: impl FnMut()) {
     let end = Instant::now() + duration;
     let mut calls = 0;

@@ -47,7 +47,7 @@ pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is demanded of a figure, in words.
+/// Returns the bound on a figure, in words.
 fn bound(program: &Program) -> String {
     match program.expected {
         Expected::Survives => String::new(),

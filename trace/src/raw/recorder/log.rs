@@ -12,24 +12,24 @@
 //! * **Order.** A record claims its place, one to three words, by one atomic addition to `cursor`.
 //!   That addition is ordered with the allocator's own synchronisation, so a free that comes before
 //!   a reuse of its address claims an earlier place.
-//! * **No lock.** Whoever claims a place in a chunk not yet mapped maps it; of several, one wins
-//!   and the others take their mapping back. So a signal handler that allocates in the middle of a
-//!   record, or a thread that dies there, stops nobody.
-//! * **Fork.** `Log` lies in memory that a child finds filled with zeros: not attached. The child
-//!   opens a log of its own at its first record and never writes to its parent's. It holds for
-//!   `fork` by any means, with nothing to call. A child of `vfork` shares its parent's memory, and
+//! * **No lock.** A thread that claims a place in a chunk not yet mapped maps it. If several do,
+//!   one wins and the others unmap theirs. So a signal handler that allocates in the middle of a
+//!   record, or a thread that dies there, does not block others.
+//! * **Fork.** `Log` is in memory that a child finds filled with zeros, that is, not attached. The
+//!   child opens a log of its own at its first record and never writes to its parent's. This works
+//!   for `fork` by any means, without a handler. A child of `vfork` shares its parent's memory, and
 //!   rightly its log.
 //! * **No file stays open.** The file is opened by its absolute path when the log grows, and
 //!   closed at once: programs that close, count or number their files notice nothing.
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
 //!   with the reason, and the program goes on unrecorded. Room on the disk is claimed before it is
 //!   mapped. A log that cannot even begin leaves an empty file whose name tells the reason.
-//! * **Time.** Whoever claims a place that is a multiple of [`LOOK`] appends the time, too.
-//! * **Stopping.** The mark can be set from outside, too: the head is mapped from the file. It is final;
-//!   a recording that is turned on again begins another log (`session`).
+//! * **Time.** A thread that claims a place that is a multiple of [`LOOK`] also appends the time.
+//! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. It
+//!   is final; a recording that is turned on again begins another log (`session`).
 //!
-//! Chunks double from 128 KiB to 16 MiB and then stay at that: a small process leaves a small file,
-//! a long recording is mapped in few pieces.
+//! Chunks double from 128 KiB to 16 MiB and then stay at that size: a small process leaves a small
+//! file, and a long recording is mapped in few pieces.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -46,7 +46,7 @@ use crate::raw::side;
 /// How this machine's records are written.
 const FORM: Form = Form::new(usize::BITS);
 
-/// The pointer that says: do not record.
+/// Returns the pointer that says: do not record.
 pub(super) const fn off<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
@@ -67,13 +67,13 @@ pub(super) struct Log {
 const FIRST: u64 = 16384;
 /// How often the chunks double.
 const DOUBLINGS: u32 = 7;
-/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4 %,
-/// and what it takes is lost among as many records.
+/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4
+/// %, and its time is negligible among that many records.
 const LOOK: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
 
-/// Which chunk the place `index` is in, that chunk's first place, and its number of places.
+/// Returns which chunk the place `index` is in, that chunk's first place, and its number of places.
 #[inline]
 fn chunk_of(index: u64) -> (usize, u64, u64) {
     let doublings = (index / FIRST + 1).ilog2();
@@ -86,7 +86,7 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
 }
 
-/// Whether a multiple of [`LOOK`] is among so many places.
+/// Returns whether there is a multiple of [`LOOK`] among the `len` places from `first` on.
 #[inline]
 fn is_due(first: u64, len: u64) -> bool {
     first.wrapping_neg() % LOOK < len
@@ -106,7 +106,8 @@ impl Append for Appending<'_> {
 }
 
 impl Log {
-    /// Whether the log belongs to this number of the switch; one that belongs to none does from now on.
+    /// Returns whether the log belongs to this number of the switch; one that belongs to none does
+    /// from now on.
     #[inline]
     pub(super) fn belongs_to(&self, epoch: u32) -> bool {
         let found = self.epoch.load(Relaxed);
@@ -119,7 +120,7 @@ impl Log {
         claimed.is_ok() || claimed == Err(epoch)
     }
 
-    /// Whether the log has ended, or could not begin.
+    /// Returns whether the log has ended, or could not begin.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.head.load(Relaxed) == off()
@@ -161,7 +162,7 @@ impl Log {
         }
     }
 
-    /// Whether the log takes records; opens it if need be.
+    /// Returns whether the log takes records; opens it if need be.
     #[inline]
     fn is_open(&self, settings: &Settings) -> bool {
         let mut head = self.head.load(Acquire);
@@ -240,8 +241,8 @@ impl Log {
         }
     }
 
-    /// Places that were claimed, if they lie in one chunk; `None`, too, if the log has stopped or cannot
-    /// grow.
+    /// Returns the `len` claimed places from `first` on, if they are in one chunk. Also returns
+    /// `None` if the log has stopped or cannot grow.
     #[inline]
     fn places(&self, settings: &Settings, first: u64, len: usize) -> Option<&[AtomicU64]> {
         let (_, begin, room) = chunk_of(first);
@@ -254,7 +255,7 @@ impl Log {
         Some(unsafe { core::slice::from_raw_parts(place, len) })
     }
 
-    /// A place that was claimed; `None` if the log has stopped or cannot grow.
+    /// Returns a place that was claimed; `None` if the log has stopped or cannot grow.
     #[inline]
     fn place(&self, settings: &Settings, index: u64) -> Option<&AtomicU64> {
         let (chunk, first, len) = chunk_of(index);
@@ -262,8 +263,8 @@ impl Log {
         if words.is_null() {
             words = self.grow(settings, chunk, first, len)?.as_ptr();
         }
-        // SAFETY: a published chunk is `len` words long, valid and never unmapped; that the file
-        // has room up to the limit was seen to when it was mapped, and whoever claims keeps it.
+        // SAFETY: a published chunk is `len` words long, valid and never unmapped. Mapping it made
+        // sure that the file has room up to the limit, and claimed places are below the limit.
         Some(unsafe { &*words.add((index - first) as usize) })
     }
 
@@ -289,8 +290,8 @@ impl Log {
             Ok(_) => new,
             Err(theirs) => {
                 if let Some(head) = ours {
-                    // SAFETY: our head was mapped with this length, and nobody else has seen it.
-                    // Its file stays, empty; it is told by its lack of records.
+                    // SAFETY: our head was mapped with this length, and was never published.
+                    // Its file stays, empty; readers recognise it by its lack of records.
                     unsafe { system::unmap(head.cast(), HEAD) };
                 }
                 theirs
@@ -337,7 +338,7 @@ impl Log {
                 Some(ours.cast())
             }
             Err(theirs) => {
-                // SAFETY: our mapping has this length, and nobody else has seen it.
+                // SAFETY: our mapping has this length, and was never published.
                 unsafe { system::unmap(ours, bytes) };
                 NonNull::new(theirs)
             }
@@ -380,8 +381,8 @@ fn create(settings: &Settings) -> Option<NonNull<Head>> {
             return None;
         }
     };
-    // SAFETY: the mapping is ours, as long as a head, aligned to an OS page, and nobody else has
-    // seen it. It is filled in place: a copy of 64 KiB could overflow a small stack.
+    // SAFETY: the mapping is ours, as long as a head, aligned to an OS page, and not yet published.
+    // It is filled in place: a copy of 64 KiB could overflow a small stack.
     unsafe {
         let head = head.as_ptr();
         let stacks = settings.stack_depth() > 0;

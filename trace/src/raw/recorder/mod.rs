@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `system` | the few calls of the system |
-//! | `settings` | what is asked for |
+//! | `settings` | the settings of a recording |
 //! | `sites` | the call stacks that were recorded |
 //! | `log` | the log of the running process |
 //! | `session` | settings and log, found out once and inherited by `fork` |
@@ -48,7 +48,7 @@ pub fn record_at(
     }
 }
 
-/// The most frames that are asked for of each stack; 0 if none are, or nothing is recorded.
+/// Returns the most frames that are asked for of each stack; 0 if none are, or nothing is recorded.
 #[inline]
 pub fn stack_depth() -> usize {
     match open() {
@@ -57,7 +57,7 @@ pub fn stack_depth() -> usize {
     }
 }
 
-/// The session and the log of this process, if recording is armed and on.
+/// Returns the session and the log of this process, if recording is armed and on.
 #[inline]
 fn open() -> Option<(&'static session::Session, &'static log::Log)> {
     let session = session::current()?;
@@ -73,8 +73,9 @@ pub fn arm(word: impl Fn(usize) -> u64) -> Option<[u64; super::FUNCTIONS.len()]>
     Some(request.functions)
 }
 
-/// A number for a thread that has none yet, unique in this process and its ancestors (a forked
-/// child's first thread keeps the number it had); to be kept in a thread-local variable. Never 0.
+/// Returns a number for a thread that has none yet, unique in this process and its ancestors (a
+/// forked child's first thread keeps the number it had); to be kept in a thread-local variable.
+/// Never 0.
 pub fn new_thread() -> u32 {
     // Lies outside the wiped memory, so a child goes on counting.
     static THREADS: AtomicU32 = AtomicU32::new(1);

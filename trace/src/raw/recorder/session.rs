@@ -12,7 +12,7 @@ use crate::raw::request::Request;
 /// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
-/// The session, if recording is armed.
+/// Returns the session, if recording is armed.
 #[inline]
 pub(super) fn current() -> Option<&'static Session> {
     let mut session = SESSION.load(Acquire);
@@ -26,8 +26,8 @@ pub(super) fn current() -> Option<&'static Session> {
     Some(unsafe { &*session })
 }
 
-/// What was asked for, and the log of this process. Written before it is published;
-/// afterwards only the log changes.
+/// The settings, and the log of this process. Written before it is published; afterwards only the
+/// log changes.
 pub(super) struct Session {
     /// Never null.
     log: AtomicPtr<Log>,
@@ -56,7 +56,7 @@ pub(super) fn arm(request: &Request<'_>) {
     publish(Some(request));
 }
 
-/// Publishes a session for what was asked, or `off()`; gives what is published.
+/// Publishes a session for the request, or `off()`. Returns the session that is published.
 fn publish(asked: Option<&Request<'_>>) -> *mut Session {
     let session = asked.filter(|asked| settings::will_do(asked)).and_then(Session::new);
     let ours = session.map_or(off(), NonNull::as_ptr);
@@ -64,7 +64,7 @@ fn publish(asked: Option<&Request<'_>>) -> *mut Session {
         Ok(_) => ours,
         Err(theirs) => {
             if let Some(session) = session {
-                // SAFETY: nobody else has seen our session.
+                // SAFETY: our session was never published.
                 unsafe { Session::undo(session) };
             }
             theirs
@@ -73,7 +73,7 @@ fn publish(asked: Option<&Request<'_>>) -> *mut Session {
 }
 
 impl Session {
-    /// The log of this process; `None` while recording is off.
+    /// Returns the log of this process; `None` while recording is off.
     #[inline]
     pub(super) fn log(&self) -> Option<&'static Log> {
         // SAFETY: the switch is mapped with the session, or static, and never undone.
@@ -86,19 +86,19 @@ impl Session {
         if log.belongs_to(epoch) { Some(log) } else { self.next_log(epoch) }
     }
 
-    /// A log for another time that recording is on.
+    /// Returns a log for another time that recording is on.
     #[cold]
     fn next_log(&self, epoch: u32) -> Option<&'static Log> {
         let _errno = Errno::keep();
         let before = self.log.load(Acquire);
         let ours = new_log()?;
-        // SAFETY: mapped by us, and seen by nobody else.
+        // SAFETY: mapped by us, and not yet published.
         unsafe { ours.as_ref() }.belongs_to(epoch);
         match self.log.compare_exchange(before, ours.as_ptr(), AcqRel, Acquire) {
             // SAFETY: published now, and never undone.
             Ok(_) => Some(unsafe { &*ours.as_ptr() }),
             Err(theirs) => {
-                // SAFETY: ours has this length, and nobody else has seen it. Theirs is published.
+                // SAFETY: ours has this length, and was never published. Theirs is published.
                 unsafe {
                     system::unmap(ours.cast(), size_of::<Log>());
                     Some(&*theirs)
@@ -111,7 +111,7 @@ impl Session {
     fn new(request: &Request<'_>) -> Option<NonNull<Self>> {
         let log = new_log()?;
         let Some(session) = system::map_zeros(size_of::<Self>()) else {
-            // SAFETY: mapped above, and used by nobody.
+            // SAFETY: mapped above, and not in use.
             unsafe { system::unmap(log.cast(), size_of::<Log>()) };
             return None;
         };
@@ -131,7 +131,7 @@ impl Session {
     /// # Safety
     /// It was made by [`new`](Self::new) and never published.
     unsafe fn undo(session: NonNull<Self>) {
-        // SAFETY: both mappings have these lengths, and nobody else knows them.
+        // SAFETY: both mappings have these lengths, and were never published.
         unsafe {
             let log = session.as_ref().log.load(Acquire);
             system::unmap(NonNull::new_unchecked(log).cast(), size_of::<Log>());
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// What was asked for.
+    /// Returns the settings.
     #[inline]
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
@@ -150,14 +150,14 @@ impl Session {
 fn new_log() -> Option<NonNull<Log>> {
     let log = system::map_zeros(size_of::<Log>())?;
     if !system::wipe_on_fork(log, size_of::<Log>()) {
-        // SAFETY: mapped above, and used by nobody.
+        // SAFETY: mapped above, and not in use.
         unsafe { system::unmap(log, size_of::<Log>()) };
         return None;
     }
     Some(log.cast())
 }
 
-/// The switch of the directory.
+/// Returns the switch of the directory.
 fn switch(settings: &Settings) -> NonNull<AtomicU32> {
     let opened = File::open(settings.control_path().c_str(), libc::O_RDWR);
     let mapped = opened.and_then(|file| file.map(0, size_of::<AtomicU32>()));

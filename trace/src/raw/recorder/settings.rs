@@ -1,5 +1,5 @@
-//! What is asked of a recorder: where logs go, and how long they may be. The environment says so, or
-//! whoever loaded the recorder.
+//! The settings of a recorder: where logs go, and how long they may be. They come from the
+//! environment, or from the program that loaded the recorder.
 
 use core::ffi::CStr;
 
@@ -11,7 +11,7 @@ use crate::raw::request::Request;
 /// The longest directory that will do.
 const LONGEST_DIRECTORY: usize = 1024;
 
-/// What was asked for; constant once it is known.
+/// The settings of a recording; constant once they are known.
 pub(super) struct Settings {
     /// Words that a log may have.
     most_words: u64,
@@ -21,7 +21,8 @@ pub(super) struct Settings {
     directory_len: usize,
 }
 
-/// What the environment asks for. `Err`: it is too early to tell. `Ok(None)`: recording is not armed.
+/// Returns the request in the environment. `Err`: it is too early to tell. `Ok(None)`: recording is
+/// not armed.
 pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
     let Some(directory) = system::environment(DIRECTORY)? else { return Ok(None) };
     let (max_log, stacks) = (number(MAX_LOG), number(STACKS).unwrap_or(0));
@@ -33,7 +34,7 @@ pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
     }))
 }
 
-/// Whether the directory of a request will do.
+/// Returns whether the directory of a request will do.
 pub(super) fn will_do(request: &Request<'_>) -> bool {
     let directory = request.directory;
     directory.len() <= LONGEST_DIRECTORY && directory.first() == Some(&b'/')
@@ -47,8 +48,8 @@ impl Settings {
     pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
         let directory = request.directory;
         let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
-        // SAFETY: the caller's promise: zeros are a valid value of every field, and the directory is
-        // no longer than its field.
+        // SAFETY: the caller guarantees a valid place filled with zeros, which are a valid value of
+        // every field, and a directory that fits its field.
         unsafe {
             (&raw mut (*place).most_words).write(request.max_log.map_or(u64::MAX >> 8, words));
             (&raw mut (*place).stack_depth).write(request.stacks.min(DEEPEST as u64) as usize);
@@ -59,7 +60,7 @@ impl Settings {
         }
     }
 
-    /// Words that a log may have.
+    /// Returns the words that a log may have.
     #[inline]
     pub(super) fn most_words(&self) -> u64 {
         self.most_words
@@ -71,14 +72,14 @@ impl Settings {
         self.stack_depth
     }
 
-    /// The path of a log.
+    /// Returns the path of a log.
     pub(super) fn path(&self, process: u32, serial: u32) -> Path {
         let mut path = self.beginning(process, serial);
         path.push(EXTENSION.as_bytes());
         path
     }
 
-    /// The path of a log that could not be begun, for the system's error number `error`.
+    /// Returns the path of a log that could not be begun, for the system's error number `error`.
     pub(super) fn failed_path(&self, process: u32, serial: u32, error: u32) -> Path {
         let mut path = self.beginning(process, serial);
         path.push_number(error);
@@ -87,14 +88,14 @@ impl Settings {
         path
     }
 
-    /// The path of the switch.
+    /// Returns the path of the switch.
     pub(super) fn control_path(&self) -> Path {
         let mut path = self.inside();
         path.push(CONTROL.as_bytes());
         path
     }
 
-    /// The path of a log, up to the extension.
+    /// Returns the path of a log, up to the extension.
     fn beginning(&self, process: u32, serial: u32) -> Path {
         let mut path = self.inside();
         path.push_number(process);
@@ -104,7 +105,7 @@ impl Settings {
         path
     }
 
-    /// The path of a file in the directory, up to its name.
+    /// Returns the path of a file in the directory, up to its name.
     fn inside(&self) -> Path {
         let mut path = Path::new();
         path.push(&self.directory[..self.directory_len]);
@@ -113,7 +114,7 @@ impl Settings {
     }
 }
 
-/// A number in the environment.
+/// Returns a number in the environment.
 fn number(name: &str) -> Option<u64> {
     let value = system::environment(name).ok().flatten();
     value.and_then(|value| value.to_str().ok()?.parse().ok())

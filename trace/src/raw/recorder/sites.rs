@@ -1,13 +1,14 @@
-//! The call stacks a log knows: a tree whose nodes are recorded once, found by a hash.
+//! The call stacks that a log knows: a tree whose nodes are recorded once, found by a hash.
 //!
-//! A node is a frame below its parent, the outer frame. It is found by a hash of all return
-//! addresses from the outermost to its own, 64 bits, which is taken for its identity. The table is
-//! a few levels of open addressing, each four times as long as the one before; a lookup begins with
-//! the longest, and what it finds in another one is entered there, too: the next lookup ends there.
-//! Nothing is ever moved and nobody waits: whoever finds a node claimed and not yet numbered records it
-//! again under another number.
+//! A node is a frame below its parent, the outer frame. Its key is a 64-bit hash of all return
+//! addresses from the outermost to its own; equal hashes count as equal stacks. The table has a few
+//! levels of open addressing, each four times as long as the one before. A lookup begins with the
+//! longest level. A node that it finds in another level is also entered there, so that the next
+//! lookup ends there. Nothing is ever moved, and no thread waits: a thread that finds a node
+//! claimed but not yet numbered records it again under another number.
 //!
-//! It lies with the log in memory that a forked child finds empty. The levels are not inherited.
+//! Like the log, the table is in memory that a forked child finds empty. The levels are not
+//! inherited.
 
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -23,7 +24,7 @@ pub enum Outermost {
     First,
     /// The stack is deeper than was asked for.
     Cut,
-    /// Nothing tells who called it.
+    /// The caller could not be determined.
     Lost,
 }
 
@@ -34,7 +35,7 @@ pub struct Loaded<'a> {
     pub start: u64,
     /// The end.
     pub end: u64,
-    /// What is to be taken from an address to get that in the file.
+    /// The difference between an address in memory and the address in the file.
     pub bias: u64,
     /// The file's build id; empty if it has none.
     pub build_id: &'a [u8],
@@ -63,7 +64,7 @@ pub struct Stack<'a> {
     pub len: usize,
     /// Each of them by its number, the outermost first.
     pub frame: &'a dyn Fn(usize) -> StackFrame,
-    /// What lies beyond.
+    /// The end of the stack: why there are no further frames.
     pub outermost: Outermost,
     /// Changes whenever a file was unloaded: the same address may then be another function.
     pub generation: u64,
@@ -72,14 +73,14 @@ pub struct Stack<'a> {
 }
 
 impl Stack<'_> {
-    /// What the identity of a stack begins with.
+    /// Returns the initial value of a stack's hash.
     #[inline]
     #[must_use]
     pub fn seed(generation: u64, outermost: Outermost) -> u64 {
         Self::hash_of(generation, outermost as u64 + 1)
     }
 
-    /// The identity of a stack with a further frame, from that of the stack without it.
+    /// Returns the identity of a stack with a further frame, from that of the stack without it.
     #[inline]
     #[must_use]
     pub fn hash_of(callers: u64, address: u64) -> u64 {
@@ -94,13 +95,13 @@ impl core::fmt::Debug for Stack<'_> {
     }
 }
 
-/// Where what is new is recorded.
+/// A log to which new nodes and files are appended.
 pub(super) trait Append {
     /// Appends a record of `len` words.
     fn append(&self, len: usize, word: impl Fn(usize) -> u64);
 }
 
-/// Addresses that stand for what lies beyond the outermost frame.
+/// Addresses that stand for the callers beyond the outermost frame.
 pub(in crate::raw) const CUT: u64 = 1;
 pub(in crate::raw) const LOST: u64 = 2;
 
@@ -135,7 +136,8 @@ fn level_len(level: usize) -> usize {
 }
 
 impl Sites {
-    /// The number of the stack's node, which is recorded if it is new; 0 if it has no frames.
+    /// Returns the number of the stack's node, which is recorded if it is new; 0 if it has no
+    /// frames.
     #[inline]
     pub(super) fn node(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let Some(last) = stack.len.checked_sub(1) else { return 0 };
@@ -145,7 +147,8 @@ impl Sites {
         }
     }
 
-    /// The number of the node with that hash; 0 if there is none, or it is not numbered yet.
+    /// Returns the number of the node with that hash; 0 if there is none, or it is not numbered
+    /// yet.
     #[inline]
     fn find(&self, hash: u64) -> u64 {
         let newest = self.level.load(Acquire).min(LEVELS - 1);
@@ -155,7 +158,7 @@ impl Sites {
         }
     }
 
-    /// Looks in the levels before the newest one, and enters there what it finds.
+    /// Searches the levels before the newest one, and enters a node found there into the newest.
     #[cold]
     fn find_below(&self, newest: usize, hash: u64) -> u64 {
         let found = (0..newest).rev().map(|level| self.find_in(level, hash)).find(|&node| node > 0);
@@ -207,7 +210,7 @@ impl Sites {
         node
     }
 
-    /// The node of what lies beyond the outermost frame; 0 if it is the thread's first.
+    /// Returns the node for the callers beyond the outermost frame; 0 if it is the thread's first.
     fn beyond(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let address = match stack.outermost {
             Outermost::First => return 0,
@@ -234,14 +237,16 @@ impl Sites {
         }
         let node = self.nodes.fetch_add(1, Relaxed) + 1;
         to.append(3, |at| side::node(node, parent, address)[at]);
-        // Published after it was recorded: whoever names the node stands behind it in the log.
+        // Published only after it was recorded: so any record that names the node comes behind it
+        // in the log.
         if let Some(entry) = self.claim(hash) {
             entry.node.store(node, Release);
         }
         node
     }
 
-    /// An entry for a hash; `None` if the table cannot grow, or another thread is entering it.
+    /// Returns an entry for a hash; `None` if the table cannot grow, or another thread is entering
+    /// it.
     fn claim(&self, hash: u64) -> Option<&Entry> {
         let mut level = self.level.load(Acquire).min(LEVELS - 1);
         if self.used.fetch_add(1, Relaxed) > level_len(level) / 2
@@ -278,7 +283,7 @@ impl Sites {
         match self.levels[level].compare_exchange(ptr::null_mut(), new, AcqRel, Acquire) {
             Ok(_) => Some(new),
             Err(theirs) => {
-                // SAFETY: mapped above, and nobody else has seen it.
+                // SAFETY: mapped above, and never published.
                 unsafe { system::unmap(ours, bytes) };
                 Some(theirs)
             }
@@ -331,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// What was appended, but for modules: node, parent, address.
+    /// The appended records, except modules: node, parent, address.
     #[derive(Default)]
     struct Nodes(Mutex<HashMap<u64, (u64, u64)>>);
 
@@ -348,7 +353,7 @@ mod tests {
     }
 
     impl Nodes {
-        /// The addresses of a stack, the outermost first.
+        /// Returns the addresses of a stack, the outermost first.
         fn told(&self, mut node: u64) -> Vec<u64> {
             let nodes = self.0.lock().unwrap();
             let mut addresses = Vec::new();
@@ -382,7 +387,7 @@ mod tests {
         sites.node(nodes, &stack)
     }
 
-    /// The stack of a number: in base 5, digit by digit.
+    /// Returns the stack of a number: in base 5, digit by digit.
     fn stack(mut number: u64) -> Vec<u64> {
         let mut addresses = vec![0x1000];
         while number > 0 {

@@ -6,8 +6,8 @@
 use core::ffi::{CStr, c_int};
 use core::ptr::{self, NonNull};
 
-/// Restores the C library's error number when dropped: what a recorder does behind the program's
-/// back must not change what the program sees.
+/// Restores the C library's error number when dropped: a recorder's own calls must not change the
+/// program's `errno`.
 pub(super) struct Errno(c_int);
 
 impl Errno {
@@ -96,7 +96,7 @@ impl File {
     }
 }
 
-/// The C library's error number.
+/// Returns the C library's error number.
 fn errno() -> c_int {
     // SAFETY: the location is the calling thread's own and always valid.
     unsafe { *libc::__errno_location() }
@@ -164,7 +164,7 @@ pub(super) fn release(base: NonNull<u8>, len: usize) {
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTNEED) };
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(super) fn now() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is valid for writes.
@@ -172,8 +172,8 @@ pub(super) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Microseconds of a clock that nobody sets. No call into the system where the C library reads the
-/// clock by itself.
+/// Returns the microseconds of a monotonic clock. Makes no system call where the C library reads
+/// the clock by itself.
 pub(super) fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is valid for writes.
@@ -181,7 +181,7 @@ pub(super) fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// The process and its parent.
+/// Returns the process and its parent.
 pub(super) fn processes() -> (u32, u32) {
     // SAFETY: the calls always succeed and touch no memory.
     unsafe { (libc::getpid() as u32, libc::getppid() as u32) }
@@ -199,9 +199,9 @@ pub(super) unsafe fn executable(buffer: *mut u8, len: usize) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// The value of an environment variable, to be copied at once: the program may overwrite it. None,
-/// too, for a program that runs with more rights than its user, as the loader does. `Err` while
-/// the C library has not found the environment yet.
+/// Returns the value of an environment variable. Copy it at once: the program may overwrite it.
+/// Like the loader, returns `None` for a program that runs with more rights than its user. `Err`
+/// while the C library has not found the environment yet.
 pub(super) fn environment(name: &str) -> Result<Option<&'static CStr>, ()> {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;

@@ -17,10 +17,10 @@ const CHANGES: usize = if cfg!(miri) { 200 } else { 4000 };
 
 type Live = Vec<(NonNull<u8>, Layout)>;
 
-/// A heap with blocks of many sizes, those in use, and the memory, which must outlive both.
+/// Makes a heap with blocks of many sizes, those in use, and the memory, which must outlive both.
 fn used(random: &mut impl FnMut(usize) -> usize) -> (Vec<MaybeUninit<u8>>, PageHeap<Region>, Live) {
     let mut memory = Box::<[u8]>::new_uninit_slice(4 << 20).into_vec();
-    // SAFETY: nobody else uses the memory, and the callers drop it last.
+    // SAFETY: only the region uses the memory, and the callers drop the memory last.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     let mut heap = PageHeap::new(PageHeap::<Region>::CONFIG, region, ());
     let mut live = Live::new();
@@ -39,7 +39,7 @@ fn change(heap: &mut PageHeap<Region>, live: &mut Live, random: &mut impl FnMut(
         let at = random(live.len());
         let (block, layout) = live[at];
         let new_size = 1 + random(9000);
-        // SAFETY: the block is in use, and known by what is returned from then on.
+        // SAFETY: the block is in use; from then on only the returned pointer is used.
         if let Ok(block) = unsafe { heap.reallocate(block, layout, new_size) } {
             let layout = Layout::from_size_align(new_size, 8).expect("a valid layout");
             live[at] = (block.cast(), layout);
@@ -63,7 +63,7 @@ fn random() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// All free memory is met that the walk knows of, but for links and sizes.
+/// The steps meet all free memory that the walk reports, except links and sizes.
 #[test]
 fn steps_meet_what_the_walk_does() {
     let mut random = random();
@@ -71,7 +71,7 @@ fn steps_meet_what_the_walk_does() {
     let mut met: Vec<Range<usize>> = Vec::new();
     while heap.walk_free(LEAST, 3, &mut |_, free, _| {
         let goes_on = random(10) > 0;
-        // What was refused, and what lies before it in its page, is met again.
+        // The refused run, and the runs before it in its page, are met again.
         if goes_on && met.last().is_none_or(|last| last.end <= free.start) {
             met.push(free);
         }
@@ -111,7 +111,7 @@ fn steps_never_meet_blocks_in_use() {
             random(4) > 0
         });
         passes += usize::from(!more);
-        // A step from within a block reads what is no tag.
+        // A step that starts within a block would read bytes that are not a tag, and report damage.
         assert!(heap.engine.pages.below.heap.damaged().is_none());
         for _ in 0..random(6) {
             change(&mut heap, &mut live, &mut random);
@@ -121,14 +121,14 @@ fn steps_never_meet_blocks_in_use() {
     assert!(passes > CHANGES / 300, "{passes} passes");
 }
 
-/// A pointer that may reach all of the heap's memory.
+/// Returns a pointer that may reach all of the heap's memory.
 fn heap_origin(live: &Live) -> *mut u8 {
     live[0].0.as_ptr()
 }
 
-/// A heap of pages of 64 KiB over memory that must outlive it.
+/// Makes a heap of pages of 64 KiB over memory that must outlive it.
 fn large_pages(memory: &mut [MaybeUninit<u8>]) -> PageHeap<Region> {
-    // SAFETY: nobody else uses the memory.
+    // SAFETY: only the region uses the memory.
     let region = unsafe { Region::new(memory.as_mut_ptr().cast(), memory.len()) };
     PageHeap::new(Config::new().unit(8).ffcrossover(1024), region, ())
 }
@@ -144,7 +144,7 @@ fn give(heap: &mut PageHeap<Region>, block: NonNull<u8>, size: usize) {
     unsafe { heap.deallocate(block, layout) };
 }
 
-/// What a whole pass meets.
+/// Returns everything that a whole pass meets.
 fn met(heap: &mut PageHeap<Region>, least: usize) -> Vec<(Range<usize>, FreeKind)> {
     let mut met = Vec::new();
     while heap.walk_free(least, 1, &mut |_, free, kind| {
@@ -168,7 +168,7 @@ fn stretches_are_met_from_the_least_on() {
     assert!(is_met(&mut heap, 1) && is_met(&mut heap, len) && !is_met(&mut heap, len + 1));
 }
 
-/// Runs in a page, the last of which reaches to the tag at its end; 64 blocks are just a word's.
+/// Runs in a page, the last of which ends at the page's tag; 64 blocks are exactly one word.
 #[test]
 fn runs_in_a_page_are_met_from_the_least_on() {
     const SIZE: usize = 1016;
@@ -218,7 +218,7 @@ fn runs_in_a_page_are_met_from_the_least_on() {
     assert_eq!(times, 2);
 }
 
-/// What a walk met is not met again unless it was told to begin again, or all was met.
+/// A walk does not meet free memory twice unless it was told to begin again, or has met all.
 #[test]
 fn a_walk_begins_again_where_it_is_told_to() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
@@ -246,7 +246,7 @@ fn a_walk_begins_again_where_it_is_told_to() {
     assert_eq!(step(&mut heap), (true, vec![]));
     give(&mut heap, blocks[3], 20_000);
     assert_eq!(step(&mut heap), (true, vec![]), "the fifth is in use");
-    // One that is joined with what was met is met again, as a whole.
+    // A block that is joined with one already met is met again, as a whole.
     give(&mut heap, blocks[4], 20_000);
     assert_eq!(step(&mut heap), (true, vec![]), "the sixth");
     heap.walk_free_again();
