@@ -129,7 +129,7 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         new_layout: Layout,
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.resize(block, layout, new_layout, backing) }
     }
 
@@ -225,7 +225,7 @@ impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
         let new_layout = resized(layout, new_size)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         let moved = unsafe { self.engine.slide(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, moved))
     }
@@ -254,7 +254,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if layout.size() == 0 {
             return;
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { E::free(self, block, layout) };
     }
 
@@ -266,7 +266,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
         let new_layout = resized(layout, new_size)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         let block = unsafe { self.engine.resize(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, block))
     }
@@ -278,12 +278,12 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if !E::SLIDES_LAST {
-            // SAFETY: passed on.
+            // SAFETY: the caller guarantees it.
             if let Some(moved) = unsafe { self.slide(block, layout, new_size) } {
                 return Ok(moved);
             }
         }
-        // SAFETY: passed on; the block is as it was.
+        // SAFETY: the caller guarantees it; the block is as it was.
         let moved = unsafe { move_to_another(self, block, layout, new_size) };
         match moved {
             // SAFETY: as above.
@@ -304,7 +304,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if layout.size() == 0 || new_layout.size() == 0 || !aligned {
             return None;
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         let kept = unsafe { self.engine.keep(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, kept))
     }

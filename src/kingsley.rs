@@ -210,7 +210,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         if class_of(room(new_layout)?)? != self.block_of(block).1 {
             return None;
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.keep(block, layout, new_layout, backing) }
     }
 

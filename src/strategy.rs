@@ -73,7 +73,7 @@ pub unsafe trait Strategy {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise is the one both ask for.
+        // SAFETY: the caller guarantees what both ask for.
         unsafe {
             match self.resize_in_place(block, layout, new_size) {
                 Some(resized) => Ok(resized),
@@ -99,7 +99,7 @@ pub unsafe trait Strategy {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
@@ -121,7 +121,7 @@ pub unsafe trait Strategy {
         if layout.align() != new_layout.align() {
             return None;
         }
-        // SAFETY: passed on; a layout's size, rounded up to its alignment, does not overflow.
+        // SAFETY: the caller guarantees it; a layout's size, rounded up to its alignment, does not overflow.
         unsafe { self.resize_in_place(block, layout, new_layout.size()) }
     }
 

@@ -23,12 +23,12 @@ const PACKAGES: [(&str, &str); 4] = [
 const HEAD: &str = "\
 # What is unsafe, and what it relies on
 
-Every file with `unsafe` code of what a program runs with: blocks, unsafe functions, unsafe
-implementations and traits, and attributes and `extern` blocks; then the reasons, which are the `SAFETY`
-comments in the file (how often, if more than once). \"Passed on\" and \"the caller's promise\" are what the
-function's own `# Safety` section asks. Invariants that structures keep stand first. Tests are left out.
+Every file of the library and of `libpagewise.so` that has `unsafe` code: blocks, unsafe functions,
+unsafe implementations and traits, attributes and `extern` blocks; then its reasons, the `SAFETY`
+comments, with the number of times if more than once. \"The caller guarantees\" refers to the
+function's own `# Safety` section. Invariants that structures keep come first. Tests are left out.
 
-This page is made of the sources by `WRITE=1 cargo test --test documents`.
+This page is generated from the sources by `WRITE=1 cargo test --test documents`.
 ";
 
 /// How often something unsafe stands somewhere.

@@ -88,10 +88,10 @@ impl Heap {
         let slot = SPACE.slot_of(first.as_ptr());
         // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: the caller's promise; the heap of this slot owns them.
+            // SAFETY: the caller guarantees it; the heap of this slot owns them.
             unsafe { Self::of_slot(slot).put_own(blocks, looks) }
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { Self::put_mixed(blocks, looks) }
         }
     }
@@ -102,7 +102,7 @@ impl Heap {
     /// As for [`put`](Self::put).
     #[inline(never)]
     unsafe fn put_mixed(blocks: &mut [NonNull<u8>], looks: bool) {
-        // SAFETY: the caller's promise; the heap of this slot owns the blocks it is given.
+        // SAFETY: the caller guarantees it; the heap of this slot owns the blocks it is given.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
             Self::of_slot(slot).put_own(own, looks);
         });
@@ -114,11 +114,11 @@ impl Heap {
     /// As for [`put`](Self::put), and this heap owns them.
     #[inline(always)]
     unsafe fn put_own(&self, blocks: &[NonNull<u8>], looks: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         match self.work_if(looks, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             None => unsafe { self.defer(blocks, looks) },
         }
     }
@@ -129,13 +129,13 @@ impl Heap {
     /// As for [`put_own`](Self::put_own).
     #[cold]
     unsafe fn defer(&self, blocks: &[NonNull<u8>], looks: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         if unsafe { self.deferred.push(blocks) } {
             // The user may have let go before the push, and the next may be long in coming.
             let _ = self.enter(Wait::Never, |_| ());
             return;
         }
-        // SAFETY: the caller's promise; every block has room for a link.
+        // SAFETY: the caller guarantees it; every block has room for a link.
         match self.work_if(looks, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
@@ -156,7 +156,7 @@ impl Heap {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: the caller's promise; the heap of this slot owns them.
+            // SAFETY: the caller guarantees it; the heap of this slot owns them.
             return unsafe { Self::of_slot(slot).put_own_medium(blocks, looks) };
         }
         for block in blocks {
@@ -172,7 +172,7 @@ impl Heap {
     unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], looks: bool) {
         let put = |state: &mut State| {
             for &block in blocks {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees it.
                 let Some((_, wanted)) = (unsafe { state.deallocate(block) }) else {
                     return Err(block);
                 };
@@ -185,7 +185,7 @@ impl Heap {
         match self.work_if(looks, Wait::Never, put) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             None => unsafe { self.defer(blocks, looks) },
         }
     }
@@ -195,7 +195,7 @@ impl Heap {
     /// # Safety
     /// This heap owns the block, which is not small and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         match self.work(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
                 if wanted > 0 {
@@ -205,7 +205,7 @@ impl Heap {
             }
             Some(None) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
-                // SAFETY: the caller's promise; every block has room for a link.
+                // SAFETY: the caller guarantees it; every block has room for a link.
                 unsafe { self.deferred.push_linked(&[block]) };
                 0
             }
@@ -236,7 +236,7 @@ impl Heap {
     /// # Safety
     /// This heap owns the block, which is not small and is in use.
     pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         match self.work(Wait::Always, |state| unsafe { state.resize_in_place(block, new_size) }) {
             Some(Some(resized)) => resized,
             Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
