@@ -39,6 +39,7 @@
 //! | `random` | a number nobody can foretell |
 //! | `now`, `thread_time`, `pause` | a clock that never goes back; the calling thread's processor time, to measure how long something takes; a moment for others |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address that only the calling thread has, 512 bytes or more from any other thread's; its number; restores its `errno` |
+//! | `Uncancelled` | on Unix: the calling thread is not cancelled while it waits here |
 //! | `start_thread`, `join_thread` | a thread of our own, deaf to signals; allocates |
 //! | `standard_error`, `has_terminal` | which file standard error is, and whether it is a terminal |
 //! | `is_privileged` | whether the environment is that of a user with fewer rights |

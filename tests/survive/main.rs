@@ -7,6 +7,7 @@
 #[path = "../child/mod.rs"]
 mod child;
 
+mod cancel;
 mod fork;
 mod limits;
 mod locked_memory;

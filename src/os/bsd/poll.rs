@@ -9,7 +9,7 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::now;
+use crate::os::{Uncancelled, now};
 
 /// Times that others go first.
 const YIELDS: u32 = 8;
@@ -33,6 +33,7 @@ pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
 
 /// Looks at the word until it has another value, or it is enough.
 fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
+    let _uncancelled = Uncancelled::new();
     let (mut yields, mut sleep) = (0, FIRST);
     while word.load(Relaxed) == value && !enough() {
         // SAFETY: the calls touch no memory of ours but the time.

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::{Run, page_size};
+use crate::os::{Run, Uncancelled, page_size};
 
 /// Maps whole OS pages of fresh memory, zeros, at this address and no other. Whether it could be done:
 /// not where there is memory already.
@@ -168,6 +168,7 @@ pub(crate) const ADVISES_HUGE_PAGES: bool = true;
 /// may answer ENOMEM, as they do where nothing is mapped, nor a third EFAULT, which it does where reading is
 /// not allowed. Any other error is that of a sandbox or of an emulator, and tells nothing.
 pub(crate) fn is_readable(address: *mut u8) -> bool {
+    let _uncancelled = Uncancelled::new();
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1)).cast();

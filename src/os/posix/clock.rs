@@ -2,6 +2,8 @@
 
 use core::ptr;
 
+use crate::os::Uncancelled;
+
 /// A clock that never goes back, as cheap as the system has one.
 #[cfg(target_os = "linux")]
 const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
@@ -30,6 +32,7 @@ pub(crate) fn thread_time() -> u64 {
 
 /// Lets other threads go on for a moment.
 pub(crate) fn pause() {
+    let _uncancelled = Uncancelled::new();
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
     // SAFETY: the call reads the time.
     unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };
