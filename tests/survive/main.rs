@@ -19,6 +19,7 @@ mod programs;
 mod random;
 mod refused_calls;
 mod refused_moves;
+mod stacks;
 
 use pagewise::global::Pagewise;
 

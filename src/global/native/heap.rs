@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::fault::{self, Fault};
+use super::huge::Marks;
 use super::lock::{Locked, Wait};
 use super::mode;
 use super::purge::{self, Parts};
@@ -32,6 +33,8 @@ use crate::pages::PageHeap;
 #[derive(Debug)]
 pub(super) struct Heap {
     pub(super) state: Locked<State>,
+    /// A part of the state.
+    marks: Marks,
     /// Blocks freed while somebody else had the lock.
     pub(super) deferred: Deferred,
     /// Which heap this one's users look after next, besides this one.
@@ -59,7 +62,8 @@ impl Heap {
         // The tag behind the last block lies in the OS page that the next page of blocks begins in: another for each
         // would take memory. What is between is not touched.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
-        // SAFETY: the slot is used by nobody else, and not accessible yet.
+        let heap = start.cast::<Self>();
+        // SAFETY: the slot is used by nobody else, and not accessible yet. The marks are where the heap will be, and zeros.
         let memory = unsafe {
             if !SPACE.take(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
@@ -67,14 +71,13 @@ impl Heap {
             if guard > 0 {
                 os::guard(start.add(own), guard);
             }
-            Slot::new(slot, from, tuning.huge_pages)
+            Slot::new(slot, from, tuning.huge_pages, &(*heap).marks)
         };
         let Some(state) = State::open(memory, tuning) else {
             // SAFETY: nothing of it is used.
             unsafe { SPACE.give_up(start, from) };
             return None;
         };
-        let heap = start.cast::<Self>();
         // SAFETY: the memory is accessible, large enough and aligned, and never given up. It is zeros, a value of
         // all that is not written: most of that is never used.
         unsafe {

@@ -148,8 +148,30 @@ impl Walked {
 // SAFETY: the region is an address for the system, and is not read or written.
 unsafe impl Send for Walked {}
 
+/// A bit for each region of an extent. They lie beside the heap, not within what is [`Huge`] of it: who opens a heap makes
+/// that on the stack, of which a thread may have little. All zeros is a value: none.
+#[derive(Debug)]
+pub(super) struct Marks {
+    /// Regions that are advised.
+    advised: [Cell<u64>; REGIONS / 64],
+    /// Those that have no huge pages since much of them was free.
+    thinned: [Cell<u64>; REGIONS / 64],
+}
+
+#[cfg(test)]
+impl Marks {
+    /// None, for a test's own.
+    pub(super) fn none() -> &'static Self {
+        let none = || [const { Cell::new(0) }; REGIONS / 64];
+        Box::leak(Box::new(Self { advised: none(), thinned: none() }))
+    }
+}
+
+// SAFETY: they are reached through one `Huge`, and that under its heap's lock.
+unsafe impl Sync for Marks {}
+
 /// The huge pages of a heap's extent, as far as they are known. Invariants: `from` and `reached` are multiples
-/// of [`HUGE`], and so is `start`; the bit of a region is set iff it is advised, `advised` counts them; none lies outside
+/// of [`HUGE`], and so is `start`; the mark of a region is set iff it is advised, `advised` counts them; none lies outside
 /// `from..reached`.
 #[derive(Debug)]
 pub(super) struct Huge {
@@ -161,10 +183,8 @@ pub(super) struct Huge {
     start: usize,
     /// Where the extent ends at most.
     most: usize,
-    bits: [Cell<u64>; REGIONS / 64],
+    marks: &'static Marks,
     advised: Cell<usize>,
-    /// The bit of a region is set if it has no huge pages since much of it was free.
-    thinned: [Cell<u64>; REGIONS / 64],
     /// Whether the system is set to back all memory with huge pages.
     all: Cell<bool>,
     /// Bytes that may be of huge pages when the extent is extended next.
@@ -178,7 +198,8 @@ pub(super) struct Huge {
 }
 
 impl Huge {
-    pub(super) fn new(huge_pages: HugePages, extent: Range<usize>) -> Self {
+    /// The marks are zeros, and nobody else's.
+    pub(super) fn new(huge_pages: HugePages, extent: Range<usize>, marks: &'static Marks) -> Self {
         let from = match huge_pages {
             HugePages::System | HugePages::Never => usize::MAX & !(HUGE - 1),
             HugePages::Always => extent.start & !(HUGE - 1),
@@ -197,9 +218,8 @@ impl Huge {
             reached: from,
             start,
             most: extent.end,
-            bits: [const { Cell::new(0) }; REGIONS / 64],
+            marks,
             advised: Cell::new(0),
-            thinned: [const { Cell::new(0) }; REGIONS / 64],
             all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
             regions,
@@ -335,11 +355,11 @@ impl Huge {
             return;
         }
         let (word, bit) = self.place(region.addr());
-        let thinned = self.thinned[word].get();
+        let thinned = self.marks.thinned[word].get();
         let is_advised = self.is_advised(region.addr());
         if thinned & bit != 0 {
             if free >= HUGE {
-                self.thinned[word].set(thinned & !bit);
+                self.marks.thinned[word].set(thinned & !bit);
                 ALL_THIN.fetch_sub(1, Relaxed);
                 self.give_again(region);
             }
@@ -351,7 +371,7 @@ impl Huge {
         } else if (is_advised || !self.everywhere && self.all.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
-            self.thinned[word].set(thinned | bit);
+            self.marks.thinned[word].set(thinned | bit);
             ALL_THIN.fetch_add(1, Relaxed);
             if is_advised {
                 self.advise(region, false);
@@ -382,14 +402,15 @@ impl Huge {
         // SAFETY: the region lies in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
         let (word, bit) = self.place(region.addr());
-        self.bits[word].set(self.bits[word].get() ^ bit);
+        let advised = &self.marks.advised[word];
+        advised.set(advised.get() ^ bit);
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
     }
 
     /// Whether the region that an address lies in is advised.
     fn is_advised(&self, address: usize) -> bool {
         let (word, bit) = self.place(address);
-        self.bits[word].get() & bit != 0
+        self.marks.advised[word].get() & bit != 0
     }
 
     /// The word and the bit of the region that an address lies in.

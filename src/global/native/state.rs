@@ -56,23 +56,27 @@ impl State {
 
     /// A block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
+        self.allocate_with(layout, |_, _| ())
     }
 
-    /// A block that is not small, with what is known of its memory.
-    pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
+    /// A block that is not small; tells `known`, which knows nothing, what is known of its memory.
+    pub(super) fn allocate_known(
+        &mut self,
+        layout: Layout,
+        known: &mut Known,
+    ) -> Option<NonNull<u8>> {
         self.allocate_with(layout, |zeros, block| {
-            zeros.known(block.addr().get()..block.addr().get() + layout.size())
+            zeros.tell(block.addr().get()..block.addr().get() + layout.size(), known);
         })
     }
 
-    /// A block that is not small, and what `ask` says of it before it is in use.
+    /// A block that is not small, of which `ask` is told before it is in use.
     #[inline(always)]
-    fn allocate_with<R>(
+    fn allocate_with(
         &mut self,
         layout: Layout,
-        ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
-    ) -> Option<(NonNull<u8>, R)> {
+        ask: impl FnOnce(&Zeros, NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
         let held = self.engine.usage().held;
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
@@ -82,7 +86,7 @@ impl State {
         };
         let block = allocated.cast::<u8>();
         self.zeros.extended(self.engine.first_block(), end);
-        let answer = ask(&self.zeros, block);
+        ask(&self.zeros, block);
         let start = block.addr().get();
         let is_extended = self.engine.usage().held > held;
         if layout.size() >= purge::LARGE && !is_extended {
@@ -96,7 +100,7 @@ impl State {
                 false => self.engine.source().huge().enter_again(block.as_ptr(), layout.size()),
             }
         }
-        Some((block, answer))
+        Some(block)
     }
 
     /// A large block gets this memory, which was free: tells the purge if that had gone back.

@@ -110,17 +110,19 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Knowledge of this memory: of the first 32 MiB or more.
-    pub(super) fn known(&self, memory: Range<usize>) -> Known {
+    /// Tells one that knows nothing of this memory: of the first 32 MiB or more.
+    pub(super) fn tell(&self, memory: Range<usize>, known: &mut Known) {
         let first = (memory.start - self.origin) / self.page;
         let pages = (memory.end - self.origin).div_ceil(self.page) - first;
-        let mut bits = [0; KNOWN];
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
         // SAFETY: as many words are there, and as many of the copy.
-        unsafe { bits.as_mut_ptr().copy_from_nonoverlapping(self.words.wrapping_add(from), there) };
-        Known { bits, first: first % BITS, page: self.page }
+        unsafe {
+            let bits = known.bits.as_mut_ptr();
+            bits.copy_from_nonoverlapping(self.words.wrapping_add(from), there);
+        }
+        (known.first, known.page) = (first % BITS, self.page);
     }
 
     /// Where the first OS page of this memory, which begins with one, lies that is not known to be zeros;
@@ -178,7 +180,8 @@ impl Zeros {
     }
 }
 
-/// Knowledge of a block's memory: a copy, to be used without the heap's lock.
+/// Knowledge of a block's memory: a copy, to be used without the heap's lock. It is long, and is written where it lies: each
+/// move of it would take as much of the stack again.
 pub(super) struct Known {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
@@ -190,6 +193,11 @@ pub(super) struct Known {
 const ASK: usize = 1 << 20;
 
 impl Known {
+    /// Knows nothing, and is of no block.
+    pub(super) const fn nothing() -> Self {
+        Self { bits: [0; KNOWN], first: 0, page: 1 }
+    }
+
     /// Makes all of a block zeros.
     ///
     /// # Safety

@@ -18,20 +18,23 @@ pub(crate) fn thread_id() -> i32 {
 
 /// CPUs this process may run on, at least 1.
 pub(crate) fn cpus() -> usize {
-    /// The kernel refuses a set smaller than its own, whose size nothing tells.
-    const WORDS: [usize; 3] = [16, 128, 1024];
-    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
+    // The kernel refuses a set smaller than its own, whose size nothing tells. The smallest that is enough: a thread may
+    // have little stack.
+    let sets = [affine_cpus::<16>, affine_cpus::<128>, affine_cpus::<1024>];
+    sets.into_iter().find_map(|ask| ask()).unwrap_or_else(|| {
         // SAFETY: the call touches no memory of ours.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
             .map_or(1, |n| n.max(1))
     })
 }
 
-/// The number of CPUs in the set of those this process may run on, if the set has room for it.
-fn affine_cpus(set: &mut [usize]) -> Option<usize> {
+/// The number of CPUs in the set of those this process may run on, if a set of so many words has room for it.
+#[inline(never)]
+fn affine_cpus<const WORDS: usize>() -> Option<usize> {
+    let mut set = [0_usize; WORDS];
     // SAFETY: the call writes no more than the set's bytes.
     let got = unsafe {
-        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
+        libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
     };
     let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
     (got == 0 && cpus > 0).then_some(cpus)
