@@ -40,6 +40,7 @@
 //! | `random` | an unpredictable number |
 //! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |
+//! | `Uncancelled` | on Unix: keeps the calling thread from being cancelled while it waits |
 //! | `start_thread`, `join_thread` | a thread of our own with all signals blocked; allocates |
 //! | `standard_error`, `has_terminal` | identifies the file that standard error is; whether it is a terminal |
 //! | `is_privileged` | whether the environment comes from a user with fewer rights |

@@ -1,6 +1,6 @@
 //! Calls that are the same on every Unix.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
@@ -57,8 +57,55 @@ pub(crate) fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
+/// While this lives, the calling thread cannot be cancelled. POSIX ends a cancelled thread within calls that
+/// wait; it would then never return from the allocator, which may hold locks or be about to stop the
+/// process.
+pub(crate) struct Uncancelled(c_int);
+
+#[cfg(all(any(target_os = "linux", target_os = "macos", target_os = "freebsd"), not(miri)))]
+mod cancel {
+    use core::ffi::c_int;
+
+    unsafe extern "C" {
+        /// POSIX's function.
+        pub(super) fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+
+    /// The state in which a thread cannot be cancelled.
+    pub(super) const DISABLE: c_int = if cfg!(target_os = "macos") { 0 } else { 1 };
+}
+
+/// Elsewhere threads are not cancelled.
+#[cfg(not(all(any(target_os = "linux", target_os = "macos", target_os = "freebsd"), not(miri))))]
+mod cancel {
+    use core::ffi::c_int;
+
+    pub(super) unsafe fn pthread_setcancelstate(_: c_int, _: *mut c_int) -> c_int {
+        0
+    }
+
+    pub(super) const DISABLE: c_int = 0;
+}
+
+impl Uncancelled {
+    pub(crate) fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: the call writes the thread's previous state.
+        unsafe { cancel::pthread_setcancelstate(cancel::DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the call writes a state.
+        unsafe { cancel::pthread_setcancelstate(self.0, &raw mut self.0) };
+    }
+}
+
 /// Writes to standard error. Ignores failure: there is nowhere else to report it.
 pub(crate) fn write(mut message: &[u8]) {
+    let _uncancelled = Uncancelled::new();
     while !message.is_empty() {
         // SAFETY: the message is valid for reads of its length.
         let written = unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };

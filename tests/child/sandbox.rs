@@ -15,31 +15,51 @@ pub(crate) struct Refusal {
 /// Installs the filter for good, in all threads of this process and in its children. Allocates
 /// nothing, so it may be used between `fork` and `exec`.
 pub(crate) fn install(refusal: Refusal) -> Result<()> {
-    // Offsets in `seccomp_data`: the call's number; its arguments, eight bytes each, low half first.
-    const NUMBER: u32 = 0;
     const ARGUMENTS: u32 = 16;
-    let code = |class: u32, operand: u32, [yes, no]: [u8; 2]| libc::sock_filter {
-        code: class as u16,
-        jt: yes,
-        jf: no,
-        k: operand,
-    };
-    let load = |at| code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, [0, 0]);
-    let answer = |with| code(libc::BPF_RET | libc::BPF_K, with, [0, 0]);
     let (argument, least) = refusal.below.unwrap_or((0, 0));
     let always = refusal.below.is_none();
     let refused = match refusal.error {
         0 => libc::SECCOMP_RET_KILL_PROCESS,
         error => libc::SECCOMP_RET_ERRNO | error as u32,
     };
-    let mut filter = [
+    add(&mut [
         load(NUMBER),
         code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, refusal.call as u32, [0, 3]),
         load(ARGUMENTS + 8 * argument),
         code(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, least, [u8::from(!always), 0]),
         answer(refused),
         answer(libc::SECCOMP_RET_ALLOW),
-    ];
+    ])
+}
+
+/// Has the process killed at every system call but these, from now on.
+pub(crate) fn allow_only(calls: &[libc::c_long]) -> Result<()> {
+    let is = |&call: &libc::c_long| {
+        let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        [code(jump, call as u32, [0, 1]), answer(libc::SECCOMP_RET_ALLOW)]
+    };
+    let mut filter = vec![load(NUMBER)];
+    filter.extend(calls.iter().flat_map(is));
+    filter.push(answer(libc::SECCOMP_RET_KILL_PROCESS));
+    add(&mut filter)
+}
+
+// Offsets in `seccomp_data`: the call's number; its arguments, from 16, eight bytes each, low half first.
+const NUMBER: u32 = 0;
+
+fn code(class: u32, operand: u32, [yes, no]: [u8; 2]) -> libc::sock_filter {
+    libc::sock_filter { code: class as u16, jt: yes, jf: no, k: operand }
+}
+
+fn load(at: u32) -> libc::sock_filter {
+    code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, [0, 0])
+}
+
+fn answer(with: u32) -> libc::sock_filter {
+    code(libc::BPF_RET | libc::BPF_K, with, [0, 0])
+}
+
+fn add(filter: &mut [libc::sock_filter]) -> Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: the program and its filter live as long as the calls, which only read them.
     let done = unsafe {

@@ -7,6 +7,7 @@
 #[path = "../child/mod.rs"]
 mod child;
 
+mod cancel;
 mod fork;
 mod limits;
 mod locked_memory;
@@ -18,6 +19,7 @@ mod programs;
 mod random;
 mod refused_calls;
 mod refused_moves;
+mod stacks;
 
 use pagewise::global::Pagewise;
 

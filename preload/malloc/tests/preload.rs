@@ -160,6 +160,54 @@ int main() {
 }
 END
 gcc -w a.c -o a && ./a"#;
+    // With guarded blocks there is a handler before the program's.
+    faults_that_a_program_handles: "gcc", r#"cat >a.c <<'END'
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static sigjmp_buf place;
+static jmp_buf same_mask;
+static void leave(int signal) { siglongjmp(place, 1); }
+static void leave_unmasked(int signal) { longjmp(same_mask, 1); }
+static void use(void) { for (int i = 0; i < 20000; i++) free(malloc(i % 300)); }
+static void handle(void (*handler)(int), int flags) {
+    struct sigaction action = {0};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigaction(SIGSEGV, &action, 0);
+    use();
+}
+static int sent(int signal, void (*handler)(int)) {
+    int status;
+    if (fork() == 0) {
+        handle(handler, 0);
+        kill(getpid(), signal);
+        kill(getpid(), signal);
+        _exit(7);
+    }
+    wait(&status);
+    return status & ~0x80;
+}
+int main() {
+    printf("%x %x\n", sent(SIGSEGV, SIG_DFL), sent(SIGBUS, SIG_DFL));
+    printf("%x\n", sent(SIGSEGV, SIG_IGN));
+    handle(leave, 0);
+    int faults = 0;
+    while (faults < 20)
+        if (sigsetjmp(place, 1)) faults++, use();
+        else *(volatile int *)16 = 1;
+    handle(leave_unmasked, SA_NODEFER);
+    while (faults < 40)
+        if (setjmp(same_mask)) faults++, use();
+        else *(volatile int *)16 = 1;
+    printf("%d\n", faults);
+    return 0;
+}
+END
+gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a"#;
     handler_that_throws: "g++", r#"cat >a.cpp <<'END'
 #include <cstdio>
 #include <new>

@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::fault::{self, Fault};
+use super::huge::Marks;
 use super::lock::{Locked, Wait};
 use super::mode;
 use super::purge::{self, Parts};
@@ -33,6 +34,9 @@ use crate::pages::PageHeap;
 #[derive(Debug)]
 pub(super) struct Heap {
     pub(super) state: Locked<State>,
+    /// The marks of the state's huge pages. Kept here, so that opening a heap does not build them on
+    /// the stack.
+    marks: Marks,
     /// Blocks freed while another thread held the lock.
     pub(super) deferred: Deferred,
     /// The slot of the other heap that this heap's users maintain next.
@@ -61,7 +65,9 @@ impl Heap {
         // block is in the OS page in which the next page of blocks begins, and takes no OS page of
         // its own. The memory between the struct and `from` is not touched.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
-        // SAFETY: nothing else uses the slot, and it is not accessible yet.
+        let heap = start.cast::<Self>();
+        // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the heap
+        // will be, and zeros once it is accessible.
         let memory = unsafe {
             if !SPACE.take(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
@@ -69,14 +75,13 @@ impl Heap {
             if guard > 0 {
                 os::guard(start.add(own), guard);
             }
-            Slot::new(slot, from, tuning.huge_pages)
+            Slot::new(slot, from, tuning.huge_pages, &(*heap).marks)
         };
         let Some(state) = State::open(memory, tuning) else {
             // SAFETY: nothing uses this memory.
             unsafe { SPACE.give_up(start, from) };
             return None;
         };
-        let heap = start.cast::<Self>();
         // SAFETY: the memory is accessible, large enough, aligned, and never given up. It is zeros,
         // which is a valid value of all fields that are not written here; most of them are never
         // touched.

@@ -153,9 +153,31 @@ impl Walked {
 // SAFETY: the region is an address for the system, and is not read or written.
 unsafe impl Send for Walked {}
 
+/// A bit for each region of an extent. They are apart from [`Huge`], which is built on the stack of the
+/// thread that opens a heap: such a stack may be small. All zeros is a valid value: no region.
+#[derive(Debug)]
+pub(super) struct Marks {
+    /// Regions that are advised.
+    advised: [Cell<u64>; REGIONS / 64],
+    /// Regions that are thinned, that is, lost their huge pages as much of them was free.
+    thinned: [Cell<u64>; REGIONS / 64],
+}
+
+#[cfg(test)]
+impl Marks {
+    /// Returns marks of no region, for a test.
+    pub(super) fn none() -> &'static Self {
+        let none = || [const { Cell::new(0) }; REGIONS / 64];
+        Box::leak(Box::new(Self { advised: none(), thinned: none() }))
+    }
+}
+
+// SAFETY: marks are reached only through their `Huge`, under its heap's lock.
+unsafe impl Sync for Marks {}
+
 /// The known huge pages of a heap's extent.
 ///
-/// Invariants: `from`, `reached` and `start` are multiples of [`HUGE`]. The bit of a region is set
+/// Invariants: `from`, `reached` and `start` are multiples of [`HUGE`]. The mark of a region is set
 /// iff it is advised, and `advised` counts them. No advised region is outside `from..reached`.
 #[derive(Debug)]
 pub(super) struct Huge {
@@ -167,11 +189,8 @@ pub(super) struct Huge {
     start: usize,
     /// Upper bound for the end of the extent.
     most: usize,
-    bits: [Cell<u64>; REGIONS / 64],
+    marks: &'static Marks,
     advised: Cell<usize>,
-    /// One bit per region: set if it is thinned, that is, lost its huge pages as much of it was
-    /// free.
-    thinned: [Cell<u64>; REGIONS / 64],
     /// Whether the system backs all memory with huge pages.
     all: Cell<bool>,
     /// Bytes that may be advised when the extent is next extended.
@@ -185,7 +204,8 @@ pub(super) struct Huge {
 }
 
 impl Huge {
-    pub(super) fn new(huge_pages: HugePages, extent: Range<usize>) -> Self {
+    /// The marks are zeros, and nobody else's.
+    pub(super) fn new(huge_pages: HugePages, extent: Range<usize>, marks: &'static Marks) -> Self {
         let from = match huge_pages {
             HugePages::System | HugePages::Never => usize::MAX & !(HUGE - 1),
             HugePages::Always => extent.start & !(HUGE - 1),
@@ -204,9 +224,8 @@ impl Huge {
             reached: from,
             start,
             most: extent.end,
-            bits: [const { Cell::new(0) }; REGIONS / 64],
+            marks,
             advised: Cell::new(0),
-            thinned: [const { Cell::new(0) }; REGIONS / 64],
             all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
             regions,
@@ -344,11 +363,11 @@ impl Huge {
             return;
         }
         let (word, bit) = self.place(region.addr());
-        let thinned = self.thinned[word].get();
+        let thinned = self.marks.thinned[word].get();
         let is_advised = self.is_advised(region.addr());
         if thinned & bit != 0 {
             if free >= HUGE {
-                self.thinned[word].set(thinned & !bit);
+                self.marks.thinned[word].set(thinned & !bit);
                 ALL_THIN.fetch_sub(1, Relaxed);
                 self.give_again(region);
             }
@@ -360,7 +379,7 @@ impl Huge {
         } else if (is_advised || !self.everywhere && self.all.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
-            self.thinned[word].set(thinned | bit);
+            self.marks.thinned[word].set(thinned | bit);
             ALL_THIN.fetch_add(1, Relaxed);
             if is_advised {
                 self.advise(region, false);
@@ -392,14 +411,15 @@ impl Huge {
         // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
         let (word, bit) = self.place(region.addr());
-        self.bits[word].set(self.bits[word].get() ^ bit);
+        let advised = &self.marks.advised[word];
+        advised.set(advised.get() ^ bit);
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
     }
 
     /// Returns whether the region of `address` is advised.
     fn is_advised(&self, address: usize) -> bool {
         let (word, bit) = self.place(address);
-        self.bits[word].get() & bit != 0
+        self.marks.advised[word].get() & bit != 0
     }
 
     /// Returns the word and the bit of the region of the address `start`.

@@ -27,7 +27,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
 
-use super::huge::{HUGE, Huge};
+use super::huge::{HUGE, Huge, Marks};
 use super::mode;
 use super::sealed::Sealed;
 use super::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
@@ -439,8 +439,13 @@ impl Slot {
     /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
     ///
     /// # Safety
-    /// The memory is not accessible yet, and nobody else's.
-    pub(super) unsafe fn new(slot: usize, own: usize, huge_pages: HugePages) -> Self {
+    /// The memory is not accessible yet, and nobody else's; the marks are zeros, and nobody else's either.
+    pub(super) unsafe fn new(
+        slot: usize,
+        own: usize,
+        huge_pages: HugePages,
+        marks: &'static Marks,
+    ) -> Self {
         let start = SPACE.slot(slot).wrapping_add(own);
         let len = SPACE.slot_len() - own;
         // SAFETY: the caller guarantees that it is unused; it becomes accessible before it is
@@ -455,7 +460,7 @@ impl Slot {
             most,
             covered: [SPACE.slot(slot).addr(); 2],
             stated: SPACE.slot(slot).addr(),
-            huge: Huge::new(huge_pages, start.addr()..most),
+            huge: Huge::new(huge_pages, start.addr()..most, marks),
             advice: huge_pages.advice(),
         }
     }

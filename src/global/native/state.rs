@@ -56,25 +56,28 @@ impl State {
 
     /// Allocates a block that is not small.
     pub(super) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        self.allocate_with(layout, |_, _| ()).map(|(block, ())| block)
+        self.allocate_with(layout, |_, _| ())
     }
 
-    /// Allocates a block that is not small; also returns which of its OS pages are known to be
+    /// Allocates a block that is not small, and copies to `known` which of its OS pages are known to be
     /// zeros.
-    pub(super) fn allocate_known(&mut self, layout: Layout) -> Option<(NonNull<u8>, Known)> {
+    pub(super) fn allocate_known(
+        &mut self,
+        layout: Layout,
+        known: &mut Known,
+    ) -> Option<NonNull<u8>> {
         self.allocate_with(layout, |zeros, block| {
-            zeros.known(block.addr().get()..block.addr().get() + layout.size())
+            zeros.tell(block.addr().get()..block.addr().get() + layout.size(), known);
         })
     }
 
-    /// Allocates a block that is not small; also returns what `ask` says about its memory before
-    /// the block counts as in use.
+    /// Allocates a block that is not small, and calls `ask` with it before it counts as in use.
     #[inline(always)]
-    fn allocate_with<R>(
+    fn allocate_with(
         &mut self,
         layout: Layout,
-        ask: impl FnOnce(&Zeros, NonNull<u8>) -> R,
-    ) -> Option<(NonNull<u8>, R)> {
+        ask: impl FnOnce(&Zeros, NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
         let held = self.engine.usage().held;
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
@@ -84,7 +87,7 @@ impl State {
         };
         let block = allocated.cast::<u8>();
         self.zeros.extended(self.engine.first_block(), end);
-        let answer = ask(&self.zeros, block);
+        ask(&self.zeros, block);
         let start = block.addr().get();
         let is_extended = self.engine.usage().held > held;
         if layout.size() >= purge::LARGE && !is_extended {
@@ -98,7 +101,7 @@ impl State {
                 false => self.engine.source().huge().enter_again(block.as_ptr(), layout.size()),
             }
         }
-        Some((block, answer))
+        Some(block)
     }
 
     /// Tells the purge if the free memory that a large block just got had gone back to the system.

@@ -10,6 +10,7 @@ use super::fault::{self, Fault};
 use super::heap::Heap;
 use super::space::SPACE;
 use super::tuning::{SMALL_MAX, Tuning, UNIT};
+use super::zero::Known;
 use super::{background, hardened, medium, mode, quick, registry, thread};
 use crate::os::KeepErrno;
 
@@ -38,9 +39,12 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     if let Some(block) = large(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    let known = from_any(caller, |heap| heap.grow(|state| state.allocate_known(layout)).flatten());
-    match known {
-        Some((block, known)) => {
+    let mut known = Known::nothing();
+    let block = from_any(caller, |heap| {
+        heap.grow(|state| state.allocate_known(layout, &mut known)).flatten()
+    });
+    match block {
+        Some(block) => {
             // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that
             // `known` is about.
             unsafe { known.clear(block.as_ptr(), size) };

@@ -111,17 +111,20 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Returns the bits of a block's memory: at least of its first 32 MiB.
-    pub(super) fn known(&self, memory: Range<usize>) -> Known {
+    /// Copies the bits of a block's memory, at least of its first 32 MiB, to `known`, which knows
+    /// nothing yet.
+    pub(super) fn tell(&self, memory: Range<usize>, known: &mut Known) {
         let first = (memory.start - self.origin) / self.page;
         let pages = (memory.end - self.origin).div_ceil(self.page) - first;
-        let mut bits = [0; KNOWN];
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
         // SAFETY: as many words are there, and as many in the copy.
-        unsafe { bits.as_mut_ptr().copy_from_nonoverlapping(self.words.wrapping_add(from), there) };
-        Known { bits, first: first % BITS, page: self.page }
+        unsafe {
+            let bits = known.bits.as_mut_ptr();
+            bits.copy_from_nonoverlapping(self.words.wrapping_add(from), there);
+        }
+        (known.first, known.page) = (first % BITS, self.page);
     }
 
     /// Returns where the first OS page of `memory` begins that is not known to be zeros, or the
@@ -179,7 +182,8 @@ impl Zeros {
     }
 }
 
-/// A copy of the bits of a block's memory, for use without the heap's lock.
+/// A copy of the bits of a block's memory, for use without the heap's lock. It is written in place: each
+/// move of it would take as much stack again.
 pub(super) struct Known {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
@@ -191,6 +195,11 @@ pub(super) struct Known {
 const ASK: usize = 1 << 20;
 
 impl Known {
+    /// Returns the knowledge of no block.
+    pub(super) const fn nothing() -> Self {
+        Self { bits: [0; KNOWN], first: 0, page: 1 }
+    }
+
     /// Zeroes a block where it is not known to be zeros.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::now;
+use crate::os::{Uncancelled, now};
 
 /// Number of yields before the first sleep.
 const YIELDS: u32 = 8;
@@ -34,6 +34,7 @@ pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
 
 /// Polls `word` until its value is not `value`, or `enough` returns true.
 fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
+    let _uncancelled = Uncancelled::new();
     let (mut yields, mut sleep) = (0, FIRST);
     while word.load(Relaxed) == value && !enough() {
         // SAFETY: the calls only read the time that they are given.

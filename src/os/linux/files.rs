@@ -2,6 +2,8 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
+use crate::os::Uncancelled;
+
 /// An open file.
 pub(crate) struct File(c_int);
 
@@ -17,6 +19,7 @@ fn done(answer: c_int) -> Result<(), c_int> {
 impl File {
     /// Opens a file for reading.
     pub(crate) fn open(path: &CStr) -> Option<Self> {
+        let _uncancelled = Uncancelled::new();
         // SAFETY: the path is a C string.
         let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         (file >= 0).then(|| Self(file))
@@ -24,6 +27,7 @@ impl File {
 
     /// Creates a file for writing, or empties it if it exists.
     pub(crate) fn create(path: &CStr) -> Result<Self, c_int> {
+        let _uncancelled = Uncancelled::new();
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         // SAFETY: the path is a C string.
         let file = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
@@ -32,6 +36,7 @@ impl File {
 
     /// Reads the next bytes. Returns their number; 0 at the end or on an error.
     pub(crate) fn read(&self, to: &mut [u8]) -> usize {
+        let _uncancelled = Uncancelled::new();
         loop {
             // SAFETY: the call writes no more than these bytes.
             let read = unsafe { libc::read(self.0, to.as_mut_ptr().cast::<c_void>(), to.len()) };
@@ -45,6 +50,7 @@ impl File {
 
     /// Reads at `offset`. Returns the number of bytes, 0 on an error.
     pub(crate) fn read_at(&self, to: &mut [u8], offset: u64) -> usize {
+        let _uncancelled = Uncancelled::new();
         let Ok(offset) = libc::off_t::try_from(offset) else { return 0 };
         let bytes = to.as_mut_ptr().cast::<c_void>();
         // SAFETY: the call writes no more than these bytes.
@@ -54,6 +60,7 @@ impl File {
 
     /// Writes all of `bytes`.
     pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), c_int> {
+        let _uncancelled = Uncancelled::new();
         while !bytes.is_empty() {
             // SAFETY: the bytes are valid for reads.
             let written = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
@@ -93,6 +100,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        let _uncancelled = Uncancelled::new();
         // SAFETY: the file is open, and only `self` uses its descriptor.
         unsafe { libc::close(self.0) };
     }

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::{Run, page_size};
+use crate::os::{Run, Uncancelled, page_size};
 
 /// Maps whole OS pages of zeros at exactly `start`. Returns whether it did; fails if anything is
 /// mapped there already.
@@ -174,6 +174,7 @@ pub(crate) const ADVISES_HUGE_PAGES: bool = true;
 /// answers EFAULT (reading is not allowed). Any other error comes from a sandbox or an emulator and
 /// means nothing.
 pub(crate) fn is_readable(address: *mut u8) -> bool {
+    let _uncancelled = Uncancelled::new();
     let page = page_size();
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1)).cast();

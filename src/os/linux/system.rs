@@ -18,21 +18,24 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Returns how many CPUs this process may run on, at least 1.
 pub(crate) fn cpus() -> usize {
-    /// Sizes to try, in words: the kernel refuses a set smaller than its own, and does not tell the
-    /// size.
-    const WORDS: [usize; 3] = [16, 128, 1024];
-    WORDS.into_iter().find_map(|words| affine_cpus(&mut [0; 1024][..words])).unwrap_or_else(|| {
+    // The kernel refuses a set smaller than its own, and does not tell the size. The smallest that it
+    // takes is used, since a thread may have little stack.
+    let sets = [affine_cpus::<16>, affine_cpus::<128>, affine_cpus::<1024>];
+    sets.into_iter().find_map(|ask| ask()).unwrap_or_else(|| {
         // SAFETY: the call touches no memory of ours.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
             .map_or(1, |n| n.max(1))
     })
 }
 
-/// Returns how many CPUs this process may run on, if `set` is large enough for the kernel.
-fn affine_cpus(set: &mut [usize]) -> Option<usize> {
+/// Returns how many CPUs this process may run on, if a set of `WORDS` words is large enough for the
+/// kernel.
+#[inline(never)]
+fn affine_cpus<const WORDS: usize>() -> Option<usize> {
+    let mut set = [0_usize; WORDS];
     // SAFETY: the call writes no more than the set's bytes.
     let got = unsafe {
-        libc::sched_getaffinity(0, size_of_val(set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
+        libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
     };
     let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
     (got == 0 && cpus > 0).then_some(cpus)

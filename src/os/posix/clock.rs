@@ -2,6 +2,8 @@
 
 use core::ptr;
 
+use crate::os::Uncancelled;
+
 /// The cheapest monotonic clock of the system.
 #[cfg(target_os = "linux")]
 const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
@@ -31,6 +33,7 @@ pub(crate) fn thread_time() -> u64 {
 
 /// Sleeps for a moment (20 µs) to let other threads run.
 pub(crate) fn pause() {
+    let _uncancelled = Uncancelled::new();
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
     // SAFETY: the call reads the time.
     unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };

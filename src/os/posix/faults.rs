@@ -13,11 +13,15 @@ const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 static BEFORE: [(AtomicUsize, AtomicBool); 2] =
     [const { (AtomicUsize::new(libc::SIG_DFL), AtomicBool::new(false)) }; 2];
 
+/// Written to the end of a signal's information, which the system leaves zeros, once this handler has
+/// seen the signal. Nothing else may remember that: the previous handler may jump out and never return.
+const SEEN: u64 = 0x7061_6765_7769_7365;
+
 /// How many times the handler was installed, for both signals together.
 static INSTALLED: AtomicUsize = AtomicUsize::new(0);
 
-/// The thread whose fault is being handled; 0 if none.
-static HANDLING: AtomicI32 = AtomicI32::new(0);
+/// The thread whose fault is being reported; 0 if none.
+static TELLING: AtomicI32 = AtomicI32::new(0);
 
 /// The function to call on a fault, a `fn(*mut u8)`, or null.
 static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -48,7 +52,10 @@ pub(crate) fn on_fault(told: fn(*mut u8)) {
             before.1.store(old.sa_flags & libc::SA_SIGINFO != 0, Relaxed);
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = ours;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // What was there before jumps out of the handler, perhaps, and relies on which signals are blocked then.
+            let kept = if old.sa_sigaction == libc::SIG_DFL { 0 } else { libc::SA_NODEFER };
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (old.sa_flags & kept);
+            action.sa_mask = old.sa_mask;
             libc::sigaction(signal, &raw const action, ptr::null_mut());
             INSTALLED.fetch_add(1, Relaxed);
         }
@@ -57,26 +64,44 @@ pub(crate) fn on_fault(told: fn(*mut u8)) {
 
 /// Handles a fault: calls the function in [`TOLD`], then the previous handler.
 extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let thread = thread_id();
-    // The previous handler may call this function again.
-    let is_nested = HANDLING.swap(thread, Relaxed) == thread;
-    // SAFETY: the system passes valid pointers; each function is called by the type that it was
-    // stored with.
+    // SAFETY: the system passes valid pointers, and the signal's information belongs to this handler;
+    // each function is called by the type that it was stored with.
     unsafe {
-        let told = TOLD.load(Acquire);
-        if !is_nested && !told.is_null() {
-            core::mem::transmute::<*mut c_void, fn(*mut u8)>(told)((*info).si_addr().cast());
+        let seen = info.add(1).cast::<u64>().sub(1);
+        // What was there before may call this again.
+        let is_nested = seen.read_unaligned() == SEEN;
+        seen.write_unaligned(SEEN);
+        // Somebody sent the signal: nothing was touched.
+        let is_sent = (*info).si_code <= 0;
+        if !is_nested && !is_sent {
+            tell((*info).si_addr().cast());
         }
         let at = SIGNALS.iter().position(|known| *known == signal).unwrap_or(0);
         let handler = BEFORE[at].0.load(Relaxed);
-        if handler == libc::SIG_DFL || handler == libc::SIG_IGN || is_nested {
-            // The faulting instruction runs again, and ends the process.
+        if handler == libc::SIG_IGN && is_sent {
+            // It is ignored, as without this handler.
+        } else if handler == libc::SIG_DFL || handler == libc::SIG_IGN || is_nested {
+            // The faulting instruction runs again and ends the process, or the signal is sent again
+            // and does.
             libc::signal(signal, libc::SIG_DFL);
+            if is_sent {
+                libc::raise(signal);
+            }
         } else if BEFORE[at].1.load(Relaxed) {
             core::mem::transmute::<usize, Handler>(handler)(signal, info, context);
         } else {
             core::mem::transmute::<usize, extern "C" fn(c_int)>(handler)(signal);
         }
     }
-    HANDLING.store(0, Relaxed);
+}
+
+/// Tells of a fault, unless it is one of who is told.
+fn tell(address: *mut u8) {
+    let told = TOLD.load(Acquire);
+    let thread = thread_id();
+    if !told.is_null() && TELLING.swap(thread, Relaxed) != thread {
+        // SAFETY: it is null or such a function.
+        unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(told)(address) };
+        TELLING.store(0, Relaxed);
+    }
 }

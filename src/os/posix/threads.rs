@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use crate::os::errno_location;
+use crate::os::{Uncancelled, errno_location};
 
 /// Returns an address that belongs to the calling thread alone.
 #[inline]
@@ -62,6 +62,7 @@ pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Op
 
 /// Waits until a thread from [`start_thread`] ends.
 pub(crate) fn join_thread(thread: usize) {
+    let _uncancelled = Uncancelled::new();
     // SAFETY: the thread was started here, and is joined only once.
     unsafe { libc::pthread_join(thread as libc::pthread_t, ptr::null_mut()) };
 }

@@ -28,7 +28,7 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     let extent = extent();
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     let most = end(20).addr() + 100;
-    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE - 100), extent.addr()..most);
+    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE - 100), extent.addr()..most, Marks::none());
     assert!(!huge.concerns(end(3).addr()) && huge.concerns(end(3).addr() + 1));
 
     // Nothing is allowed at first. Regions entered then are not advised later.
@@ -97,7 +97,8 @@ fn regions_like_a_dense_one_are() {
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     // SAFETY: the regions are accessible.
     let write = |region: usize| unsafe { end(region).write_bytes(1, HUGE) };
-    let mut huge = Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(30).addr() + 100);
+    let mut huge =
+        Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(30).addr() + 100, Marks::none());
     let mut reaches = |region: usize, expected: &[usize]| {
         huge.reach(end(region).wrapping_add(1));
         assert_eq!(advised(&huge, extent), expected, "{region}");
@@ -135,7 +136,8 @@ fn large_blocks_like_a_dense_one_are() {
     const LEN: usize = HUGE + HUGE / 2;
     let (extent, memory) = regions(60);
     let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
-    let mut huge = Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(30).addr());
+    let mut huge =
+        Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(30).addr(), Marks::none());
     let mut enters = |index: usize, is: bool| {
         huge.reach(block(index).wrapping_add(LEN));
         huge.enter(block(index), LEN);
@@ -170,7 +172,7 @@ fn large_blocks_like_a_dense_one_are() {
 
     // Nothing is advised where huge pages are not considered, or the whole slot has the advice.
     for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
-        let huge = Huge::new(huge_pages, extent.addr()..block(30).addr());
+        let huge = Huge::new(huge_pages, extent.addr()..block(30).addr(), Marks::none());
         (1..4).for_each(|index| huge.enter(block(index), LEN));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
     }
@@ -183,7 +185,8 @@ fn large_blocks_like_a_dense_one_are() {
 fn of_many_one_is_taken_back() {
     let extent = extent();
     let at = |region: usize| extent.wrapping_add(region * HUGE);
-    let mut huge = Huge::new(HugePages::Beyond(0), extent.addr()..extent.addr() + EXTENT);
+    let mut huge =
+        Huge::new(HugePages::Beyond(0), extent.addr()..extent.addr() + EXTENT, Marks::none());
     huge.allow(EXTENT);
     huge.reach(extent.wrapping_add(EXTENT));
     let mut left: Vec<_> = (0..EXTENT / HUGE).collect();
@@ -203,7 +206,8 @@ fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
     for (huge_pages, concerned) in
         [(HugePages::System, false), (HugePages::Never, false), (HugePages::Always, true)]
     {
-        let mut huge = Huge::new(huge_pages, extent.addr() + 100..extent.addr() + EXTENT);
+        let mut huge =
+            Huge::new(huge_pages, extent.addr() + 100..extent.addr() + EXTENT, Marks::none());
         assert_eq!(huge.concerns(extent.addr() + 1), concerned, "{huge_pages:?}");
         huge.allow(usize::MAX);
         huge.reach(extent.wrapping_add(EXTENT));
@@ -238,7 +242,8 @@ fn a_block_is_dense_if_it_is_written_all_over() {
 fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
-    let mut huge = Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT);
+    let mut huge =
+        Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT, Marks::none());
     huge.only_where_advised();
     huge.allow(9 * HUGE);
     huge.reach(at(10 * 8));
@@ -275,7 +280,7 @@ fn regions_that_were_written_are_once_they_are_free() {
     let extent = extent();
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
     let most = extent.addr() + 20 * HUGE + 100;
-    let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), extent.addr()..most);
+    let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), extent.addr()..most, Marks::none());
     huge.only_where_advised();
     huge.reach(at(20 * 8));
     assert!(advised(&huge, extent).is_empty());
@@ -298,7 +303,7 @@ fn regions_that_were_written_are_once_they_are_free() {
     // No advice where the system uses huge pages by itself, or the whole slot has the advice.
     huge.all.set(true);
     assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
-    let mut always = Huge::new(HugePages::Always, extent.addr()..most);
+    let mut always = Huge::new(HugePages::Always, extent.addr()..most, Marks::none());
     always.only_where_advised();
     always.reach(at(20 * 8));
     assert!(walk(&always, &[(80..88, 8)]).is_empty());
@@ -317,7 +322,8 @@ fn so_many_regions_are_thin() {
 fn bounded() {
     let extent = extent();
     let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
-    let mut huge = Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT);
+    let mut huge =
+        Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT, Marks::none());
     huge.only_where_advised();
     huge.allow(4 * HUGE);
     huge.reach(at(10));
@@ -341,7 +347,7 @@ fn where_all_are_huge_every_region_may_be_thin() {
     let last = EXTENT / HUGE - 1;
     let lies = extent.addr() + 100..extent.addr() + EXTENT - 100;
     for all in [false, true] {
-        let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), lies.clone());
+        let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), lies.clone(), Marks::none());
         huge.all.set(all);
         huge.allow(HUGE);
         huge.reach(at(2 * 7));
@@ -356,7 +362,7 @@ fn where_all_are_huge_every_region_may_be_thin() {
             huge.found_free(&mut walked, None);
             let is_thin = |&region: &usize| {
                 let (word, bit) = huge.place(extent.addr() + region * HUGE);
-                huge.thinned[word].get() & bit != 0
+                huge.marks.thinned[word].get() & bit != 0
             };
             (1..=last).filter(is_thin).collect::<Vec<_>>()
         };

@@ -11,6 +11,7 @@ use crate::global::native::purge::Parts;
 use crate::global::native::sizes;
 use crate::global::native::state::State;
 use crate::global::native::visit::Visit;
+use crate::global::native::zero::Known;
 
 const KIB: usize = 1 << 10;
 
@@ -133,8 +134,10 @@ fn blocks_keep_what_they_hold() {
                     }
                     3..5 => {
                         let size = 17 * KIB + random(200 * KIB);
-                        let (block, known) =
-                            state.allocate_known(layout(size)).expect("there is memory");
+                        let mut known = Known::nothing();
+                        let block = state
+                            .allocate_known(layout(size), &mut known)
+                            .expect("there is memory");
                         // SAFETY: the block is this test's.
                         unsafe { known.clear(block.as_ptr(), size) };
                         Used(block, size, 0).check();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::global::Hardening;
+use crate::global::native::huge::Marks;
 use crate::global::native::tuning::Tuning;
 use crate::os::alone;
 
@@ -228,7 +229,7 @@ fn a_slot_takes_addresses_when_it_gets_its_heap() {
 fn beyond_heaps(slot: usize) -> Slot {
     crate::global::native::registry::heap_for_test();
     // SAFETY: the slot is nobody else's.
-    unsafe { Slot::new(slot, 4 * os::page_size(), HugePages::Never) }
+    unsafe { Slot::new(slot, 4 * os::page_size(), HugePages::Never, Marks::none()) }
 }
 
 /// Bookkeeping memory becomes accessible as needed, and little more than that.

@@ -1,0 +1,95 @@
+//! A thread that was cancelled goes on until it waits, by C's library's rules. Nothing of the allocator's is a place to end:
+//! it may hold locks, or be about to stop the process.
+
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{mem, ptr, thread};
+
+use crate::ALLOCATOR;
+use crate::child::{Ended, passes, run};
+
+unsafe extern "C" {
+    fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+}
+
+/// Runs `work` in a thread that was cancelled, and must come to its end all the same.
+fn in_a_cancelled_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
+    // SAFETY: what is written to is initialised by the calls; the thread is waited for.
+    unsafe {
+        let (mut thread, mut answer) = (mem::zeroed(), ptr::null_mut());
+        assert_eq!(libc::pthread_create(&mut thread, ptr::null(), work, ptr::null_mut()), 0);
+        assert_eq!(libc::pthread_join(thread, &mut answer), 0);
+        assert!(answer.is_null(), "the thread ended before its end");
+    }
+}
+
+fn cancel() {
+    // SAFETY: the calling thread ends where it waits next, if it does.
+    assert_eq!(unsafe { pthread_cancel(libc::pthread_self()) }, 0);
+}
+
+#[test]
+fn a_misuse_stops_the_process() {
+    for hardened in ["0", "1"] {
+        let Ended { signal, out, err, .. } = run("cancel::misuse", |command| {
+            command.env("PAGEWISE_HARDENED", hardened);
+        });
+        assert_eq!(signal, Some(libc::SIGABRT), "{out}{err}");
+        assert!(err.contains("pagewise: a block was freed twice"), "{err}");
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn misuse() {
+    extern "C" fn free_twice(_: *mut c_void) -> *mut c_void {
+        cancel();
+        let block = black_box(ALLOCATOR.allocate(100));
+        // SAFETY: the second is the misuse.
+        unsafe {
+            ALLOCATOR.free(block);
+            ALLOCATOR.free(block);
+        }
+        ptr::null_mut()
+    }
+    in_a_cancelled_thread(free_twice);
+}
+
+/// It waited for locks before the fork, and ended there, with those it had taken.
+#[test]
+fn a_fork_is_done() {
+    passes("cancel::forks");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn forks() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    extern "C" fn fork(_: *mut c_void) -> *mut c_void {
+        cancel();
+        for _ in 0..300 {
+            // SAFETY: the child ends at once.
+            unsafe {
+                match libc::fork() {
+                    0 => libc::_exit(0),
+                    child => assert!(child > 0),
+                }
+            }
+        }
+        ptr::null_mut()
+    }
+    // Nobody waits for the children: that is a place to end.
+    // SAFETY: there are no others.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let allocate = || {
+        let mut blocks = vec![Vec::new(); 100];
+        for index in (0..100).cycle().take_while(|_| !STOP.load(Relaxed)) {
+            blocks[index] = black_box(vec![1_u8; 20_000 + 900 * index]);
+        }
+    };
+    let threads = [(); 3].map(|()| thread::spawn(allocate));
+    in_a_cancelled_thread(fork);
+    STOP.store(true, Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}

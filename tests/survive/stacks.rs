@@ -1,0 +1,55 @@
+//! Threads with as little stack as the system allows: whatever a thread does first, it opens a heap.
+
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::{mem, ptr};
+
+use crate::ALLOCATOR;
+use crate::child::passes;
+
+/// Runs `work` in a thread that has the least stack that the C library gives.
+fn on_the_least_stack(work: extern "C" fn(*mut c_void) -> *mut c_void) {
+    // SAFETY: what is written to is initialised by the calls; the thread is waited for.
+    unsafe {
+        let mut attributes = mem::zeroed();
+        let mut thread = mem::zeroed();
+        assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
+        assert_eq!(libc::pthread_attr_setstacksize(&mut attributes, libc::PTHREAD_STACK_MIN), 0);
+        assert_eq!(libc::pthread_create(&mut thread, &attributes, work, ptr::null_mut()), 0);
+        assert_eq!(libc::pthread_join(thread, ptr::null_mut()), 0);
+    }
+}
+
+/// Allocates, resizes and frees a block of each kind, first one that is zeros.
+extern "C" fn all_kinds(_: *mut c_void) -> *mut c_void {
+    for size in [100_000, 24, 9000, 900_000, 3 << 20, 40 << 20] {
+        // SAFETY: the blocks are written to within their size, and freed once.
+        unsafe {
+            let zeroed = black_box(ALLOCATOR.allocate_zeroed(size));
+            let block = black_box(ALLOCATOR.allocate(size));
+            assert!(!zeroed.is_null() && !block.is_null());
+            block.write(1);
+            let block = ALLOCATOR.reallocate(block, size * 3);
+            assert!(!block.is_null() && block.read() == 1 && zeroed.read() == 0);
+            ALLOCATOR.free(block);
+            ALLOCATOR.free(zeroed);
+        }
+    }
+    ptr::null_mut()
+}
+
+/// A heap was made on the stack, before it was moved to where it lies: that alone took 13 KiB.
+#[test]
+fn a_thread_opens_a_heap_on_the_least_stack() {
+    passes("stacks::opens");
+}
+
+#[test]
+#[ignore = "in a process of its own, whose second thread opens a heap"]
+fn opens() {
+    on_the_least_stack(all_kinds);
+    // A process without others uses no membarrier, and no lists that waited.
+    for _ in 0..3 {
+        on_the_least_stack(all_kinds);
+    }
+}
