@@ -228,7 +228,7 @@ mod tests {
     /// A sleeping thread wakes, one that is awake looks again, and where there is none, one is
     /// wanted.
     #[test]
-    fn what_is_due_is_noticed_in_every_state() {
+    fn due_work_is_noticed_in_every_state() {
         let noticed = [(NONE, WANTED), (AWAKE, AGAIN), (ASLEEP, AWAKE)];
         let unchanged = [OFF, WANTED, AGAIN, STOPPED, ENDED].map(|state| (state, state));
         for (before, after) in noticed.into_iter().chain(unchanged) {

@@ -370,7 +370,7 @@ mod tests {
     /// While a thread holds a heap's lock, others free its blocks without waiting, up to a bound; the
     /// heap's next user takes them back.
     #[test]
-    fn who_frees_does_not_wait() {
+    fn freeing_threads_do_not_wait_for_the_lock() {
         let heap = registry::heap_for_test();
         let mut blocks = Some(Sent(take(heap, 900)));
         let (done, is_done) = mpsc::channel();
@@ -427,7 +427,7 @@ mod tests {
 
     /// A heap that owes memory is marked as purging, so that visits prefer it, until it has paid.
     #[test]
-    fn a_heap_that_has_paid_is_done() {
+    fn a_heap_purges_until_its_remainder_went_back() {
         const MIB: usize = 1 << 20;
         let heap = registry::heap_for_test();
         let layout = Layout::from_size_align(MIB, UNIT).expect("it is one");
@@ -461,7 +461,7 @@ mod tests {
     /// parent. In a process of its own, since other tests wait for no lock while one forks.
     #[cfg(unix)]
     #[test]
-    fn what_waits_is_there_in_the_child_of_a_fork() {
+    fn deferred_blocks_are_taken_back_in_the_child_of_a_fork() {
         alone::passes("global::native::exchange::tests::forks");
     }
 

@@ -373,7 +373,7 @@ mod tests {
 
     /// Only a thread that shares its heap moves, and never to the same heap.
     #[test]
-    fn who_has_a_heap_alone_keeps_it() {
+    fn a_thread_alone_on_its_heap_keeps_it() {
         let heap = registry::heap_for_test();
         for _ in 0..100 {
             let other = instead_of(heap);

@@ -254,7 +254,7 @@ mod tests {
 
     /// Waiting threads are noticed, and each gets the lock for itself in its turn.
     #[test]
-    fn who_waits_is_woken() {
+    fn waiting_threads_are_woken() {
         static LOCKED: Locked<u32> = Locked::new(7);
         let (owner, let_go) = hold(&LOCKED);
         assert!(!LOCKED.is_awaited());

@@ -793,7 +793,7 @@ mod tests {
 
     /// All distances between guarded blocks are equally likely, up to twice the mean.
     #[test]
-    fn one_block_in_so_many_is_guarded() {
+    fn distances_between_guarded_blocks_are_uniform() {
         for one_in in [1, 2, 3, 100, 1 << 10] {
             let most = (2 * one_in - 2).max(1);
             let pops: Vec<i32> =
@@ -901,7 +901,7 @@ mod tests {
     /// A thread maintains its heap every 64 ms, or at each look while memory goes back.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
-    fn a_thread_looks_after_its_heap_now_and_then() {
+    fn a_thread_maintains_its_heap_every_64_ms() {
         let heap = super::super::registry::heap_for_test();
         // SAFETY: the lists belong to no thread, and are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };

@@ -111,7 +111,7 @@ mod tests {
 
     /// Each remembered run goes back once, or stays. Runs that find no place are dropped.
     #[test]
-    fn what_is_remembered_goes_once() {
+    fn remembered_runs_go_back_once() {
         let refused = Box::new(Refused::new());
         let odd = |start: *mut u8, _: usize| (start.addr() >> 12) % 2 == 1;
         for at in 1..=PLACES + 10 {

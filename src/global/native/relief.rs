@@ -283,7 +283,7 @@ mod tests {
 
         /// Where nothing may go back, `grown` returns false.
         #[test]
-        fn nothing_goes_back_where_it_is_not_to() {
+        fn nothing_goes_back_with_the_largest_delay() {
             alone::passes("global::native::relief::tests::alone::keeps");
         }
 

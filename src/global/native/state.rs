@@ -423,7 +423,7 @@ mod tests {
 
     /// Memory that is owed goes back at the next opportunity, once.
     #[test]
-    fn what_is_owed_is_paid_once() {
+    fn a_remainder_is_taken_once() {
         on_a_heap(|state| {
             let layout = Layout::from_size_align(6 << 20, UNIT).expect("it is one");
             let block = state.allocate(layout).expect("there is memory");

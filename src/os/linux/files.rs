@@ -103,7 +103,7 @@ mod tests {
 
     /// A file that cannot be opened is not closed either. (`errno` told then that there is no such descriptor.)
     #[test]
-    fn what_is_not_open_is_not_closed() {
+    fn a_file_that_is_not_open_is_not_closed() {
         assert!(File::open(c"/nowhere/at/all").is_none());
         assert_eq!(errno(), libc::ENOENT);
     }

@@ -108,7 +108,7 @@ mod tests {
 
     /// The kernel's own mapping, and one in two pieces, of which it refuses to move more than one.
     #[test]
-    fn what_moves_is_where_it_was_to_move_to_and_what_does_not_is_where_it_was() {
+    fn a_mapping_that_cannot_move_stays_where_it_was() {
         alone::passes("os::linux::moves::tests::moves");
     }
 

@@ -240,7 +240,7 @@ fn begins() {
 /// in the child may leave these lists to the next thread.
 #[cfg(unix)]
 #[test]
-fn lists_in_the_hands_of_who_forks_are_left_once() {
+fn lists_held_by_a_forking_thread_are_left_once() {
     alone::passes("global::native::ended::tests::forks");
 }
 

@@ -97,7 +97,7 @@ alone! {
     }
 
     /// Memory that went back as the heap grew, and was soon taken again, stays the next time.
-    what_is_taken_again_stays: repeats {
+    reused_memory_stays_the_next_time: repeats {
         with_delay();
         let heap = with_free(24 * MIB);
         let again = Layout::from_size_align(12 * MIB, 16).expect("it is one");
@@ -148,7 +148,7 @@ alone! {
     }
 
     /// `tend_lists` says when there may be blocks on lists to put back.
-    what_lies_on_lists_is_told_of: listed {
+    blocks_on_lists_are_due_to_go_back: listed {
         with_delay();
         let pagewise = Pagewise::new();
         // SAFETY: each block is freed once.

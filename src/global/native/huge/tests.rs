@@ -24,7 +24,7 @@ fn advised(huge: &Huge, extent: *mut u8) -> Vec<usize> {
 }
 
 #[test]
-fn pages_of_small_blocks_beyond_the_first_bytes_are() {
+fn pages_of_small_blocks_beyond_the_first_bytes_are_advised() {
     let extent = extent();
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     let most = end(20).addr() + 100;
@@ -92,7 +92,7 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
 /// and is the next sample once the extent has passed its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
-fn regions_like_a_dense_one_are() {
+fn regions_like_a_dense_one_are_advised() {
     let (extent, memory) = regions(32);
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     // SAFETY: the regions are accessible.
@@ -131,7 +131,7 @@ fn regions_like_a_dense_one_are() {
 /// without.
 #[cfg(target_os = "linux")]
 #[test]
-fn large_blocks_like_a_dense_one_are() {
+fn large_blocks_like_a_dense_one_are_advised() {
     const LEN: usize = HUGE + HUGE / 2;
     let (extent, memory) = regions(60);
     let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
@@ -180,7 +180,7 @@ fn large_blocks_like_a_dense_one_are() {
 
 /// Each of many regions is tracked by itself.
 #[test]
-fn of_many_one_is_taken_back() {
+fn each_region_is_unadvised_by_itself() {
     let extent = extent();
     let at = |region: usize| extent.wrapping_add(region * HUGE);
     let mut huge = Huge::new(HugePages::Beyond(0), extent.addr()..extent.addr() + EXTENT);
@@ -198,7 +198,7 @@ fn of_many_one_is_taken_back() {
 }
 
 #[test]
-fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
+fn without_beyond_no_region_is_advised_by_itself() {
     let extent = extent();
     for (huge_pages, concerned) in
         [(HugePages::System, false), (HugePages::Never, false), (HugePages::Always, true)]
@@ -271,7 +271,7 @@ fn thin_regions_are_taken_back_until_they_are_free() {
 /// A region that was written all over gets huge pages once it is free: if most of its bytes were
 /// resident, in whatever steps they are met, and huge pages are considered there.
 #[test]
-fn regions_that_were_written_are_once_they_are_free() {
+fn written_regions_are_advised_once_they_are_free() {
     let extent = extent();
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
     let most = extent.addr() + 20 * HUGE + 100;
@@ -308,7 +308,7 @@ fn regions_that_were_written_are_once_they_are_free() {
 
 /// Thin regions are bounded: beyond that, the next region keeps its huge pages.
 #[test]
-fn so_many_regions_are_thin() {
+fn thinned_regions_are_bounded() {
     crate::os::alone::passes("global::native::huge::tests::bounded");
 }
 

@@ -123,7 +123,7 @@ fn a_part_is_as_much_as_there_is() {
 /// in use, the last one that went back decides, where mappings are wanted again.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_is_known_whether_mappings_are_written_all_over() {
+fn new_mappings_like_a_dense_one_get_huge_pages() {
     alone::passes("global::native::kept::tests::dense");
 }
 
@@ -205,7 +205,7 @@ fn as_much_stays_as_is_allowed() {
 /// Runs of any length, freed and taken in any order, never overlap. None is lost except for want of
 /// room.
 #[test]
-fn what_is_taken_is_nobody_elses() {
+fn taken_runs_never_overlap() {
     let page = os::page_size();
     let mut random = 9_u64;
     let mut below = |most: u64| {
@@ -380,7 +380,7 @@ fn forks() {
 /// earlier. From then on no mapping is kept. Until then a block that grows may take one.
 #[cfg(unix)]
 #[test]
-fn what_is_idle_goes_back_as_a_whole() {
+fn idle_runs_go_back_in_one_visit() {
     alone::passes("global::native::kept::tests::idle");
 }
 
@@ -410,7 +410,7 @@ fn idle() {
 /// the blocks of an ended one.
 #[cfg(unix)]
 #[test]
-fn who_comes_by_is_not_kept_from_it_by_others() {
+fn kept_runs_go_back_while_ended_lists_are_put_back() {
     alone::passes("global::native::kept::tests::others");
 }
 

@@ -273,7 +273,7 @@ fn holds(block: *mut u8, size: usize) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_the_system_does_not_unmap_goes_later() {
+fn addresses_the_system_refuses_to_unmap_go_back_later() {
     alone::passes("global::native::mapping::tests::refuses_to_unmap");
 }
 

@@ -483,7 +483,7 @@ mod tests {
 
     /// Compares a book with a map while blocks come and go; many of their hashes are adjacent.
     #[test]
-    fn a_book_is_what_a_map_is() {
+    fn a_book_agrees_with_a_map() {
         let mut book = Book::new();
         book.begin(100).expect("there is memory");
         let mut blocks: HashMap<usize, (usize, usize)> = HashMap::new();
@@ -550,7 +550,7 @@ mod tests {
 
     /// When there is no memory for more entries, a new one is refused and nothing changes.
     #[test]
-    fn what_has_no_room_is_refused() {
+    fn entries_without_room_are_refused() {
         let mut book = Book::new();
         book.begin(1).expect("there is memory");
         let mut entered = 0_usize;

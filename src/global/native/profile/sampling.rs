@@ -284,7 +284,7 @@ mod tests {
 
     /// The granule of a small block is found; other blocks and hardened mode need none.
     #[test]
-    fn small_blocks_are_told_by_their_granules() {
+    fn small_blocks_are_found_by_their_granules() {
         alone::passes("global::native::profile::sampling::tests::usual");
         alone::passes("global::native::profile::sampling::tests::hardened");
     }
@@ -317,7 +317,7 @@ mod tests {
     /// While a small block is in the book, its granule's entry names the shadow of its list. A
     /// block that is taken out and restored is in the book again, unless the profile has ended.
     #[test]
-    fn a_sampled_block_is_told_by_its_list() {
+    fn a_sampled_block_has_the_shadow_of_its_list() {
         alone::passes("global::native::profile::sampling::tests::sampled_and_told");
     }
 

@@ -129,7 +129,7 @@ fn the_delay_begins_once() {
 
 /// With the largest delay nothing ever goes back by itself.
 #[test]
-fn nothing_goes_back_where_it_is_not_to() {
+fn nothing_goes_back_with_the_largest_delay() {
     on_a_heap(|state| {
         let mut purge = Purge::new(u32::MAX);
         let block = block(state, 96 * MIB, false);
@@ -263,7 +263,7 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
 
 /// A walk learns that untouched free memory is not resident, so none is due for it. Blocks freed behind the walk are due.
 #[test]
-fn a_walk_knows_what_it_did_not_meet() {
+fn a_walk_learns_that_untouched_memory_is_not_resident() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let low = block(state, 2 * MIB, true);
@@ -332,7 +332,7 @@ fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>
 /// Blocks are freed behind a walk, which then gives back memory that was stuck before. The next walk still gives back theirs.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
+fn memory_loosened_behind_a_walk_goes_back_with_the_next() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
@@ -354,7 +354,7 @@ fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
 /// A few blocks are freed, which may have loosened much memory: a walk tries after a delay, which doubles each time in vain.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_may_have_come_loose_is_tried_again() {
+fn memory_that_may_be_loose_is_tried_again() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
@@ -414,7 +414,7 @@ fn memory_that_was_not_known_of_goes_back() {
 /// The same when a growth of the heap gives part of it back.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_comes_loose_and_went_back_in_part_goes_back_whole() {
+fn loose_memory_given_back_in_part_goes_back_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
@@ -501,7 +501,7 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
 
 /// Every sixteenth use looks at the clock, and every 128th trims.
 #[test]
-fn every_sixteenth_use_looks() {
+fn every_sixteenth_use_reads_the_clock() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
         let looks: Vec<_> = (1..=64).filter(|_| purge.tick(state.parts().0)).collect();
@@ -519,7 +519,7 @@ fn every_sixteenth_use_looks() {
 
 /// `growth` returns the bytes that the heap grew by once, when they are a mebibyte.
 #[test]
-fn growth_is_told_once() {
+fn growth_is_returned_once() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
         purge.grown(state.parts().0);
@@ -637,7 +637,7 @@ fn steps_of_a_purge() {
 /// When a few of many small blocks stay, their memory loses its huge pages: otherwise the kernel would fill it up again. It
 /// gets them back once no block is left.
 #[test]
-fn what_goes_back_in_part_is_not_of_huge_pages() {
+fn regions_given_back_in_part_lose_their_huge_pages() {
     on_a_heap(|state| {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); 1 << 19];

@@ -30,7 +30,7 @@ fn layout(size: usize) -> Layout {
 /// for each, with more runs than are collected at a time, and with some locked.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "all memory counts as resident there")]
-fn what_takes_memory_goes_back() {
+fn resident_runs_go_back() {
     const PAGES: usize = 300;
     on_a_heap(|state| {
         let page = os::page_size();

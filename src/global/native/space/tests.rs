@@ -66,7 +66,7 @@ fn blocks_of_one_slot_are_told_from_others() {
 
 /// Memory that ends where the slots begin, or begins where they end, does not meet them.
 #[test]
-fn memory_that_meets_the_slots_is_told() {
+fn memory_that_overlaps_the_slots_is_recognized() {
     let (space, slots) = opened(4);
     let (base, all) = (space.slot(0), slots * space.slot_len());
     let at = |bytes: usize| base.wrapping_add(bytes);
@@ -184,7 +184,7 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
 /// After a heap could not be made, the next attempt in the same slot finds zeros, in a window and
 /// in a reservation.
 #[test]
-fn what_is_given_up_is_zeros_the_next_time() {
+fn memory_given_up_is_zeros_the_next_time() {
     let (window, _) = opened(2);
     let (base, len) = reservation().expect("there are addresses");
     let reserved = Space::new();

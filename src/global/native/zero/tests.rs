@@ -76,7 +76,7 @@ impl Plain {
 }
 
 #[test]
-fn what_is_known_is_what_a_plain_model_says() {
+fn known_zeros_agree_with_a_plain_model() {
     let mut random = 0x5eed_u64;
     let mut below = |bound: usize| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
