@@ -20,8 +20,8 @@
 //! |---|---|
 //! | `reserve`, `commit`, `release` | addresses without memory; memory for a part of them; neither any more |
 //! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may lie; memory, or addresses without, at an address and no other |
-//! | `IN_RESERVATIONS` | whether memory comes to an address that was reserved, and to no other |
-//! | `allocate`, `allocate_used`, `remap` | mappings of their own, longer or shorter |
+//! | `NEEDS_RESERVATION` | whether memory comes to an address that was reserved, and to no other |
+//! | `allocate`, `allocate_populated`, `remap` | mappings of their own, longer or shorter |
 //! | `MOVES`, `move_into` | whether mappings move to addresses that are asked for, and how |
 //! | `guard`, `close`, `forbid_writes` | pages that nobody may touch, with their memory or without; or not write to |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | memory goes back, its addresses stay; whether they read as zeros then |

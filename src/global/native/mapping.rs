@@ -103,7 +103,7 @@ fn counted(added: usize, removed: usize) {
 /// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be
 /// unmapped.
 fn starts_huge_page(size: usize) -> bool {
-    size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS && cfg!(not(miri))
+    size >= HUGE && !mode::has_guards() && !os::NEEDS_RESERVATION && cfg!(not(miri))
 }
 
 /// Allocates `size` zero bytes aligned to `align`, and gives the kernel the advice `huge` on huge

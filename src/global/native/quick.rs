@@ -327,7 +327,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
     let lists = match besides {
         // Each OS page of them has a list's head, which is written below.
-        0 => os::allocate_used(bytes)?,
+        0 => os::allocate_populated(bytes)?,
         _ => os::allocate(bytes)?,
     };
     let lists = lists.cast::<Lists>();

@@ -123,7 +123,7 @@ impl Space {
     /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows). Returns
     /// whether the slot can be used. Call it from one thread at a time, and for lower slots first.
     pub(super) fn take(&self, slot: usize) -> bool {
-        let taken = !os::IN_RESERVATIONS
+        let taken = !os::NEEDS_RESERVATION
             || self.reserved.load(Relaxed)
             || slot < self.taken.load(Relaxed)
             || os::reserve_at(self.slot(slot), self.slot_len());
@@ -259,7 +259,7 @@ impl Space {
         // SAFETY: the caller guarantees that the memory is unused. Reserved addresses stay so, and
         // have zeros the next time.
         unsafe {
-            if os::IN_RESERVATIONS || self.reserved.load(Relaxed) {
+            if os::NEEDS_RESERVATION || self.reserved.load(Relaxed) {
                 os::close(start, len);
             } else {
                 os::release(start, len);
@@ -369,14 +369,14 @@ fn window() -> Option<(*mut u8, usize)> {
     const TRIES: usize = 8;
     let all = os::addresses()?;
     let most = (all / 16).min(LARGEST);
-    let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
+    let len = if os::NEEDS_RESERVATION { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
         // Not derived from any other address, so that knowing one does not reveal it.
         let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
         let is_free = os::is_free(base, len + besides(len))
-            && (!os::IN_RESERVATIONS || os::reserve_at(base.wrapping_add(len), besides(len)));
+            && (!os::NEEDS_RESERVATION || os::reserve_at(base.wrapping_add(len), besides(len)));
         is_free.then_some((base, len))
     })
 }

@@ -22,17 +22,17 @@ const LONGEST: i64 = 10_000_000;
 
 /// Sleeps while `word` has this value, or for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
-    look(word, value, || false);
+    poll(word, value, || false);
 }
 
 /// As [`wait`], but for at most this many milliseconds, or a hundredth of a second more.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
     let end = now().saturating_add(milliseconds);
-    look(word, value, || now() >= end);
+    poll(word, value, || now() >= end);
 }
 
 /// Looks at the word until it has another value, or it is enough.
-fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
+fn poll(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
     let (mut yields, mut sleep) = (0, FIRST);
     while word.load(Relaxed) == value && !enough() {
         // SAFETY: the calls touch no memory of ours but the time.

@@ -17,7 +17,7 @@ pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
 }
 
 /// Memory comes to any address that is free.
-pub(crate) const IN_RESERVATIONS: bool = false;
+pub(crate) const NEEDS_RESERVATION: bool = false;
 
 /// Reserves these addresses and no others, inaccessible until they are [committed](crate::os::commit). Whether it could
 /// be done.

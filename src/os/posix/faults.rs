@@ -19,17 +19,17 @@ static INSTALLED: AtomicUsize = AtomicUsize::new(0);
 /// The thread that a fault is being handled for; 0: none.
 static HANDLING: AtomicI32 = AtomicI32::new(0);
 
-/// Who is told; a `fn(*mut u8)`, or null.
-static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// What is called with the address of a fault: a `fn(*mut u8)`, or null.
+static CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Has `told` called with the address of each fault, before what was done there so far. May be called more than
+/// Has `callback` called with the address of each fault, before what was done there so far. May be called more than
 /// once, with the same function: a handler that others installed since is called after it, too.
-pub(crate) fn on_fault(told: fn(*mut u8)) {
+pub(crate) fn on_fault(callback: fn(*mut u8)) {
     /// Who takes the signals after that shall have them.
     const MOST: usize = 2;
-    TOLD.store(told as *mut c_void, Release);
+    CALLBACK.store(callback as *mut c_void, Release);
     let ours = fault as Handler as *const c_void as usize;
     for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
         // SAFETY: all zeros is a value; the handler is one for this kind, and calls what was there.
@@ -59,9 +59,9 @@ extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_v
     let is_nested = HANDLING.swap(thread, Relaxed) == thread;
     // SAFETY: the system passes valid pointers; what is told, and what was there before, is called as it asks for.
     unsafe {
-        let told = TOLD.load(Acquire);
-        if !is_nested && !told.is_null() {
-            core::mem::transmute::<*mut c_void, fn(*mut u8)>(told)((*info).si_addr().cast());
+        let callback = CALLBACK.load(Acquire);
+        if !is_nested && !callback.is_null() {
+            core::mem::transmute::<*mut c_void, fn(*mut u8)>(callback)((*info).si_addr().cast());
         }
         let at = SIGNALS.iter().position(|known| *known == signal).unwrap_or(0);
         let handler = BEFORE[at].0.load(Relaxed);

@@ -36,7 +36,7 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 }
 
 /// As [`allocate`], of memory that is written at once: it need not come by an OS page at a time.
-pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, POPULATE)
 }
 

@@ -12,16 +12,16 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 
 use super::threads::thread_id;
 
-/// Who is told; a `fn(*mut u8)`, or null.
-static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// What is called with the address of a fault: a `fn(*mut u8)`, or null.
+static CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The thread that a fault is being handled for; 0: none.
 static HANDLING: AtomicI32 = AtomicI32::new(0);
 
-/// Has `told` called with the address of each fault, before what is done there otherwise. May be called more than
+/// Has `callback` called with the address of each fault, before what is done there otherwise. May be called more than
 /// once, with the same function.
-pub(crate) fn on_fault(told: fn(*mut u8)) {
-    if TOLD.swap(told as *mut c_void, Release).is_null() {
+pub(crate) fn on_fault(callback: fn(*mut u8)) {
+    if CALLBACK.swap(callback as *mut c_void, Release).is_null() {
         // SAFETY: the handler is one for this.
         unsafe { AddVectoredExceptionHandler(1, Some(fault)) };
     }
@@ -34,9 +34,9 @@ unsafe extern "system" fn fault(exception: *mut EXCEPTION_POINTERS) -> i32 {
         let thread = thread_id();
         if HANDLING.swap(thread, Relaxed) != thread {
             // SAFETY: the function is of this type.
-            let told =
-                unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(TOLD.load(Acquire)) };
-            told(ptr::without_provenance_mut(record.ExceptionInformation[1]));
+            let callback =
+                unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(CALLBACK.load(Acquire)) };
+            callback(ptr::without_provenance_mut(record.ExceptionInformation[1]));
         }
         HANDLING.store(0, Relaxed);
     }

@@ -49,7 +49,7 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 }
 
 /// As [`allocate`], of memory that is written at once.
-pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
     allocate(len)
 }
 
@@ -69,7 +69,7 @@ pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
 }
 
 /// Addresses come by 64 KiB, and go back as they came: no call may concern two reservations.
-pub(crate) const IN_RESERVATIONS: bool = true;
+pub(crate) const NEEDS_RESERVATION: bool = true;
 
 /// Reserves these addresses and no others, whole multiples of 64 KiB, inaccessible until they are [committed](commit).
 /// Whether it could be done.

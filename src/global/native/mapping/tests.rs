@@ -109,7 +109,7 @@ impl Model {
         let block = allocate(size, align, None).expect("there is memory");
         let block = Block::new(block, align, size, 0);
         assert_eq!(block.len, block.needed(), "no more is taken");
-        let is_huge = size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS;
+        let is_huge = size >= HUGE && !mode::has_guards() && !os::NEEDS_RESERVATION;
         let before = block.at.addr().get() - block.header().base.addr();
         if is_huge {
             assert!(block.at.addr().get().is_multiple_of(HUGE));
@@ -145,7 +145,7 @@ impl Model {
         let Some(at) = resized else {
             let shrinks = new_size < block.len;
             let stays = mode::has_guards() && (shrinks || !os::MOVES);
-            assert!(stays || block.align > os::page_size() || os::IN_RESERVATIONS);
+            assert!(stays || block.align > os::page_size() || os::NEEDS_RESERVATION);
             block.measure();
             return;
         };
@@ -163,7 +163,7 @@ impl Model {
                 assert!((needed..=needed + needed / 8 + os::page_size()).contains(&block.len));
             }
             true => assert!(block.len == before.2 && needed >= before.2 / 2),
-            false => assert!(block.len == needed || os::IN_RESERVATIONS),
+            false => assert!(block.len == needed || os::NEEDS_RESERVATION),
         }
         block.write();
     }
@@ -238,7 +238,7 @@ fn mappings_are_as_the_model_has_them() {
 #[test]
 #[ignore = "in a process of its own"]
 fn usual() {
-    assert!(session() || os::IN_RESERVATIONS, "some mappings were kept");
+    assert!(session() || os::NEEDS_RESERVATION, "some mappings were kept");
     refuses();
 }
 

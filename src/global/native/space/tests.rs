@@ -213,7 +213,7 @@ fn memory_given_up_is_zeros_the_next_time() {
 #[test]
 fn a_slot_takes_addresses_when_it_gets_its_heap() {
     let (space, slots) = opened(2);
-    if !os::IN_RESERVATIONS || space.reserved.load(Relaxed) {
+    if !os::NEEDS_RESERVATION || space.reserved.load(Relaxed) {
         return;
     }
     let is_free = |slot| os::is_free(space.slot(slot), space.slot_len());
