@@ -10,7 +10,7 @@ use super::space::SPACE;
 
 /// Exceptions that are written once, at the start, and that few code paths read, or that are far
 /// longer than a line.
-const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "STOPS", "STANDARD_ERROR", "LEN"];
+const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "IS_REGISTERED", "STANDARD_ERROR", "LEN"];
 
 /// Exceptions that are never written; or only when the process ends or forks, or makes a background
 /// thread; or that are thread-local.

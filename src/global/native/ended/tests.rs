@@ -186,7 +186,7 @@ fn begins() {
     assert_eq!(again, slot);
     assert!(found > 20 * 500, "{found} bytes are found");
     assert!(bytes() > 20 * 500 && !put_back(1 << 30), "it is not long ago");
-    assert!(put_back(0) && bytes() == 0 && !any_blocks());
+    assert!(put_back(0) && bytes() == 0 && !has_any_blocks());
     assert!(!put_back(0));
     assert!(serve(0).1 < 20 * 500, "nothing was left");
 
@@ -196,7 +196,7 @@ fn begins() {
 
     serve(60);
     let begin = Instant::now();
-    while any_blocks() {
+    while has_any_blocks() {
         assert!(begin.elapsed() < Duration::from_secs(60), "they stay");
         std::thread::sleep(Duration::from_millis(50));
         PAGEWISE.maintain();

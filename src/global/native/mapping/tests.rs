@@ -291,12 +291,12 @@ fn refuses_to_unmap() {
             unsafe { deallocate(block, u32::MAX) };
             assert!(!os::is_resident(block), "its memory goes");
         }
-        assert!(refused::any(), "its addresses cannot go");
+        assert!(refused::has_any(), "its addresses cannot go");
         assert!(!refused::retry(&mut Visit::unbounded()));
         assert!(freed.iter().any(|&block| os::is_readable(block)));
     });
     crate::global::Pagewise::new().purge();
-    assert!(!refused::any());
+    assert!(!refused::has_any());
     assert!(freed.iter().all(|&block| !os::is_readable(block)), "addresses are lost");
     assert!(blocks.iter().filter(|block| !freed.contains(block)).all(|&block| holds(block, SIZE)));
 }
@@ -328,7 +328,7 @@ fn grows_beside(
         SPACE.pretend(start, bytes);
         let grown = resize(block, 64, GROWN, false);
         let there = grown.map_or(block, NonNull::as_ptr);
-        assert!(!SPACE.meets(there, SIZE), "it lies where heaps do");
+        assert!(!SPACE.overlaps(there, SIZE), "it lies where heaps do");
         assert!(holds(there, SIZE));
         assert_eq!(requested(there), if grown.is_some() { GROWN } else { SIZE });
         if grown.is_some() {

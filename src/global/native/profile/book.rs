@@ -144,7 +144,7 @@ impl Book {
     }
 
     /// Counts `samples` as dropped.
-    pub(super) fn drops(&mut self, samples: u64) {
+    pub(super) fn count_dropped(&mut self, samples: u64) {
         self.dropped += samples;
     }
 
@@ -452,7 +452,7 @@ mod tests {
     fn dropped_samples_are_counted() {
         let mut book = Book::new();
         book.begin(100).expect("there is memory");
-        (0..3).for_each(|samples| book.drops(samples));
+        (0..3).for_each(|samples| book.count_dropped(samples));
         assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(3));
         book.begin(100).expect("there is memory");
         assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(0));

@@ -158,9 +158,9 @@ fn blocks_keep_what_they_hold() {
                     }
                     _ => {
                         // As after each call: memory in use counts as resident.
-                        state.grown();
+                        state.take_growth();
                         for _ in 0..random(8) {
-                            state.purge_some(&mut Visit::unbounded(), Parts::OsPages);
+                            state.purge_step_partial(&mut Visit::unbounded(), Parts::OsPages);
                         }
                     }
                 }
