@@ -13,12 +13,12 @@ use super::Source;
 use crate::error::AllocError;
 
 /// A source that returns [`AllocError::UsedSource`] if it was used before, and then reports an
-/// empty extent. Invariant: `taken` is set only if all memory that the source ever handed out was
+/// empty extent. Invariant: `is_used` is set only if all memory that the source ever handed out was
 /// taken through this value.
 #[derive(Debug)]
 pub(crate) struct Owned<S> {
     source: S,
-    taken: bool,
+    is_used: bool,
     /// Bytes held by the source after the last change.
     held: usize,
     /// The most bytes held when a mapping was unmapped. Nothing else is ever given back, except
@@ -28,7 +28,7 @@ pub(crate) struct Owned<S> {
 
 impl<S> Owned<S> {
     pub(crate) const fn new(source: S) -> Self {
-        Self { source, taken: false, held: 0, peak: 0 }
+        Self { source, is_used: false, held: 0, peak: 0 }
     }
 
     /// Returns the source itself.
@@ -61,10 +61,10 @@ impl<S: Source> Owned<S> {
 
     /// Returns the source if it was not used before.
     fn take(&mut self) -> Result<&mut S, AllocError> {
-        if !self.taken && self.source.held() > 0 {
+        if !self.is_used && self.source.held() > 0 {
             return Err(AllocError::UsedSource);
         }
-        self.taken = true;
+        self.is_used = true;
         Ok(&mut self.source)
     }
 }
@@ -98,12 +98,12 @@ unsafe impl<S: Source> Source for Owned<S> {
 
     fn extent(&self) -> Range<usize> {
         let Range { start, end } = self.source.extent();
-        if self.taken { start..end } else { start..start }
+        if self.is_used { start..end } else { start..start }
     }
 
     fn dedicated(&self) -> Range<usize> {
         let Range { start, end } = self.source.dedicated();
-        if self.taken { start..end } else { end..end }
+        if self.is_used { start..end } else { end..end }
     }
 
     fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -118,7 +118,7 @@ unsafe impl<S: Source> Source for Owned<S> {
     }
 
     fn mapped(&self, visit: &mut dyn FnMut(Range<usize>, usize)) {
-        if self.taken {
+        if self.is_used {
             self.source.mapped(visit);
         }
     }

@@ -152,7 +152,7 @@ fn a_block_that_grows_takes_its_contents_along() {
 }
 
 #[test]
-fn what_no_memory_could_hold_is_refused() {
+fn requests_beyond_all_memory_are_refused() {
     let mut heap = Growing::new(Below::new(4 << 20));
     for size in [5 << 20, MOST, isize::MAX as usize - 15] {
         assert_eq!(heap.allocate(layout(size, 16)), Err(AllocError::Exhausted));

@@ -53,11 +53,11 @@ pub(super) fn enable() {
 }
 
 /// Notes that memory should go back, now or later.
-pub(super) fn due() {
-    say_due(&STATE);
+pub(super) fn note_due() {
+    set_due(&STATE);
 }
 
-fn say_due(state: &AtomicU32) {
+fn set_due(state: &AtomicU32) {
     loop {
         let (from, to) = match state.load(Relaxed) {
             NONE => (NONE, WANTED),
@@ -86,11 +86,11 @@ pub(super) fn start() {
 #[cold]
 fn start_wanted() {
     /// Whether `stop` is registered to run at exit.
-    static STOPS: AtomicBool = AtomicBool::new(false);
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
         return;
     }
-    if !STOPS.swap(true, Relaxed) && !os::at_exit(stop) {
+    if !IS_REGISTERED.swap(true, Relaxed) && !os::at_exit(stop) {
         return STATE.store(OFF, Release);
     }
     match os::start_thread(run) {
@@ -104,12 +104,12 @@ fn start_wanted() {
 /// bounded: a program may exit in a signal handler that interrupted the owner of a lock the thread
 /// waits for.
 extern "C" fn stop() {
-    const PATIENCE: u64 = 1000;
+    const LONGEST_WAIT: u64 = 1000;
     let state = STATE.swap(STOPPED, AcqRel);
     let thread = THREAD.swap(0, Acquire);
     if matches!(state, AWAKE | AGAIN | ASLEEP) && thread != 0 {
         os::wake(&STATE);
-        os::wait_for(&STATE, STOPPED, PATIENCE);
+        os::wait_for(&STATE, STOPPED, LONGEST_WAIT);
         if STATE.load(Acquire) == ENDED {
             os::join_thread(thread);
         }
@@ -126,7 +126,7 @@ pub(super) fn after_fork_in_child() {
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     loop {
-        let pause = tend();
+        let pause = maintain();
         match pause {
             Some(0) => {}
             Some(pause) => os::wait_for(&STATE, AWAKE, pause),
@@ -147,11 +147,11 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 /// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
 /// `None` if nothing will be due as things are.
-pub(super) fn tend() -> Option<u64> {
-    let lists_due = Heap::tend_lists(&mut Visit::on_purpose());
+pub(super) fn maintain() -> Option<u64> {
+    let lists_due = Heap::maintain_lists(&mut Visit::on_purpose());
     let next = heaps::all().filter_map(|heap| {
-        heap.purge_some(&mut Visit::on_purpose());
-        heap.next_due()
+        heap.do_due_purge(&mut Visit::on_purpose());
+        heap.due_in()
     });
     next.chain(lists_due).min()
 }
@@ -178,19 +178,19 @@ mod tests {
         }
         // The function that is registered first runs last.
         assert!(os::at_exit(ended));
-        due();
+        note_due();
         start();
         assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (OFF, 0), "nobody allowed for it");
         enable();
         start();
         assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (NONE, 0), "nothing is due");
-        due();
+        note_due();
         assert_eq!(STATE.load(Relaxed), WANTED);
         start();
         assert!(matches!(STATE.load(Relaxed), AWAKE | AGAIN | ASLEEP));
         let thread = THREAD.load(Acquire);
         assert!(thread != 0);
-        due();
+        note_due();
         start();
         assert_eq!(THREAD.load(Acquire), thread, "there is one");
         // Each time the thread finds nothing to do, and sleeps again.
@@ -200,7 +200,7 @@ mod tests {
                 assert!(begin.elapsed().as_secs() < 60, "it does not sleep");
                 os::pause();
             }
-            due();
+            note_due();
         }
     }
 
@@ -228,12 +228,12 @@ mod tests {
     /// A sleeping thread wakes, one that is awake looks again, and where there is none, one is
     /// wanted.
     #[test]
-    fn what_is_due_is_noticed_in_every_state() {
+    fn due_work_is_noticed_in_every_state() {
         let noticed = [(NONE, WANTED), (AWAKE, AGAIN), (ASLEEP, AWAKE)];
         let unchanged = [OFF, WANTED, AGAIN, STOPPED, ENDED].map(|state| (state, state));
         for (before, after) in noticed.into_iter().chain(unchanged) {
             let state = AtomicU32::new(before);
-            say_due(&state);
+            set_due(&state);
             assert_eq!(state.load(Relaxed), after, "{before}");
         }
     }

@@ -34,48 +34,50 @@ pub(super) fn mapping_from(tuning: &Tuning) -> usize {
 }
 
 /// Allocates a mapping for a block, if its size calls for one.
-pub(super) fn large(
+pub(super) fn allocate_large(
     caller: thread::Caller,
     tuning: &Tuning,
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
     let huge = tuning.huge_pages.advice();
-    (size >= mapping_from(tuning)).then(|| mapped_beside(caller, size, align, huge)).flatten()
+    (size >= mapping_from(tuning))
+        .then(|| allocate_beside_heaps(caller, size, align, huge))
+        .flatten()
 }
 
 /// Allocates a mapping, beside the heaps.
-fn mapped_beside(
+fn allocate_beside_heaps(
     caller: thread::Caller,
     size: usize,
     align: usize,
     huge: Option<bool>,
 ) -> Option<NonNull<u8>> {
     let block = mapping::allocate(size, align, huge)?;
-    was_mapped(caller, size);
+    give_back_for_mapping(caller, size);
     Some(block)
 }
 
-/// As [`large`], where the block may hold anything: prefers memory that is [kept], and uses it also
-/// for sizes from a quarter of [`mapping_from`] on. A new mapping is advised to be of huge pages if
-/// earlier ones were written densely.
-pub(super) fn large_kept(
+/// As [`allocate_large`], where the block may hold anything: prefers memory that is [kept], and
+/// uses it also for sizes from a quarter of [`mapping_from`] on. A new mapping is advised to be of
+/// huge pages if earlier ones were written densely.
+pub(super) fn allocate_large_kept(
     caller: thread::Caller,
     tuning: &Tuning,
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    let follows = tuning.huge_pages.follows();
+    let is_adaptive = tuning.huge_pages.is_adaptive();
     if size < mapping_from(tuning) {
         let fits = size >= grown_mapping_from(tuning) && kept::bytes() > size;
         return fits
             .then(|| mapping::allocate_kept(size, align, tuning.purge_delay, None))
             .flatten();
     }
-    let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(follows));
+    let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(is_adaptive));
     kept.or_else(|| {
-        let block = mapped_beside(caller, size, align, tuning.huge_pages.advice())?;
-        if follows && kept::follows_dense(block.as_ptr(), size) {
+        let block = allocate_beside_heaps(caller, size, align, tuning.huge_pages.advice())?;
+        if is_adaptive && kept::decide_huge_pages(block.as_ptr(), size) {
             // SAFETY: it is a mapping in use.
             unsafe { mapping::advise_huge_pages(block.as_ptr()) };
         }
@@ -85,16 +87,16 @@ pub(super) fn large_kept(
 
 /// Notes that `size` bytes were mapped beside the heaps: gives some of their free memory back,
 /// unless that was in vain the last time.
-fn was_mapped(caller: thread::Caller, size: usize) {
-    let is_in_vain = caller.heap.with(|state| state.purge_large(size)) == Some(false);
-    if !is_in_vain && relief::grown(caller.heap, size) {
-        let _ = caller.heap.with(|state| state.went_back_for(size));
+fn give_back_for_mapping(caller: thread::Caller, size: usize) {
+    let is_in_vain = caller.heap.with(|state| state.give_back_large(size)) == Some(false);
+    if !is_in_vain && relief::give_back_for_growth(caller.heap, size) {
+        let _ = caller.heap.with(|state| state.note_given_back_for(size));
     }
 }
 
 /// Allocates a mapping for a block that could be in a heap, where there is none for it; null if
 /// there is no memory.
-pub(super) fn mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
+pub(super) fn allocate_mapped(tuning: &Tuning, size: usize, align: usize) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
@@ -112,7 +114,7 @@ fn grown_mapping_from(tuning: &Tuning) -> usize {
 /// # Safety
 /// As for [`reallocate`](super::paths::reallocate); the block could not be resized in place.
 #[inline]
-pub(super) unsafe fn outgrow(
+pub(super) unsafe fn move_to_mapping(
     asked: &Tuning,
     block: *mut u8,
     size: usize,
@@ -123,14 +125,14 @@ pub(super) unsafe fn outgrow(
         return None;
     }
     // SAFETY: the callee has the same contract.
-    unsafe { outgrow_heap(asked, block, size, align, new_size) }
+    unsafe { move_large_to_mapping(asked, block, size, align, new_size) }
 }
 
 /// # Safety
-/// As for [`outgrow`].
+/// As for [`move_to_mapping`].
 #[cold]
 #[inline(never)]
-unsafe fn outgrow_heap(
+unsafe fn move_large_to_mapping(
     asked: &Tuning,
     block: *mut u8,
     size: usize,
@@ -139,7 +141,7 @@ unsafe fn outgrow_heap(
 ) -> Option<NonNull<u8>> {
     let tuning = registry::tuning(asked);
     let fits = new_size >= grown_mapping_from(tuning) && new_size < mapping_from(tuning);
-    if !fits || !tuning.huge_pages.follows() || !SPACE.contains(block) {
+    if !fits || !tuning.huge_pages.is_adaptive() || !SPACE.contains(block) {
         return None;
     }
     let _errno = KeepErrno::new();
@@ -150,7 +152,7 @@ unsafe fn outgrow_heap(
     let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Some(true));
     let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
     if kept.is_none() {
-        was_mapped(caller, new_size);
+        give_back_for_mapping(caller, new_size);
     }
     // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is large,
     // and not used afterwards.
@@ -168,16 +170,16 @@ unsafe fn outgrow_heap(
 /// # Safety
 /// Both blocks are in use, the old one with `len` bytes; `moved` is longer than [`HUGE`].
 #[cold]
-pub(super) unsafe fn follow(asked: &Tuning, old: *mut u8, len: usize, moved: *mut u8) {
-    let follows = registry::tuning(asked).huge_pages.follows();
-    if follows && !SPACE.contains(moved) && huge::is_dense(old, len) {
+pub(super) unsafe fn advise_if_dense(asked: &Tuning, old: *mut u8, len: usize, moved: *mut u8) {
+    let is_adaptive = registry::tuning(asked).huge_pages.is_adaptive();
+    if is_adaptive && !SPACE.contains(moved) && huge::is_dense(old, len) {
         // SAFETY: so long a block outside of all slots is a mapping.
         unsafe { mapping::advise_huge_pages(moved) };
     }
 }
 
 /// Allocates a small block; refills the thread's list if it is empty.
-pub(super) fn small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
+pub(super) fn allocate_small(caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
     let Some(lists) = caller.lists else {
         let mut block = [MaybeUninit::uninit()];
         let class = sizes::class(list);
@@ -219,15 +221,15 @@ fn fill_elsewhere(
     caller: thread::Caller,
     fill: impl Fn(&'static Heap, Wait) -> Option<()>,
 ) -> Option<()> {
-    let other = heaps::instead_of(caller.heap);
+    let other = heaps::alternative_to(caller.heap);
     other
         .and_then(|other| fill(other, Wait::Never))
         .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
 
 /// Allocates a block that is neither small nor a mapping.
-pub(super) fn medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
-    from_any(caller, |heap| heap.grow(|state| state.allocate(layout)).flatten())
+pub(super) fn allocate_medium(caller: thread::Caller, layout: Layout) -> Option<NonNull<u8>> {
+    from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
 }
 
 /// Returns what `take` gets from the caller's heap; if that is exhausted, or its lock cannot be
@@ -264,7 +266,7 @@ fn from_others<R>(
 
 /// Returns a guarded block, if the caller's next one is to be guarded, and does the other periodic
 /// work that is due. `list` is the list that the block would be popped from, or 0.
-pub(super) fn guarded(
+pub(super) fn allocate_guarded_if_due(
     caller: thread::Caller,
     size: usize,
     align: usize,
@@ -273,13 +275,13 @@ pub(super) fn guarded(
     let is_popped = list > 0;
     // SAFETY: `lists` are the caller's, and never freed.
     let lists = unsafe { caller.lists?.as_ref() };
-    if !lists.look(is_popped, registry::follow_node) {
+    if !lists.do_periodic_work(is_popped, registry::follow_node) {
         return None;
     }
     let block = guarded::allocate(size, align)?;
     if is_popped && mode::is_profiled() {
         // Sampling counts the block, though it is not popped.
-        lists.skips_pop();
+        lists.count_pop();
     }
     Some(block)
 }
@@ -290,7 +292,9 @@ pub(super) fn guarded(
 /// It is a mapping in use, or a guarded block.
 pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
     // SAFETY: the block is guarded, or else a mapping in use.
-    unsafe { if guarded::has(block) { guarded::len_of(block) } else { mapping::len_of(block) } }
+    unsafe {
+        if guarded::contains(block) { guarded::len_bound(block) } else { mapping::len_of(block) }
+    }
 }
 
 /// Checks whether `size` is the requested size of a block that is in no heap; `true` if that is
@@ -301,7 +305,7 @@ pub(super) unsafe fn len_outside(block: *mut u8) -> usize {
 pub(super) unsafe fn has_len(block: *mut u8, size: usize) -> bool {
     // SAFETY: the block is guarded, or else a mapping in use.
     unsafe {
-        if guarded::has(block) {
+        if guarded::contains(block) {
             guarded::known_len(block).is_none_or(|len| len == size)
         } else {
             mapping::requested(block) == size
@@ -317,15 +321,15 @@ pub(super) unsafe fn free_outside(asked: &Tuning, block: *mut u8) {
     // SAFETY: the block is guarded, or else a mapping; the caller guarantees that it is in use, and
     // does not use it afterwards.
     unsafe {
-        if guarded::has(block) {
+        if guarded::contains(block) {
             return guarded::free(block);
         }
         if mapping::deallocate(block, registry::purge_delay()) {
-            background::due();
+            background::note_due();
         }
     }
     if let Some(caller) = thread::enter(asked) {
-        caller.heap.trim(thread::empty_lists);
+        caller.heap.trim(thread::flush_lists);
     }
     background::start();
 }
@@ -339,7 +343,7 @@ pub(super) unsafe fn free_medium(block: NonNull<u8>) {
     unsafe {
         let heap = Heap::of(block.as_ptr());
         if heap.deallocate(block) >= LARGE {
-            heap.trim(thread::empty_lists);
+            heap.trim(thread::flush_lists);
         }
     }
     background::start();
@@ -356,19 +360,19 @@ pub(super) unsafe fn resize_outside(
     new_size: usize,
 ) -> Option<NonNull<u8>> {
     let tuning = registry::tuning(asked);
-    if guarded::has(block) || new_size < grown_mapping_from(tuning) {
+    if guarded::contains(block) || new_size < grown_mapping_from(tuning) {
         return None;
     }
     // SAFETY: the block is not guarded, so it is a mapping, which the caller guarantees is in use.
     let (len, resized) = unsafe {
         let len = mapping::len_of(block);
-        (len, mapping::resize(block, align, new_size, tuning.huge_pages.follows())?)
+        (len, mapping::resize(block, align, new_size, tuning.huge_pages.is_adaptive())?)
     };
     let from = mapping_from(tuning);
     if len < from && new_size >= from {
         // As if it had been mapped for its size.
         if let Some(caller) = thread::enter(tuning) {
-            was_mapped(caller, new_size);
+            give_back_for_mapping(caller, new_size);
         }
     }
     Some(resized)
@@ -457,8 +461,8 @@ mod tests {
             let due = [(Due::Clock, NEVER), (Due::Guarded, NEVER), (Due::Sample, 0)];
             due.into_iter().for_each(|(due, pops)| lists.countdown.set(due, pops));
             lists.countdown.arm();
-            assert!(guarded(caller, 64, 16, list).is_none());
-            assert_eq!((0..).find(|_| !lists.countdown.pop()), Some(pops), "{list}");
+            assert!(allocate_guarded_if_due(caller, 64, 16, list).is_none());
+            assert_eq!((0..).find(|_| !lists.countdown.count_pop()), Some(pops), "{list}");
         }
     }
 

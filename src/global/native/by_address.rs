@@ -131,7 +131,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     unsafe {
         match mode::is_hardened() {
             true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),
-            false => reallocate_more(asked, block, new_size),
+            false => reallocate_usual(asked, block, new_size),
         }
     }
 }
@@ -141,7 +141,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
-unsafe fn reallocate_more(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
+unsafe fn reallocate_usual(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
     // SAFETY: the caller guarantees that the block is in use; all of it counts as contents.
     unsafe {
         let size = usable_size(block);

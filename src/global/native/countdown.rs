@@ -40,7 +40,7 @@ pub(super) struct Countdown {
 impl Countdown {
     /// Counts a pop; returns whether nothing is due.
     #[inline(always)]
-    pub(super) fn pop(&self) -> bool {
+    pub(super) fn count_pop(&self) -> bool {
         let pops = self.pops.get() - 1;
         self.pops.set(pops);
         pops >= 0
@@ -96,7 +96,7 @@ mod tests {
         countdown.arm();
         let (mut clock, mut guarded) = (7, 3);
         for pop in 1..1000 {
-            if !countdown.pop() {
+            if !countdown.count_pop() {
                 countdown.settle();
                 countdown.settle();
                 assert_eq!(countdown.is_due(Due::Clock), pop == clock + 1, "{pop}");
@@ -117,7 +117,7 @@ mod tests {
                     guarded = pop + 2;
                     countdown.arm();
                 }
-                assert!(countdown.pop(), "the block at hand is popped now");
+                assert!(countdown.count_pop(), "the block at hand is popped now");
             } else {
                 assert!(pop <= clock && pop <= guarded, "{pop}");
             }

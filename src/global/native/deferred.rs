@@ -35,7 +35,7 @@ const ROOM: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Deferred<const N: usize = ROOM> {
     /// Whether blocks were added since they were last taken.
-    some: AtomicBool,
+    has_new: AtomicBool,
     /// Total number of entries reserved, and of entries taken, since the beginning; both wrap
     /// around.
     tail: AtomicU32,
@@ -51,7 +51,7 @@ impl<const N: usize> Deferred<N> {
     #[cfg(any(test, pagewise_model))]
     pub(super) fn new() -> Self {
         Self {
-            some: AtomicBool::new(false),
+            has_new: AtomicBool::new(false),
             tail: AtomicU32::new(0),
             head: AtomicU32::new(0),
             last: AtomicPtr::new(ptr::null_mut()),
@@ -62,7 +62,7 @@ impl<const N: usize> Deferred<N> {
     /// Checks whether there are no blocks, as far as is known without the lock.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        !self.some.load(Relaxed)
+        !self.has_new.load(Relaxed)
     }
 
     #[inline(always)]
@@ -95,21 +95,21 @@ impl<const N: usize> Deferred<N> {
             // What the caller did with the block happens before what its next owner does.
             self.entry(tail.wrapping_add(index as u32)).store(block.as_ptr(), Release);
         }
-        self.tell();
+        self.note_added();
         true
     }
 
     /// Notes that there are blocks. This is a swap, not a store, so that it continues the release
     /// sequence: a thread that sees the last note also sees the blocks of all earlier ones.
-    fn tell(&self) {
-        self.some.swap(true, Release);
+    fn note_added(&self) {
+        self.has_new.swap(true, Release);
     }
 
     /// Notes that all blocks will be taken now. Call under the heap's lock, before
     /// [`take`](Self::take).
-    pub(super) fn begin(&self) {
+    pub(super) fn begin_taking(&self) {
         // Threads that add blocks from here on note it again.
-        self.some.swap(false, Acquire);
+        self.has_new.swap(false, Acquire);
     }
 
     /// Takes blocks out of the ring, at most as many as fit into `blocks`, and returns their
@@ -143,7 +143,7 @@ impl<const N: usize> Deferred<N> {
             }
             index = index.wrapping_add(1);
         }
-        self.some.store(true, Relaxed);
+        self.has_new.store(true, Relaxed);
     }
 
     /// Links blocks into the list; for blocks that do not fit into the ring.
@@ -164,7 +164,7 @@ impl<const N: usize> Deferred<N> {
                 }
             }
         }
-        self.tell();
+        self.note_added();
     }
 
     /// Takes all linked blocks and calls `put_back` with each. Checks links with `is_own`, which
@@ -222,7 +222,7 @@ mod tests {
                 assert!(ring.push(&blocks[..2]));
             }
             assert!(!ring.is_empty());
-            ring.begin();
+            ring.begin_taking();
             assert_eq!(take(&ring, 4), blocks[..4]);
             assert_eq!(take(&ring, 8), [&blocks[4..], &blocks[..2]].concat());
             assert!(ring.is_empty() && take(&ring, 8).is_empty());
@@ -243,7 +243,7 @@ mod tests {
         };
         assert_eq!(taken(&ring), (vec![], None));
         for _ in 0..2 {
-            ring.begin();
+            ring.begin_taking();
             assert!(ring.is_empty());
             // SAFETY: nothing else uses the blocks, and each has room for a link.
             unsafe {

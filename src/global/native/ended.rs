@@ -46,7 +46,7 @@ pub(super) struct Ended {
 }
 
 /// Returns whether there are blocks on lists of ended threads.
-pub(super) fn any_blocks() -> bool {
+pub(super) fn has_any_blocks() -> bool {
     BYTES.load(Relaxed) > 0
 }
 
@@ -105,7 +105,7 @@ fn push(lists: NonNull<Lists>) {
 }
 
 /// Returns whether lists without a thread have blocks.
-pub(super) fn have_blocks(lists: NonNull<Lists>) -> bool {
+pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
     waiting(lists).bytes.load(Relaxed) > 0
 }
 
@@ -186,7 +186,7 @@ impl Ended {
         let mut left = NonNull::new(first);
         while let Some(lists) = left {
             left = NonNull::new(waiting(lists).next.load(Relaxed));
-            if have_blocks(lists) { self.with_blocks.push(lists) } else { self.empty.push(lists) }
+            if has_blocks(lists) { self.with_blocks.push(lists) } else { self.empty.push(lists) }
         }
     }
 
@@ -209,7 +209,7 @@ impl Ended {
     }
 
     fn remove(&mut self, lists: NonNull<Lists>) {
-        let chain = if have_blocks(lists) { &mut self.with_blocks } else { &mut self.empty };
+        let chain = if has_blocks(lists) { &mut self.with_blocks } else { &mut self.empty };
         chain.remove(lists);
     }
 }

@@ -12,7 +12,7 @@ use super::fault::{self, Fault};
 use super::hardened::wiped;
 use super::heap::Heap;
 use super::lock::Wait;
-use super::purge::{Look, Parts};
+use super::purge::{Parts, Plan};
 use super::space::SPACE;
 use super::state::State;
 use super::tuning::UNIT;
@@ -22,40 +22,40 @@ use super::{background, current, heaps, idle, kept, mode, quick, relief, sizes, 
 impl Heap {
     /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all heaps.
     #[inline]
-    pub(super) fn grow<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        self.grow_if(Wait::Always, action)
+    pub(super) fn with_relief<R>(&self, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        self.with_relief_if(Wait::Always, action)
     }
 
-    /// As [`grow`](Self::grow), but waits for the lock only as `wait` says.
+    /// As [`with_relief`](Self::with_relief), but waits for the lock only as `wait` says.
     #[inline]
-    fn grow_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, growth) = self.enter(wait, |state| (action(state), state.grown()))?;
+    fn with_relief_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let (result, growth) = self.enter(wait, |state| (action(state), state.take_growth()))?;
         if let Some(growth) = growth {
             kept::give_back(growth);
-            relief::grown(self, growth);
+            relief::give_back_for_growth(self, growth);
         }
         Some(result)
     }
 
-    /// As [`grow_if`](Self::grow_if), and once in a while does a step of a purge that is due.
+    /// As [`with_relief_if`](Self::with_relief_if), and once in a while does a step of a purge that is due.
     #[inline(always)]
-    fn work<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        self.work_if(true, wait, action)
+    fn with_upkeep<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+        self.with_upkeep_if(true, wait, action)
     }
 
-    /// As [`work`](Self::work), without purging unless `looks`.
+    /// As [`with_upkeep`](Self::with_upkeep), without purging unless `may_purge`.
     #[inline(always)]
-    fn work_if<R>(
+    fn with_upkeep_if<R>(
         &self,
-        looks: bool,
+        may_purge: bool,
         wait: Wait,
         action: impl FnOnce(&mut State) -> R,
     ) -> Option<R> {
-        let (result, is_time) = self.grow_if(wait, |state| {
+        let (result, is_time) = self.with_relief_if(wait, |state| {
             let result = action(state);
             (result, state.tick())
         })?;
-        if is_time && looks {
+        if is_time && may_purge {
             self.maintain();
         }
         Some(result)
@@ -71,28 +71,28 @@ impl Heap {
         list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.work(wait, |state| state.take(class, list, blocks)).unwrap_or(0)
+        self.with_upkeep(wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
     /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its next
-    /// user. Reorders `blocks`. `looks` permits purging on this occasion: a caller that purges already
+    /// user. Reorders `blocks`. `may_purge` permits purging on this occasion: a caller that purges already
     /// passes `false`.
     ///
     /// # Safety
     /// They were [taken](Self::take), are of one class, and are put back once.
-    pub(super) unsafe fn put(blocks: &mut [NonNull<u8>], looks: bool) {
+    pub(super) unsafe fn put(blocks: &mut [NonNull<u8>], may_purge: bool) {
         if mode::parts().zero() {
-            look_at_zeros(blocks);
+            check_zeros(blocks);
         }
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: the caller guarantees it; the heap of this slot owns them.
-            unsafe { Self::of_slot(slot).put_own(blocks, looks) }
+            unsafe { Self::of_slot(slot).put_own(blocks, may_purge) }
         } else {
             // SAFETY: the caller guarantees it.
-            unsafe { Self::put_mixed(blocks, looks) }
+            unsafe { Self::put_mixed(blocks, may_purge) }
         }
     }
 
@@ -101,10 +101,10 @@ impl Heap {
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(never)]
-    unsafe fn put_mixed(blocks: &mut [NonNull<u8>], looks: bool) {
+    unsafe fn put_mixed(blocks: &mut [NonNull<u8>], may_purge: bool) {
         // SAFETY: the caller guarantees it; the heap of this slot owns the blocks it is given.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
-            Self::of_slot(slot).put_own(own, looks);
+            Self::of_slot(slot).put_own(own, may_purge);
         });
     }
 
@@ -113,13 +113,13 @@ impl Heap {
     /// # Safety
     /// As for [`put`](Self::put), and this heap owns them.
     #[inline(always)]
-    unsafe fn put_own(&self, blocks: &[NonNull<u8>], looks: bool) {
+    unsafe fn put_own(&self, blocks: &[NonNull<u8>], may_purge: bool) {
         // SAFETY: the caller guarantees it.
-        match self.work_if(looks, Wait::Never, |state| unsafe { state.put(blocks) }) {
+        match self.with_upkeep_if(may_purge, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller guarantees it.
-            None => unsafe { self.defer(blocks, looks) },
+            None => unsafe { self.defer(blocks, may_purge) },
         }
     }
 
@@ -128,7 +128,7 @@ impl Heap {
     /// # Safety
     /// As for [`put_own`](Self::put_own).
     #[cold]
-    unsafe fn defer(&self, blocks: &[NonNull<u8>], looks: bool) {
+    unsafe fn defer(&self, blocks: &[NonNull<u8>], may_purge: bool) {
         // SAFETY: the caller guarantees it.
         if unsafe { self.deferred.push(blocks) } {
             // The user may have let go before the push, and the next may be long in coming.
@@ -136,7 +136,8 @@ impl Heap {
             return;
         }
         // SAFETY: the caller guarantees it; every block has room for a link.
-        match self.work_if(looks, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
+        match self.with_upkeep_if(may_purge, Wait::Always, |state| unsafe { state.put_any(blocks) })
+        {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
@@ -152,16 +153,16 @@ impl Heap {
     ///
     /// # Safety
     /// The blocks were freed once each, and are on no list.
-    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], looks: bool) {
+    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], may_purge: bool) {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: the caller guarantees it; the heap of this slot owns them.
-            return unsafe { Self::of_slot(slot).put_own_medium(blocks, looks) };
+            return unsafe { Self::of_slot(slot).put_own_medium(blocks, may_purge) };
         }
         for block in blocks {
             // SAFETY: as above.
-            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), looks) };
+            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), may_purge) };
         }
     }
 
@@ -169,7 +170,7 @@ impl Heap {
     ///
     /// # Safety
     /// As for [`put_medium`](Self::put_medium), and this heap owns them.
-    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], looks: bool) {
+    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], may_purge: bool) {
         let put = |state: &mut State| {
             for &block in blocks {
                 // SAFETY: the caller guarantees it.
@@ -177,16 +178,16 @@ impl Heap {
                     return Err(block);
                 };
                 if wanted > 0 {
-                    state.owes();
+                    state.note_remainder();
                 }
             }
             Ok(())
         };
-        match self.work_if(looks, Wait::Never, put) {
+        match self.with_upkeep_if(may_purge, Wait::Never, put) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller guarantees it.
-            None => unsafe { self.defer(blocks, looks) },
+            None => unsafe { self.defer(blocks, may_purge) },
         }
     }
 
@@ -196,7 +197,7 @@ impl Heap {
     /// This heap owns the block, which is not small and is freed once.
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the caller guarantees it.
-        match self.work(Wait::Always, |state| unsafe { state.deallocate(block) }) {
+        match self.with_upkeep(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
                 if wanted > 0 {
                     self.give_back_freed(wanted, &mut Visit::for_bytes(4 * bytes));
@@ -218,15 +219,15 @@ impl Heap {
     fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
         let given = self.give_back(wanted, visit, Parts::HugePages);
         if given < wanted && visit.is_over() {
-            let _ = self.with(State::owes);
+            let _ = self.with(State::note_remainder);
         }
     }
 
-    /// After a large block was freed: calls `empty_lists`, which flushes the calling thread's lists, and
+    /// After a large block was freed: calls `flush_lists`, which flushes the calling thread's lists, and
     /// collects the pages that are then empty, once in so many uses of the heap.
-    pub(super) fn trim(&self, empty_lists: impl FnOnce()) {
-        if self.with(|state| state.takes_trim()) == Some(true) {
-            empty_lists();
+    pub(super) fn trim(&self, flush_lists: impl FnOnce()) {
+        if self.with(|state| state.start_trim_if_due()) == Some(true) {
+            flush_lists();
             let _ = self.with(State::collect);
         }
     }
@@ -237,7 +238,8 @@ impl Heap {
     /// This heap owns the block, which is not small and is in use.
     pub(super) unsafe fn resize_in_place(&self, block: NonNull<u8>, new_size: usize) -> bool {
         // SAFETY: the caller guarantees it.
-        match self.work(Wait::Always, |state| unsafe { state.resize_in_place(block, new_size) }) {
+        let resize = |state: &mut State| unsafe { state.resize_in_place(block, new_size) };
+        match self.with_upkeep(Wait::Always, resize) {
             Some(Some(resized)) => resized,
             Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
             None => false,
@@ -252,44 +254,44 @@ impl Heap {
             return false;
         }
         let mut visit = Visit::in_passing();
-        idle::look(&mut visit);
-        self.purge_some(&mut visit);
+        idle::continue_round(&mut visit);
+        self.do_due_purge(&mut visit);
         let other = heaps::next_to_purge(self);
         if !ptr::eq(self, other) {
-            other.purge_some(&mut visit);
+            other.do_due_purge(&mut visit);
         }
         self.purging.load(Relaxed) || other.purging.load(Relaxed)
     }
 
     /// Returns medium blocks to their heaps that were on threads' lists for long. Returns the
     /// milliseconds until more may be due; `None` if the lists are empty.
-    pub(super) fn tend_lists(visit: &mut Visit) -> Option<u64> {
-        idle::look(visit);
-        idle::next()
+    pub(super) fn maintain_lists(visit: &mut Visit) -> Option<u64> {
+        idle::continue_round(visit);
+        idle::due_in()
     }
 
     /// Does steps of a purge that is under way or due, until the visit is over or another thread waits
     /// for the lock.
-    pub(super) fn purge_some(&self, visit: &mut Visit) {
-        let look = self.enter(Wait::Never, State::look).unwrap_or(Look::Nothing);
-        if look != Look::Nothing {
-            background::due();
+    pub(super) fn do_due_purge(&self, visit: &mut Visit) {
+        let plan = self.enter(Wait::Never, State::plan_purge).unwrap_or(Plan::Nothing);
+        if plan != Plan::Nothing {
+            background::note_due();
         }
-        match look {
-            Look::Nothing | Look::Due => return,
-            Look::Begins => {
+        match plan {
+            Plan::Nothing | Plan::Due => return,
+            Plan::Begin => {
                 // Blocks on lists keep free memory beside them from going back.
                 let all = idle::put_back_of(self, visit);
-                if !all && self.with(State::puts_off_purge) == Some(true) {
+                if !all && self.with(State::try_put_off_purge) == Some(true) {
                     return;
                 }
                 self.begin_purge();
             }
-            Look::Owes => {
-                let wanted = self.with(State::pays).unwrap_or(0);
+            Plan::Remainder => {
+                let wanted = self.with(State::take_remainder).unwrap_or(0);
                 return self.give_back_freed(wanted, visit);
             }
-            Look::GoesOn => {}
+            Plan::Continue => {}
         }
         while !visit.is_over() {
             let (more, awaited) = self.step(visit);
@@ -303,7 +305,7 @@ impl Heap {
 /// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed and
 /// is not zero now: it was written after its free.
 #[cold]
-fn look_at_zeros(blocks: &[NonNull<u8>]) {
+fn check_zeros(blocks: &[NonNull<u8>]) {
     let Some(first) = blocks.first() else { return };
     let size = sizes::class_size(SPACE.list_of(first.as_ptr()).unwrap_or(0));
     // The size is matched once for all blocks.
@@ -320,7 +322,7 @@ fn look_at_zeros(blocks: &[NonNull<u8>]) {
     }
 }
 
-/// As [`look_at_zeros`]; `is_zero` checks one block.
+/// As [`check_zeros`]; `is_zero` checks one block.
 #[inline(always)]
 fn stop_unless(blocks: &[NonNull<u8>], is_zero: impl Fn(NonNull<u8>) -> bool) {
     for &block in blocks {
@@ -370,7 +372,7 @@ mod tests {
     /// While a thread holds a heap's lock, others free its blocks without waiting, up to a bound; the
     /// heap's next user takes them back.
     #[test]
-    fn who_frees_does_not_wait() {
+    fn freeing_threads_do_not_wait_for_the_lock() {
         let heap = registry::heap_for_test();
         let mut blocks = Some(Sent(take(heap, 900)));
         let (done, is_done) = mpsc::channel();
@@ -425,43 +427,45 @@ mod tests {
         assert_eq!(heaps.map(in_use), [0; 3]);
     }
 
-    /// A heap that owes memory is marked as purging, so that visits prefer it, until it has paid.
+    /// A heap that should have given more memory back is marked as purging, so that visits prefer it, until
+    /// the remainder went back.
     #[test]
-    fn a_heap_that_has_paid_is_done() {
+    fn a_heap_purges_until_its_remainder_went_back() {
         const MIB: usize = 1 << 20;
         let heap = registry::heap_for_test();
         let layout = Layout::from_size_align(MIB, UNIT).expect("it is one");
-        let block =
-            |_| patiently(|| heap.grow(|state| state.allocate(layout))).expect("there is memory");
+        let block = |_| {
+            patiently(|| heap.with_relief(|state| state.allocate(layout))).expect("there is memory")
+        };
         let blocks: Vec<_> = (0..100).map(block).collect();
         for block in blocks {
             // SAFETY: they were allocated above, and are freed once.
             unsafe { heap.deallocate(block) };
         }
         // Repeated, since a visit may be short, and fails while another test forks.
-        let pays = || {
+        let give_back_remainder = || {
             let until = Instant::now() + Duration::from_secs(60);
             while heap.purging.load(Relaxed) {
-                assert!(Instant::now() < until, "it goes on owing");
-                heap.purge_some(&mut Visit::in_passing());
+                assert!(Instant::now() < until, "a remainder stays");
+                heap.do_due_purge(&mut Visit::in_passing());
             }
         };
-        // Where the system is slow to take memory back, the heap owes some already.
-        pays();
+        // Where the system is slow to take memory back, the heap has a remainder already.
+        give_back_remainder();
         let mut visit = Visit::in_passing();
         while !visit.is_over() {}
         patiently(|| {
             heap.give_back_freed(8 * MIB, &mut visit);
             heap.purging.load(Relaxed).then_some(())
         });
-        pays();
+        give_back_remainder();
     }
 
     /// The blocks that wait beside a heap when the process forks are taken back in the child and in the
     /// parent. In a process of its own, since other tests wait for no lock while one forks.
     #[cfg(unix)]
     #[test]
-    fn what_waits_is_there_in_the_child_of_a_fork() {
+    fn deferred_blocks_are_taken_back_in_the_child_of_a_fork() {
         alone::passes("global::native::exchange::tests::forks");
     }
 

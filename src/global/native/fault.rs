@@ -23,7 +23,7 @@ pub(super) enum Fault {
     /// No address of a heap's memory, nor of a mapping.
     NoBlock,
     /// Hardened mode: freed, but no block in use starts there.
-    FreedAgain,
+    FreedNotInUse,
     /// Hardened mode: freed with another size than it was allocated with.
     WrongSize,
     /// Hardened mode: memory behind the block's end was written.
@@ -45,7 +45,9 @@ impl Fault {
             Self::FreedTwice => "a block was freed twice, or is none",
             Self::NotInUse => "a block was resized or measured that is free, or is none",
             Self::NoBlock => "a pointer was freed or resized that is no block in use",
-            Self::FreedAgain => "a block was freed twice, or is none: no block in use starts there",
+            Self::FreedNotInUse => {
+                "a block was freed twice, or is none: no block in use starts there"
+            }
             Self::WrongSize => "a block was freed with a size that is not its own",
             Self::Overflow => "memory was written beyond the end of a block",
             Self::Underflow => "memory was written before the start of a block",

@@ -27,7 +27,7 @@ use crate::os;
 
 /// The most pauses that a thread waits, some 70 microseconds each: before a fork for all locks
 /// together, and for the end of a fork if it finds no memory meanwhile.
-const PATIENCE: u32 = 15_000;
+const MOST_PAUSES: u32 = 15_000;
 
 /// Number of forks under way.
 static FORKS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
@@ -44,7 +44,7 @@ extern "C" fn before() {
     let mut pause = || {
         os::pause();
         waited += 1;
-        waited < PATIENCE
+        waited < MOST_PAUSES
     };
     registry::take_for_fork(&mut pause);
     profile::take_for_fork(&mut pause);
@@ -74,7 +74,7 @@ extern "C" fn in_child() {
 pub(super) fn wait_for_end() -> bool {
     let under_way = || FORKS.load(Relaxed) > 0;
     let forking = under_way();
-    for _ in 0..PATIENCE {
+    for _ in 0..MOST_PAUSES {
         if !under_way() {
             break;
         }

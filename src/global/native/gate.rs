@@ -42,7 +42,7 @@ impl Gate {
     }
 
     /// Makes the calling thread the owner.
-    pub(super) fn own(&self) {
+    pub(super) fn set_owner(&self) {
         self.leave();
     }
 
@@ -108,7 +108,7 @@ impl Gate {
     /// Checks whether the owner is out of a gate that the caller has [shut](Self::shut), and so
     /// stays out. `passed`: the result of the [heavy barrier](sync::heavy_barrier) that the caller
     /// has tried since.
-    pub(super) fn is_left(&self, passed: bool) -> bool {
+    pub(super) fn is_owner_out(&self, passed: bool) -> bool {
         if !passed && self.state.load(Relaxed) & BIASED != 0 {
             self.state.fetch_or(REFUSED, Relaxed);
             return false;
@@ -190,7 +190,7 @@ mod tests {
         for (outside, state, passed) in all() {
             let gate = gate(outside, state);
             let knows = passed || state & BIASED == 0;
-            assert_eq!(gate.is_left(passed), knows && outside == 1);
+            assert_eq!(gate.is_owner_out(passed), knows && outside == 1);
             assert_eq!(found(gate), (outside, if knows { state } else { state | REFUSED }));
         }
     }
@@ -218,7 +218,7 @@ mod tests {
             owned.forget_owner();
             assert_eq!(found(owned), (1, state & !VISITED));
             let fresh = gate(outside, state);
-            fresh.own();
+            fresh.set_owner();
             assert_eq!(found(fresh), (1, state));
         }
     }

@@ -48,7 +48,7 @@ pub(super) struct Heap {
     pub(super) threads: AtomicU32,
     /// Bytes in use, and bytes that may be resident, as of the last unlocking.
     pub(super) used: AtomicUsize,
-    pub(super) most: AtomicUsize,
+    pub(super) most_resident: AtomicUsize,
     /// Whether a purge was under way at the last unlocking.
     pub(super) purging: AtomicBool,
 }
@@ -69,7 +69,7 @@ impl Heap {
         // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the heap
         // will be, and zeros once it is accessible.
         let memory = unsafe {
-            if !SPACE.take(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
+            if !SPACE.reserve_slot(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
             }
             if guard > 0 {
@@ -137,7 +137,7 @@ impl Heap {
     #[inline]
     fn note(&self, state: &State) {
         self.used.store(state.usage().block, Relaxed);
-        self.most.store(state.most(), Relaxed);
+        self.most_resident.store(state.most_resident(), Relaxed);
         self.purging.store(state.is_purging(), Relaxed);
     }
 
@@ -155,7 +155,7 @@ impl Heap {
             if visit.is_over() {
                 break;
             }
-            let step = self.with(|state| state.purge_some(visit, parts));
+            let step = self.with(|state| state.purge_step_partial(visit, parts));
             let (bytes, more) = step.unwrap_or_default();
             given += bytes;
             if !more || given >= wanted {
@@ -167,7 +167,7 @@ impl Heap {
 
     /// Returns the milliseconds until [`maintain`](Self::maintain) has something to do; `None` if
     /// it has nothing to do unless the heap changes.
-    pub(super) fn next_due(&self) -> Option<u64> {
+    pub(super) fn due_in(&self) -> Option<u64> {
         self.with(|state| state.purge_due_in()).flatten()
     }
 
@@ -176,7 +176,7 @@ impl Heap {
     fn put_deferred(&self, state: &mut State) -> Option<(Fault, *mut u8)> {
         /// Blocks put back at a time.
         const AT_ONCE: usize = 64;
-        self.deferred.begin();
+        self.deferred.begin_taking();
         let mut refused = None;
         loop {
             let mut blocks = [const { MaybeUninit::<NonNull<u8>>::uninit() }; AT_ONCE];

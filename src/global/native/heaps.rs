@@ -50,7 +50,7 @@ pub(super) fn shared() -> usize {
 }
 
 /// Notes that a heap may have no threads.
-pub(super) fn may_be_idle(heap: &Heap) {
+pub(super) fn mark_idle(heap: &Heap) {
     let slot = heap.slot();
     if let Some(word) = IDLE.get(slot / BITS) {
         word.fetch_or(1 << (slot % BITS), Relaxed);
@@ -58,16 +58,16 @@ pub(super) fn may_be_idle(heap: &Heap) {
 }
 
 /// Notes that one thread less takes its blocks from a heap.
-pub(super) fn left(heap: &Heap) {
+pub(super) fn remove_thread(heap: &Heap) {
     // In a child, a heap that the thread was about to leave may count no threads.
     let less = |threads: u32| threads.checked_sub(1);
     if heap.threads.fetch_update(Relaxed, Relaxed, less) == Ok(1) {
-        may_be_idle(heap);
+        mark_idle(heap);
     }
 }
 
 /// Returns the lowest heap without threads, of `node` if that is given.
-fn idle(node: Option<u32>) -> Option<&'static Heap> {
+fn find_idle(node: Option<u32>) -> Option<&'static Heap> {
     let words = HEAPS.opened.load(Acquire).div_ceil(BITS);
     IDLE.iter().take(words).enumerate().find_map(|(index, word)| {
         let mut bits = word.load(Relaxed);
@@ -75,7 +75,7 @@ fn idle(node: Option<u32>) -> Option<&'static Heap> {
             let bit = bits.trailing_zeros();
             bits &= bits - 1;
             let heap = Heap::of_slot(index * BITS + bit as usize);
-            if node.is_some_and(|node| !is_of(heap, node)) {
+            if node.is_some_and(|node| !is_on_node(heap, node)) {
                 continue;
             }
             word.fetch_and(!(1 << bit), Relaxed);
@@ -94,19 +94,19 @@ pub(super) fn node() -> Option<u32> {
 
 /// Pretends that the machine may have several nodes.
 #[cfg(test)]
-pub(super) fn have_nodes() {
+pub(super) fn pretend_nodes() {
     HEAPS.nodes.store(true, Relaxed);
 }
 
 /// Returns whether a heap's memory is of `node`, as far as is known.
-pub(super) fn is_of(heap: &Heap, node: u32) -> bool {
+pub(super) fn is_on_node(heap: &Heap, node: u32) -> bool {
     heap.node.load(Relaxed) == node
 }
 
 /// Returns another heap for a thread whose heap is busy: one of the next two, of the same node,
 /// with fewer threads even with this one. Where threads are spread evenly, they stay: a thread that
 /// moves leaves memory that goes back, and grows the other heap by as much.
-pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
+pub(super) fn alternative_to(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
     if threads < 2 {
         // The only thread of its heap stays: another one is just freeing a few blocks there.
@@ -115,7 +115,7 @@ pub(super) fn instead_of(busy: &Heap) -> Option<&'static Heap> {
     let others = [next_after(busy), next_after(busy)];
     let node = busy.node.load(Relaxed);
     let serves = |other: &&Heap| {
-        other.threads.load(Relaxed) + 1 < threads && is_of(other, node) && !is_spare(other)
+        other.threads.load(Relaxed) + 1 < threads && is_on_node(other, node) && !is_spare(other)
     };
     others.into_iter().filter(|other| !ptr::eq(*other, busy)).find(serves)
 }
@@ -241,11 +241,11 @@ impl Opener {
         if slot == HEAPS.slots.load(Relaxed) {
             return None;
         }
-        let open = || Heap::open(slot, tuning).inspect(|_| SPACE.have_heaps(slot + 1));
+        let open = || Heap::open(slot, tuning).inspect(|_| SPACE.publish_heaps(slot + 1));
         let heap = SPACE.change(open)??;
         heap.node.store(node, Relaxed);
         HEAPS.opened.store(slot + 1, Release);
-        may_be_idle(heap);
+        mark_idle(heap);
         Some(heap)
     }
 
@@ -285,7 +285,7 @@ impl Opener {
     ///
     /// O(1), plus a look at one bit per heap.
     pub(super) fn heap_of_node(&mut self, tuning: &Tuning, node: u32) -> Option<&'static Heap> {
-        if let Some(heap) = idle(Some(node)) {
+        if let Some(heap) = find_idle(Some(node)) {
             return Some(heap);
         }
         let opened = HEAPS.opened.load(Relaxed);
@@ -300,28 +300,28 @@ impl Opener {
         {
             return Some(heap);
         }
-        if let Some(heap) = idle(None) {
+        if let Some(heap) = find_idle(None) {
             heap.node.store(node, Relaxed);
             return Some(heap);
         }
         self.turn = self.turn.wrapping_add(1);
-        to_share(node, self.turn).or_else(|| all().next())
+        choose_shared(node, self.turn).or_else(|| all().next())
     }
 }
 
 /// Returns whether a heap is of `node` and has no threads.
 fn is_free_on(heap: &Heap, node: u32) -> bool {
-    heap.threads.load(Relaxed) == 0 && is_of(heap, node) && !is_spare(heap)
+    heap.threads.load(Relaxed) == 0 && is_on_node(heap, node) && !is_spare(heap)
 }
 
 /// Returns one of two heaps, others at each turn: the one of `node`, else the one with fewer
 /// threads. `None` if both are for no thread.
-fn to_share(node: u32, turn: usize) -> Option<&'static Heap> {
+fn choose_shared(node: u32, turn: usize) -> Option<&'static Heap> {
     let opened = HEAPS.opened.load(Relaxed);
-    let near = |slot| is_of(Heap::of_slot(slot), node);
+    let near = |slot| is_on_node(Heap::of_slot(slot), node);
     let two = two_of(opened, turn).map(|slot| Heap::of_slot(first_such(slot, opened, near)));
     let shared = two.into_iter().filter(|heap| is_for_threads(heap));
-    shared.min_by_key(|heap| (!is_of(heap, node), heap.threads.load(Relaxed)))
+    shared.min_by_key(|heap| (!is_on_node(heap, node), heap.threads.load(Relaxed)))
 }
 
 /// Returns two of `count` slots that are far apart, others at each turn.
@@ -373,14 +373,14 @@ mod tests {
 
     /// Only a thread that shares its heap moves, and never to the same heap.
     #[test]
-    fn who_has_a_heap_alone_keeps_it() {
+    fn a_thread_alone_on_its_heap_keeps_it() {
         let heap = registry::heap_for_test();
         for _ in 0..100 {
-            let other = instead_of(heap);
+            let other = alternative_to(heap);
             assert!(other.is_none_or(|other| !ptr::eq(other, heap) && !is_spare(other)));
         }
         heap.threads.store(1, Relaxed);
-        assert!(instead_of(heap).is_none());
+        assert!(alternative_to(heap).is_none());
         heap.threads.store(CROWD, Relaxed);
     }
 
@@ -397,7 +397,7 @@ mod tests {
                 busy.threads.store(threads, Relaxed);
                 other.threads.store(beside, Relaxed);
                 other.node.store(node, Relaxed);
-                let moves = (0..HEAPS.opened.load(Relaxed)).filter_map(|_| instead_of(busy));
+                let moves = (0..HEAPS.opened.load(Relaxed)).filter_map(|_| alternative_to(busy));
                 let moves = moves.inspect(|heap| assert!(ptr::eq(*heap, other))).count() > 0;
                 [busy, other].iter().for_each(|heap| heap.threads.store(CROWD, Relaxed));
                 moves
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     #[ignore = "in a process of its own"]
     fn knows() {
-        have_nodes();
+        pretend_nodes();
         // The thread may be moved in between.
         assert!((0..1000).any(|_| node() == Some(os::node())));
     }
@@ -441,7 +441,7 @@ mod tests {
             for (heap, node) in own.iter().zip(NODES) {
                 heap.node.store(node, Relaxed);
                 heap.threads.store(0, Relaxed);
-                may_be_idle(heap);
+                mark_idle(heap);
             }
             let mut of = |node| opener.heap_of_node(&tuning, node).expect("there is one");
             let second = of(NODES[1]);
@@ -495,11 +495,12 @@ mod tests {
         heap.threads.store(CROWD - 1, Relaxed);
         let opened = HEAPS.opened.load(Relaxed);
         let turns = (0..opened)
-            .filter(|&turn| to_share(NODE, turn).is_some_and(|shared| ptr::eq(shared, heap)));
+            .filter(|&turn| choose_shared(NODE, turn).is_some_and(|shared| ptr::eq(shared, heap)));
         // Each of the two places reaches eight heaps.
         assert!(turns.count() >= opened.min(8));
         assert!(
-            (0..opened).all(|turn| to_share(0, turn).is_none_or(|shared| !ptr::eq(shared, heap)))
+            (0..opened)
+                .all(|turn| choose_shared(0, turn).is_none_or(|shared| !ptr::eq(shared, heap)))
         );
         heap.threads.store(CROWD, Relaxed);
         heap.node.store(0, Relaxed);
@@ -512,20 +513,20 @@ mod tests {
         // Other tests may find it as well.
         let is_found = || {
             (0..=HEAPS.opened.load(Relaxed))
-                .map_while(|_| idle(None))
+                .map_while(|_| find_idle(None))
                 .any(|idle| ptr::eq(idle, heap))
         };
         heap.threads.store(2, Relaxed);
-        left(heap);
+        remove_thread(heap);
         assert!(!is_found());
         let found = (0..20).any(|_| {
             heap.threads.store(1, Relaxed);
-            left(heap);
+            remove_thread(heap);
             is_found()
         });
         assert!(found);
         heap.threads.store(CROWD, Relaxed);
-        (0..HEAPS.opened.load(Relaxed)).map(Heap::of_slot).for_each(may_be_idle);
+        (0..HEAPS.opened.load(Relaxed)).map(Heap::of_slot).for_each(mark_idle);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! The kernel chooses the page size at the first touch, and a huge page takes 2 MiB wherever it is
 //! touched. So only memory that is, or will probably be, written densely gets the advice: a table
 //! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
-//! even of a dense [kind](Kind), one in [`WITHOUT`] gets no huge pages. The last memory without
-//! them is the *sample* that tells whether the kind is dense.
+//! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages. The last
+//! memory without them is the *sample* that tells whether the kind is dense.
 //!
 //! | memory | gets huge pages |
 //! |---|---|
@@ -27,7 +27,7 @@
 //! pages.
 //!
 //! The advice is also taken back from a region much of which, but not all, [was found
-//! free](Huge::found_free) and went back. Linux scans advised memory all the time (`khugepaged`)
+//! free](Huge::note_free) and went back. Linux scans advised memory all the time (`khugepaged`)
 //! and makes a huge page of any region with a single resident OS page, so the free part would take
 //! memory again. Once all of the region is free, it is advised again. Where the system backs all
 //! memory with huge pages, as Debian's kernels do, this applies to every region of the extent.
@@ -48,8 +48,8 @@ pub(super) const HUGE: usize = 2 << 20;
 /// The most regions that a slot has.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
 
-/// One in `WITHOUT` of a dense kind gets no huge pages.
-const WITHOUT: u8 = 16;
+/// One in `SAMPLE_ONE_IN` of a dense kind gets no huge pages.
+const SAMPLE_ONE_IN: u8 = 16;
 
 /// Resident bytes from which on a region counts as written all over, when all of it is free.
 const WRITTEN: usize = HUGE / 8 * 7;
@@ -70,7 +70,7 @@ static ALL_ARE_HUGE: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 /// Asks how the system is set, where that matters. Call it before the first heap is opened; later a
 /// sandbox may kill the process for opening a file.
 pub(super) fn ask_system(huge_pages: HugePages) {
-    if huge_pages.follows() {
+    if huge_pages.is_adaptive() {
         ALL_ARE_HUGE.store(os::backs_all_with_huge_pages(), Relaxed);
     }
 }
@@ -78,38 +78,38 @@ pub(super) fn ask_system(huge_pages: HugePages) {
 /// One kind of memory, and a prediction whether the next of the kind will be written all over. The
 /// sample, the last of the kind without huge pages, decides.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct DensityPredictor {
     /// Start and bytes of the sample; 0 bytes: there is none.
-    asked: Cell<(usize, usize)>,
+    sample: Cell<(usize, usize)>,
     is_dense: Cell<bool>,
-    /// Decisions made while the kind was dense, modulo [`WITHOUT`].
-    followed: Cell<u8>,
+    /// Decisions made while the kind was dense, modulo [`SAMPLE_ONE_IN`].
+    decisions: Cell<u8>,
 }
 
-impl Kind {
+impl DensityPredictor {
     pub(super) const fn new() -> Self {
-        Self { asked: Cell::new((0, 0)), is_dense: Cell::new(false), followed: Cell::new(0) }
+        Self { sample: Cell::new((0, 0)), is_dense: Cell::new(false), decisions: Cell::new(0) }
     }
 
     /// Returns the bytes of the sample; 0 if there is none.
-    pub(super) fn asked_len(&self) -> usize {
-        self.asked.get().1
+    pub(super) fn sample_len(&self) -> usize {
+        self.sample.get().1
     }
 
     /// Returns whether the sample starts in `addresses`.
-    pub(super) fn asks_within(&self, addresses: Range<usize>) -> bool {
-        addresses.contains(&self.asked.get().0)
+    pub(super) fn has_sample_within(&self, addresses: Range<usize>) -> bool {
+        addresses.contains(&self.sample.get().0)
     }
 
     /// Makes this memory, without huge pages, the sample.
-    pub(super) fn ask_about(&self, start: usize, len: usize) {
-        self.asked.set((start, len));
+    pub(super) fn set_sample(&self, start: usize, len: usize) {
+        self.sample.set((start, len));
     }
 
     /// Checks whether the sample is written all over. `any` is an address of the allocator, for its
     /// provenance.
-    pub(super) fn ask(&self, any: *mut u8) {
-        let (start, len) = self.asked.get();
+    pub(super) fn check_sample(&self, any: *mut u8) {
+        let (start, len) = self.sample.get();
         self.learn(len > 0 && is_dense(any.with_addr(start), len));
     }
 
@@ -124,15 +124,15 @@ impl Kind {
     }
 
     /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
-    /// one in [`WITHOUT`] do. Memory that gets none becomes the sample.
-    pub(super) fn follows(&self, start: usize, len: usize) -> bool {
+    /// one in [`SAMPLE_ONE_IN`] do. Memory that gets none becomes the sample.
+    pub(super) fn decide(&self, start: usize, len: usize) -> bool {
         if self.is_dense() {
-            self.followed.set((self.followed.get() + 1) % WITHOUT);
-            if self.followed.get() > 0 {
+            self.decisions.set((self.decisions.get() + 1) % SAMPLE_ONE_IN);
+            if self.decisions.get() > 0 {
                 return true;
             }
         }
-        self.ask_about(start, len);
+        self.set_sample(start, len);
         false
     }
 }
@@ -192,13 +192,13 @@ pub(super) struct Huge {
     marks: &'static Marks,
     advised: Cell<usize>,
     /// Whether the system backs all memory with huge pages.
-    all: Cell<bool>,
+    all_are_huge: Cell<bool>,
     /// Bytes that may be advised when the extent is next extended.
     allowed: Cell<usize>,
     /// Regions that the extent enters for other blocks than small ones.
-    regions: Kind,
+    region_density: DensityPredictor,
     /// Large blocks that the extent is extended for.
-    blocks: Kind,
+    block_density: DensityPredictor,
     /// Whether the advice was given for the whole slot at once.
     everywhere: bool,
 }
@@ -217,8 +217,8 @@ impl Huge {
             HugePages::Beyond(_) => extent.start.next_multiple_of(HUGE).min(from),
             _ => from,
         };
-        let regions = Kind::new();
-        regions.ask_about(from.saturating_sub(2 * HUGE).max(start), HUGE);
+        let region_density = DensityPredictor::new();
+        region_density.set_sample(from.saturating_sub(2 * HUGE).max(start), HUGE);
         Self {
             from,
             reached: from,
@@ -226,16 +226,16 @@ impl Huge {
             most: extent.end,
             marks,
             advised: Cell::new(0),
-            all: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
+            all_are_huge: Cell::new(ALL_ARE_HUGE.load(Relaxed)),
             allowed: Cell::new(0),
-            regions,
-            blocks: Kind::new(),
+            region_density,
+            block_density: DensityPredictor::new(),
             everywhere: huge_pages.advice().is_some(),
         }
     }
 
     /// Returns whether the kernel may use huge pages somewhere below `end`.
-    pub(super) fn concerns(&self, end: usize) -> bool {
+    pub(super) fn may_be_huge_below(&self, end: usize) -> bool {
         end > self.from
     }
 
@@ -243,7 +243,7 @@ impl Huge {
     pub(super) fn may_be_huge(&self, address: usize) -> bool {
         // Without `Beyond` no region is considered, and the kernel's choice is unknown.
         let is_unknown = self.start > self.most;
-        if self.everywhere || self.all.get() || is_unknown {
+        if self.everywhere || self.all_are_huge.get() || is_unknown {
             return true;
         }
         address >= self.from && self.is_advised(address)
@@ -268,52 +268,52 @@ impl Huge {
             if self.reached > self.most {
                 continue;
             }
-            if self.advised() + HUGE <= self.allowed.get() || self.follows_dense(region) {
+            if self.advised() + HUGE <= self.allowed.get() || self.decide_new_region(region) {
                 self.advise(region, true);
             }
         }
     }
 
     /// Returns whether a region that is entered gets huge pages because its kind is dense.
-    fn follows_dense(&self, region: *mut u8) -> bool {
+    fn decide_new_region(&self, region: *mut u8) -> bool {
         // The region just before may not be completely written yet.
-        let is_left = self.regions.asked.get().0 + HUGE < region.addr();
+        let is_left = self.region_density.sample.get().0 + HUGE < region.addr();
         if os::ADVISES_HUGE_PAGES && is_left {
-            self.regions.ask(region);
-        } else if !self.regions.is_dense() {
+            self.region_density.check_sample(region);
+        } else if !self.region_density.is_dense() {
             return false;
         }
-        self.regions.follows(region.addr(), HUGE)
+        self.region_density.decide(region.addr(), HUGE)
     }
 
     /// Advises a large block that the extent was extended for if such blocks are dense, and takes
     /// the advice back otherwise.
     #[cold]
-    pub(super) fn enter(&self, block: *mut u8, len: usize) {
+    pub(super) fn advise_new_block(&self, block: *mut u8, len: usize) {
         if self.everywhere || !os::ADVISES_HUGE_PAGES {
-            return self.take_back(block, len);
+            return self.unadvise(block, len);
         }
-        if !self.concerns(block.addr() + len) {
-            return self.blocks.ask_about(block.addr(), len);
+        if !self.may_be_huge_below(block.addr() + len) {
+            return self.block_density.set_sample(block.addr(), len);
         }
-        self.blocks.ask(block);
-        match self.blocks.follows(block.addr(), len) {
+        self.block_density.check_sample(block);
+        match self.block_density.decide(block.addr(), len) {
             true => self.advise_all(block, len, true),
-            false => self.take_back(block, len),
+            false => self.unadvise(block, len),
         }
     }
 
     /// Takes the advice back from a large block in memory that others had, unless such blocks are
     /// dense.
     #[inline]
-    pub(super) fn enter_again(&self, block: *mut u8, len: usize) {
-        if !self.blocks.is_dense() {
-            self.take_back(block, len);
+    pub(super) fn unadvise_reused_block(&self, block: *mut u8, len: usize) {
+        if !self.block_density.is_dense() {
+            self.unadvise(block, len);
         }
     }
 
     #[inline]
-    fn take_back(&self, block: *mut u8, len: usize) {
+    fn unadvise(&self, block: *mut u8, len: usize) {
         if self.advised.get() > 0 && block.addr() + len > self.from {
             self.advise_all(block, len, false);
         }
@@ -335,13 +335,15 @@ impl Huge {
     /// Notes free OS pages that a walk in address order gives back, and how many bytes of them were
     /// resident. Decides on each region once the walk has left it; `None` ends the walk. `walked`
     /// is the walk's state in its current region.
-    pub(super) fn found_free(&self, walked: &mut Walked, free: Option<(Range<*mut u8>, usize)>) {
-        let Some((Range { start, end }, mut written)) = free else { return self.decide(walked) };
+    pub(super) fn note_free(&self, walked: &mut Walked, free: Option<(Range<*mut u8>, usize)>) {
+        let Some((Range { start, end }, mut written)) = free else {
+            return self.decide_walked(walked);
+        };
         let mut at = start.with_addr(start.addr().max(self.start));
         while at < end {
             let region = at.with_addr(at.addr() & !(HUGE - 1));
             if region != walked.region {
-                self.decide(walked);
+                self.decide_walked(walked);
                 *walked = Walked { region, ..Walked::NOTHING };
             }
             let stop = end.min(region.wrapping_add(HUGE));
@@ -357,26 +359,27 @@ impl Huge {
 
     /// Takes huge pages from a region with [much](THIN) free memory until all of it is free, and
     /// gives them to a free region that was [written all over](WRITTEN).
-    fn decide(&self, &mut Walked { region, free, written }: &mut Walked) {
+    fn decide_walked(&self, &mut Walked { region, free, written }: &mut Walked) {
         let lies_within = self.start <= region.addr() && region.addr() < self.most & !(HUGE - 1);
         if free < THIN || !lies_within {
             return;
         }
-        let (word, bit) = self.place(region.addr());
+        let (word, bit) = self.bit_of(region.addr());
         let thinned = self.marks.thinned[word].get();
         let is_advised = self.is_advised(region.addr());
         if thinned & bit != 0 {
             if free >= HUGE {
                 self.marks.thinned[word].set(thinned & !bit);
                 ALL_THIN.fetch_sub(1, Relaxed);
-                self.give_again(region);
+                self.restore_huge_pages(region);
             }
         } else if free >= HUGE {
-            let follows = self.from <= region.addr() && !self.everywhere && !self.all.get();
-            if follows && !is_advised && written >= WRITTEN {
+            let may_advise =
+                self.from <= region.addr() && !self.everywhere && !self.all_are_huge.get();
+            if may_advise && !is_advised && written >= WRITTEN {
                 self.advise(region, true);
             }
-        } else if (is_advised || !self.everywhere && self.all.get())
+        } else if (is_advised || !self.everywhere && self.all_are_huge.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
             self.marks.thinned[word].set(thinned | bit);
@@ -392,8 +395,8 @@ impl Huge {
 
     /// Lets a thinned region use huge pages again: by advice, or by the system's setting, which
     /// does not count as advice.
-    fn give_again(&self, region: *mut u8) {
-        if self.all.get() {
+    fn restore_huge_pages(&self, region: *mut u8) {
+        if self.all_are_huge.get() {
             // SAFETY: the region is in the extent.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
         } else if !self.is_advised(region.addr()) {
@@ -403,14 +406,14 @@ impl Huge {
 
     /// Pretends that the system does not back all memory with huge pages.
     #[cfg(test)]
-    pub(super) fn only_where_advised(&self) {
-        self.all.set(false);
+    pub(super) fn pretend_not_all_huge(&self) {
+        self.all_are_huge.set(false);
     }
 
     fn advise(&self, region: *mut u8, wanted: bool) {
         // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
-        let (word, bit) = self.place(region.addr());
+        let (word, bit) = self.bit_of(region.addr());
         let advised = &self.marks.advised[word];
         advised.set(advised.get() ^ bit);
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
@@ -418,12 +421,12 @@ impl Huge {
 
     /// Returns whether the region of `address` is advised.
     fn is_advised(&self, address: usize) -> bool {
-        let (word, bit) = self.place(address);
+        let (word, bit) = self.bit_of(address);
         self.marks.advised[word].get() & bit != 0
     }
 
     /// Returns the word and the bit of the region of the address `start`.
-    fn place(&self, start: usize) -> (usize, u64) {
+    fn bit_of(&self, start: usize) -> (usize, u64) {
         let region = (start - self.start) / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))
     }
@@ -441,7 +444,7 @@ impl HugePages {
     }
 
     /// Returns whether the kernel gets more advice after memory was written.
-    pub(super) fn follows(self) -> bool {
+    pub(super) fn is_adaptive(self) -> bool {
         matches!(self, Self::Beyond(_))
     }
 }

@@ -30,7 +30,7 @@ const LONGEST: u32 = 1 << 30;
 
 /// Continues the round, or begins one if the purge delay is over since the last began, and puts
 /// idle blocks back while the visit lasts.
-pub(super) fn look(visit: &mut Visit) {
+pub(super) fn continue_round(visit: &mut Visit) {
     let delay = registry::purge_delay();
     if mode::is_hardened() || delay == u32::MAX {
         return;
@@ -53,18 +53,18 @@ pub(super) fn look(visit: &mut Visit) {
 
 /// Returns the milliseconds until there may be something to put back; `None` if no list has blocks
 /// and nothing is kept.
-pub(super) fn next() -> Option<u64> {
+pub(super) fn due_in() -> Option<u64> {
     if mode::is_hardened() {
         return None;
     }
-    let some = refused::any()
-        || ended::any_blocks()
+    let some = refused::has_any()
+        || ended::has_any_blocks()
         || registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
     let on_lists = some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null();
         if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
     });
-    on_lists.into_iter().chain(kept::next(registry::purge_delay())).min()
+    on_lists.into_iter().chain(kept::due_in(registry::purge_delay())).min()
 }
 
 /// Returns the milliseconds until `time`, given by its lower 32 bits; 0 if it is past.
@@ -80,7 +80,7 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
         return true;
     }
     // SAFETY: lists are never freed.
-    let of_heap = |lists: *mut quick::Lists| unsafe { &*lists }.are_of(heap);
+    let of_heap = |lists: *mut quick::Lists| unsafe { &*lists }.has_heap(heap);
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     let mut goes_on = true;
     while goes_on && !at.is_null() {

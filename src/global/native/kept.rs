@@ -21,7 +21,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
-use super::huge::{self, HUGE, Kind};
+use super::huge::{self, DensityPredictor, HUGE};
 use super::lock::Locked;
 use super::refused;
 use super::visit::Visit;
@@ -75,9 +75,9 @@ struct Kept {
     /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
     /// Predicts whether new mappings will be written all over.
-    kind: Kind,
-    /// Bytes of the mapping that `kind` last learned from.
-    learned_of: usize,
+    density: DensityPredictor,
+    /// Bytes of the mapping that `density` last learned from.
+    learned_len: usize,
 }
 
 // SAFETY: the pages of the runs are nobody else's.
@@ -112,8 +112,8 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
 }
 
 /// Decides whether a new mapping, not written yet, gets huge pages because others are dense.
-pub(super) fn follows_dense(block: *mut u8, size: usize) -> bool {
-    with(|kept| kept.follows_dense(block, size)).unwrap_or(false)
+pub(super) fn decide_huge_pages(block: *mut u8, size: usize) -> bool {
+    with(|kept| kept.decide_huge_pages(block, size)).unwrap_or(false)
 }
 
 /// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
@@ -139,8 +139,8 @@ pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
 }
 
 /// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
-pub(super) fn extends(end: *mut u8, more: usize) -> bool {
-    bytes() > 0 && with(|kept| kept.extends(end, more)).unwrap_or(false)
+pub(super) fn take_at(end: *mut u8, more: usize) -> bool {
+    bytes() > 0 && with(|kept| kept.take_at(end, more)).unwrap_or(false)
 }
 
 /// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
@@ -160,7 +160,7 @@ pub(super) fn give_back(wanted: usize) -> bool {
 }
 
 /// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
-pub(super) fn next(delay: u32) -> Option<u64> {
+pub(super) fn due_in(delay: u32) -> Option<u64> {
     if bytes() == 0 {
         return None;
     }
@@ -203,33 +203,35 @@ impl Kept {
             freed: 0,
             wanted: false,
             again: 0,
-            kind: Kind::new(),
-            learned_of: 0,
+            density: DensityPredictor::new(),
+            learned_len: 0,
         }
     }
 
     /// Implements the function of this name. A mapping more than twice as long as the last gets
     /// none.
-    fn follows_dense(&mut self, block: *mut u8, size: usize) -> bool {
-        let asked_len = self.kind.asked_len();
-        if asked_len > 0 {
-            self.kind.ask(block);
-            self.learned_of = asked_len;
+    fn decide_huge_pages(&mut self, block: *mut u8, size: usize) -> bool {
+        let sample_len = self.density.sample_len();
+        if sample_len > 0 {
+            self.density.check_sample(block);
+            self.learned_len = sample_len;
         }
-        let is_known = asked_len > 0 || self.wanted;
-        if is_known && size / 2 <= self.learned_of {
-            return self.kind.follows(block.addr(), size);
+        let is_known = sample_len > 0 || self.wanted;
+        if is_known && size / 2 <= self.learned_len {
+            return self.density.decide(block.addr(), size);
         }
-        self.kind.ask_about(block.addr(), size);
+        self.density.set_sample(block.addr(), size);
         false
     }
 
     /// Learns from a mapping that goes back, unless the sample is another one, still in use.
     fn learn(&mut self, start: *mut u8, len: usize) {
-        if self.kind.asked_len() == 0 || self.kind.asks_within(start.addr()..start.addr() + len) {
-            self.kind.learn(huge::is_dense(start, len));
-            self.kind.ask_about(0, 0);
-            self.learned_of = len;
+        if self.density.sample_len() == 0
+            || self.density.has_sample_within(start.addr()..start.addr() + len)
+        {
+            self.density.learn(huge::is_dense(start, len));
+            self.density.set_sample(0, 0);
+            self.learned_len = len;
         }
     }
 
@@ -298,7 +300,7 @@ impl Kept {
         Some((taken, len))
     }
 
-    fn extends(&mut self, end: *mut u8, more: usize) -> bool {
+    fn take_at(&mut self, end: *mut u8, more: usize) -> bool {
         let run = self.runs.iter_mut().find(|run| run.start == end && run.len >= more);
         run.map(|run| {
             run.len -= more;

@@ -137,7 +137,7 @@ impl<T> Locked<T> {
             if held == FREE && self.try_lock(me) {
                 return true;
             }
-            if never_waited_for(held, me) {
+            if may_wait_forever(held, me) {
                 return false;
             }
             spin_loop();
@@ -150,7 +150,7 @@ impl<T> Locked<T> {
                 if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
                     return true;
                 }
-            } else if never_waited_for(held, me) || sync::is_forking(me) {
+            } else if may_wait_forever(held, me) || sync::is_forking(me) {
                 return false;
             } else if held & AWAITED != 0
                 || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
@@ -221,7 +221,7 @@ fn owner(held: u32) -> u32 {
 }
 
 /// Checks whether waiting for a lock in this state might never end.
-fn never_waited_for(held: u32, me: u32) -> bool {
+fn may_wait_forever(held: u32, me: u32) -> bool {
     held & FORK != 0 || owner(held) == me
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     /// Waiting threads are noticed, and each gets the lock for itself in its turn.
     #[test]
-    fn who_waits_is_woken() {
+    fn waiting_threads_are_woken() {
         static LOCKED: Locked<u32> = Locked::new(7);
         let (owner, let_go) = hold(&LOCKED);
         assert!(!LOCKED.is_awaited());

@@ -89,7 +89,7 @@ pub(super) fn usage() -> (usize, usize, usize) {
 
 /// Counts bytes of mappings in use. Gives back kept ones as far as both together exceed the most
 /// ever in use.
-fn counted(added: usize, removed: usize) {
+fn count_bytes(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
     let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
@@ -103,7 +103,7 @@ fn counted(added: usize, removed: usize) {
 /// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be
 /// unmapped.
 fn starts_huge_page(size: usize) -> bool {
-    size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS && cfg!(not(miri))
+    size >= HUGE && !mode::has_guards() && !os::NEEDS_RESERVATION && cfg!(not(miri))
 }
 
 /// Allocates `size` zero bytes aligned to `align`, and gives the kernel the advice `huge` on huge
@@ -139,19 +139,19 @@ pub(super) fn allocate_kept(
     // SAFETY: the pages are nobody else's.
     unsafe { write_header(block, (base, len), 0, size) };
     IN_USE.count.fetch_add(1, Relaxed);
-    counted(len, 0);
+    count_bytes(len, 0);
     NonNull::new(block)
 }
 
 /// Makes a mapping of `len` bytes that begins with kept memory, for a block that starts on a huge
 /// page, an OS page behind the result.
-fn allocate_beyond_kept(len: usize, follow: bool) -> Option<*mut u8> {
+fn allocate_beyond_kept(len: usize, is_adaptive: bool) -> Option<*mut u8> {
     let page = os::page_size();
     let (start, part) = kept::take_part(len)?;
     if part == len {
         return Some(start);
     }
-    let dense = follow && huge::is_dense(start, part);
+    let dense = is_adaptive && huge::is_dense(start, part);
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page.
     unsafe {
@@ -176,7 +176,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let rounded = size.checked_add(offset + behind)?.checked_next_multiple_of(page)?;
     let mapped = rounded.checked_add(spare + 2 * guard)?;
     let memory = os::allocate(mapped)?;
-    if SPACE.meets(memory, mapped) {
+    if SPACE.overlaps(memory, mapped) {
         // SAFETY: the memory was just mapped, and nobody uses it.
         unsafe { refused::release(memory, mapped) };
         return None;
@@ -200,7 +200,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
         write_header(block, (base, len), guard, size);
     }
     IN_USE.count.fetch_add(1, Relaxed);
-    counted(len, 0);
+    count_bytes(len, 0);
     NonNull::new(block)
 }
 
@@ -212,7 +212,7 @@ fn header(block: *mut u8) -> *mut Header {
 ///
 /// # Safety
 /// The address is a block of this allocator; a best effort is made to notice otherwise.
-unsafe fn known(block: *mut u8) -> &'static mut Header {
+unsafe fn checked_header(block: *mut u8) -> &'static mut Header {
     let is_readable = || {
         // Measuring a block must not change errno.
         let _errno = os::KeepErrno::new();
@@ -242,7 +242,7 @@ unsafe fn known(block: *mut u8) -> &'static mut Header {
 /// The block is a mapping in use.
 pub(super) unsafe fn len_of(block: *mut u8) -> usize {
     // SAFETY: the caller guarantees that it is in use.
-    let &mut Header { base, len, guard, size, .. } = unsafe { known(block) };
+    let &mut Header { base, len, guard, size, .. } = unsafe { checked_header(block) };
     if guard > 0 { size } else { base.addr() + len - block.addr() }
 }
 
@@ -252,7 +252,7 @@ pub(super) unsafe fn len_of(block: *mut u8) -> usize {
 /// The block is a mapping in use.
 pub(super) unsafe fn requested(block: *mut u8) -> usize {
     // SAFETY: the caller guarantees that it is in use.
-    unsafe { known(block) }.size
+    unsafe { checked_header(block) }.size
 }
 
 /// Advises the kernel to use huge pages for a block.
@@ -262,7 +262,7 @@ pub(super) unsafe fn requested(block: *mut u8) -> usize {
 pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
     // SAFETY: the caller guarantees that it is in use.
     unsafe {
-        let &mut Header { base, len, .. } = known(block);
+        let &mut Header { base, len, .. } = checked_header(block);
         os::advise_huge_pages(base, len, true);
     }
 }
@@ -274,10 +274,10 @@ pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
 pub(super) unsafe fn deallocate(block: *mut u8, delay: u32) -> bool {
     // SAFETY: the caller guarantees that it is in use; the header is read before its memory goes.
     unsafe {
-        let &mut Header { base, len, guard, .. } = known(block);
+        let &mut Header { base, len, guard, .. } = checked_header(block);
         (*header(block)).mark = 0;
         IN_USE.count.fetch_sub(1, Relaxed);
-        counted(0, len);
+        count_bytes(0, len);
         if guard > 0 {
             keep_closed(base.sub(guard), len + 2 * guard);
             return false;
@@ -324,8 +324,8 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
     }
 }
 
-/// Makes a block longer or shorter; it may move if its alignment allows. With `follow`, what is
-/// added gets huge pages if the block was written all over.
+/// Makes a block longer or shorter; it may move if its alignment allows. With `is_adaptive`, what
+/// is added gets huge pages if the block was written all over.
 ///
 /// # Safety
 /// The block is a mapping in use, aligned to `align`. If this succeeds, only the returned block is
@@ -334,13 +334,13 @@ pub(super) unsafe fn resize(
     block: *mut u8,
     align: usize,
     new_size: usize,
-    follow: bool,
+    is_adaptive: bool,
 ) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
     // contents.
     unsafe {
-        let &mut Header { base, len, guard, ref mut size, .. } = known(block);
+        let &mut Header { base, len, guard, ref mut size, .. } = checked_header(block);
         let offset = block.addr() - base.addr();
         let behind = if guard > 0 { BEHIND } else { 0 };
         let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
@@ -364,13 +364,13 @@ pub(super) unsafe fn resize(
             // An end that cannot be unmapped stays as room.
             if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
                 write_header(block, (base, new_len), guard, new_size);
-                counted(new_len, len);
+                count_bytes(new_len, len);
             }
         } else {
             // Memory added within the last huge page follows the advice given earlier.
             let reaches = new_len / HUGE > len / HUGE;
-            let dense = follow && reaches && huge::is_dense(block, len - offset);
-            let stays = kept::extends(base.add(len), new_len - len).then_some(base);
+            let dense = is_adaptive && reaches && huge::is_dense(block, len - offset);
+            let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
             let base = stays
                 .or_else(|| lengthen_whole((base, len), offset, new_len))
                 .or_else(|| lengthen((base, len), new_len, align <= page))?;
@@ -379,7 +379,7 @@ pub(super) unsafe fn resize(
             }
             let block = base.wrapping_add(offset);
             write_header(block, (base, new_len), guard, new_size);
-            counted(new_len, len);
+            count_bytes(new_len, len);
             return NonNull::new(block);
         }
         NonNull::new(block)
@@ -413,7 +413,7 @@ unsafe fn lengthen_whole(
         let memory = os::reserve(reserved)?;
         let skipped = base.addr().wrapping_sub(memory.addr()) % HUGE;
         let to = memory.add(skipped);
-        if SPACE.meets(memory, reserved) {
+        if SPACE.overlaps(memory, reserved) {
             refused::release(memory, reserved);
             return None;
         }
@@ -439,7 +439,7 @@ unsafe fn lengthen(
     // SAFETY: the caller guarantees that it is in use; nobody knows yet where the kernel moved it.
     unsafe {
         let moved = os::remap(base, len, new_len, may_move)?;
-        if !SPACE.meets(moved, new_len) {
+        if !SPACE.overlaps(moved, new_len) {
             return Some(moved);
         }
         if moved == base {
@@ -448,11 +448,11 @@ unsafe fn lengthen(
         }
         // It is in the slots: copy it to other addresses, or else back.
         let there = os::allocate(new_len).filter(|&there| {
-            let meets = SPACE.meets(there, new_len);
-            if meets {
+            let overlaps = SPACE.overlaps(there, new_len);
+            if overlaps {
                 refused::release(there, new_len);
             }
-            !meets
+            !overlaps
         });
         let Some(to) = there.or_else(|| os::map_at(base, len).then_some(base)) else {
             os::abort();
@@ -479,10 +479,10 @@ unsafe fn move_guarded(
     }
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
-        let &mut Header { base, len, guard, .. } = known(block);
+        let &mut Header { base, len, guard, .. } = checked_header(block);
         let reserved = new_len.checked_add(2 * guard)?;
         let memory = os::reserve(reserved)?;
-        if SPACE.meets(memory, reserved) {
+        if SPACE.overlaps(memory, reserved) {
             refused::release(memory, reserved);
             return None;
         }
@@ -494,7 +494,7 @@ unsafe fn move_guarded(
         refused::release(base.add(len), guard);
         let block = new_base.add(offset);
         write_header(block, (new_base, new_len), guard, new_size);
-        counted(new_len, len);
+        count_bytes(new_len, len);
         NonNull::new(block)
     }
 }

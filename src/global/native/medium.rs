@@ -93,18 +93,18 @@ pub(super) unsafe fn allocate(
     }
     let class = Class::served_at_once(size)?;
     // SAFETY: the lists are the calling thread's, which has lists of its own: there is a block.
-    of(lists).pop(class, || unsafe { quick::counts_pop(lists) })
+    of(lists).pop(class, || unsafe { quick::count_pop(lists) })
 }
 
 /// As [`allocate`], on the slow path: also takes a block of the next larger class, or, for an
 /// `align` above [`UNIT`], the last block of the class that is aligned so. `None` if there is none,
-/// the lists do not serve such requests, or a [look](quick::Lists::look) is due.
+/// the lists do not serve such requests, or [periodic work](quick::Lists::do_periodic_work) is due.
 pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> {
     let class = Class::served(size).filter(|_| align <= MOST_ALIGN)?;
     let lists = own()?;
     // SAFETY: the lists are the calling thread's own.
-    let counts = unsafe { quick::counts_pop(current::lists()) };
-    match counts {
+    let may_pop = unsafe { quick::count_pop(current::lists()) };
+    match may_pop {
         true if align > UNIT => lists.pop_aligned(class, align),
         true => lists.pop_slowly(class),
         false => None,
@@ -114,12 +114,12 @@ pub(super) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> 
 /// Marks a block that the heap has just allocated for `size` bytes as in use, if that is a class's
 /// size, so that a list may keep it when it is freed. Tells the class's list that it was empty.
 #[inline]
-pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
+pub(super) fn set_mark(block: NonNull<u8>, size: usize, align: usize) {
     if let Some(class) = Class::of(size).filter(|class| class.size() == size)
         && align <= MOST_ALIGN
     {
         if let Some(lists) = own() {
-            lists.missed(class);
+            lists.note_miss(class);
         }
         let block = block.as_ptr();
         SPACE.mark_of(block).store(mark::in_use(block, class.0), Relaxed);
@@ -129,7 +129,7 @@ pub(super) fn begin(block: NonNull<u8>, size: usize, align: usize) {
 /// Marks a block in use as none of the lists', whether it has a class or not: it is resized, or
 /// freed to its heap.
 #[inline]
-pub(super) fn end(block: NonNull<u8>) {
+pub(super) fn clear_mark(block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     if mark::class_of(mark.load(Relaxed), block.as_ptr()).is_some() {
         mark.store(mark::NONE, Relaxed);
@@ -235,7 +235,7 @@ pub(super) fn visit(
         let looks = looked == number && goes_on();
         looked += usize::from(looks);
         if shut {
-            any |= looks && lists.gate.is_left(passed) && lists.put_back_idle(all);
+            any |= looks && lists.gate.is_owner_out(passed) && lists.put_back_idle(all);
             lists.gate.open();
         } else if looks && thread == own && lists.is_used() {
             any |= lists.with(|| lists.put_back_idle(all)) == Some(true);

@@ -115,7 +115,7 @@ unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut
     // SAFETY: the caller guarantees that `lists` are this thread's.
     match unsafe { medium::allocate(lists, size, align) } {
         Some(block) => block.as_ptr(),
-        None => allocate_more(asked, size, align),
+        None => allocate_past_lists(asked, size, align),
     }
 }
 
@@ -123,7 +123,7 @@ unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut
 /// attempt before it saves no registers.
 #[cold]
 #[inline(never)]
-fn allocate_more(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+fn allocate_past_lists(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let parts = mode::parts();
     match parts.are_unusual() {
         true => allocate_unusually(parts, asked, size, align),
@@ -175,18 +175,18 @@ fn sampling(
         // Gives a new thread its lists, so that its first block counts.
         let _ = thread::enter(registry::tuning(asked));
     }
-    let is_wanted = profile::wants(asked, size, align);
+    let is_wanted = profile::decide_sample(asked, size, align);
     let block = allocate();
     if is_wanted {
         // Calls from here on belong to the allocator.
         let here = 0_u8;
-        profile::sampled(block, size, (&raw const here).addr());
+        profile::enter_sample(block, size, (&raw const here).addr());
         if SPACE.list_of(block) == Some(0)
             && let Some(block) = NonNull::new(block)
         {
             // Keeps it off the medium lists, so that its free takes the slow path, which forgets
             // it.
-            medium::end(block);
+            medium::clear_mark(block);
         }
         profile::dump_if_wanted();
     }
@@ -223,7 +223,7 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
     unsafe {
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, NonNull::new_unchecked(block)) => {}
-            _ => free_more(asked, block, Some(size)),
+            _ => free_past_lists(asked, block, Some(size)),
         }
     }
 }
@@ -235,13 +235,13 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_more(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_past_lists(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // SAFETY: the callees have the same contract.
     unsafe {
         let parts = mode::parts();
         match parts.are_unusual() {
             true => free_unusually(parts, asked, block, size),
-            false => usual::free_more(asked, block),
+            false => usual::free(asked, block),
         }
     }
 }
@@ -256,7 +256,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     unsafe {
         match SPACE.list_of(block) {
             Some(list) => free_listed(asked, block, list),
-            None => free_more(asked, block, None),
+            None => free_past_lists(asked, block, None),
         }
     }
 }
@@ -274,7 +274,7 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
         if !quick::push(lists, list, address) {
             match list {
                 0 => free_slowly(asked, address, lists),
-                _ => free_more(asked, block, None),
+                _ => free_past_lists(asked, block, None),
             }
         }
     }
@@ -313,7 +313,7 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, address) => {}
             Some(list) if quick::push(lists, list, address) => {}
-            _ => free_more(asked, block, Some(size)),
+            _ => free_past_lists(asked, block, Some(size)),
         }
     }
 }
@@ -326,7 +326,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: the callees have the same contract.
     unsafe {
         if !medium::free(lists, block) {
-            free_more(asked, block.as_ptr(), None);
+            free_past_lists(asked, block.as_ptr(), None);
         }
     }
 }
@@ -363,10 +363,10 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         if mode::is_hardened() {
             return hardened::paths::free(mode::parts(), asked, block, size);
         }
-        let Some(list) = SPACE.list_of(block) else { return usual::free_more(asked, block) };
+        let Some(list) = SPACE.list_of(block) else { return usual::free(asked, block) };
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if list == 0 || !quick::push(lists, quick::unshadowed(list), address) {
-            usual::free_more(asked, block);
+            usual::free(asked, block);
         }
     }
 }
@@ -424,7 +424,7 @@ pub(super) unsafe fn reallocate(
         if let Some(resized) = usual::resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
-        if let Some(moved) = blocks::outgrow(asked, block, size, align, new_size) {
+        if let Some(moved) = blocks::move_to_mapping(asked, block, size, align, new_size) {
             return moved.as_ptr();
         }
         relocate(asked, block, size, align, new_size, || free(asked, block))
@@ -474,7 +474,7 @@ unsafe fn reallocate_sampling(
             (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
         } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
             (resized.as_ptr(), false)
-        } else if let Some(moved) = blocks::outgrow(asked, block, size, align, new_size) {
+        } else if let Some(moved) = blocks::move_to_mapping(asked, block, size, align, new_size) {
             (moved.as_ptr(), false)
         } else {
             let free = || free(asked, block);
@@ -510,7 +510,7 @@ pub(super) unsafe fn relocate(
     if !moved.is_null() {
         if size >= HUGE && new_size > size {
             // SAFETY: both blocks are in use, the old one with `size` bytes.
-            unsafe { blocks::follow(asked, block, size, moved) };
+            unsafe { blocks::advise_if_dense(asked, block, size, moved) };
         }
         // SAFETY: both blocks are in use, hence disjoint, and at least this long.
         unsafe { moved.copy_from_nonoverlapping(block, size.min(new_size)) };
@@ -524,7 +524,7 @@ pub(super) unsafe fn relocate(
 pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
-    thread::empty_lists();
+    thread::flush_lists();
     let kept = kept::bytes() as u64;
     idle::put_back_all();
     kept + heaps::all().map(Heap::purge).sum::<u64>()
@@ -535,7 +535,7 @@ pub(super) fn purge() -> u64 {
 pub(super) fn thread_idle() {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
-    thread::put_down();
+    thread::put_back_and_collect();
 }
 
 /// Does a part of the purging due; returns the time until more is due, `None` if nothing is
@@ -543,7 +543,7 @@ pub(super) fn thread_idle() {
 pub(super) fn maintain() -> Option<Duration> {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
-    background::tend().map(Duration::from_millis)
+    background::maintain().map(Duration::from_millis)
 }
 
 #[cfg(all(test, not(miri)))]

@@ -22,7 +22,7 @@
 //! one fault, where parts of it would come again as OS pages. [`decline`] says when.
 //!
 //! When a block of [`LARGE`] bytes is freed, the freeing thread also flushes its quick lists and the
-//! heap collects its empty pages ([`takes_trim`](Purge::takes_trim)). Such a block is often the table
+//! heap collects its empty pages ([`start_trim_if_due`](Purge::start_trim_if_due)). Such a block is often the table
 //! of a collection whose items were just freed in random order: those left on quick lists would each
 //! keep a page, and the pages would keep the next large table from fitting.
 //!
@@ -49,13 +49,13 @@ use self::stuck::Stuck;
 pub(super) use self::walk::Parts;
 use self::walk::{STEP_BYTES, Walk};
 
-/// The state of a heap's purges. Invariant: `most` is at least the bytes that the engine has in use.
+/// The state of a heap's purges. Invariant: `most_resident` is at least the bytes that the engine has in use.
 #[derive(Debug)]
 pub(super) struct Purge {
     /// Bytes that may be resident: those in use, and those free that have not gone back since they
     /// were freed.
-    most: usize,
-    /// Bytes that `most` has risen by and that [`growth`](Self::growth) has not returned yet.
+    most_resident: usize,
+    /// Bytes that `most_resident` has risen by and that [`take_growth`](Self::take_growth) has not returned yet.
     growth: usize,
     /// Bytes given back since the heap began.
     purged: u64,
@@ -64,7 +64,7 @@ pub(super) struct Purge {
     due: u64,
     /// Uses of the heap until it next looks at the clock.
     countdown: u32,
-    /// Uses of the heap since it last [trimmed](Self::takes_trim).
+    /// Uses of the heap since it last [trimmed](Self::start_trim_if_due).
     untrimmed: u32,
     /// Visits that have put off the purge which is due.
     put_off: u32,
@@ -78,16 +78,16 @@ pub(super) struct Purge {
 
 /// What a thread that looks after a heap has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Plan {
     Nothing,
     /// Memory goes back later.
     Due,
     /// A walk through the whole heap begins now.
-    Begins,
+    Begin,
     /// One is under way.
-    GoesOn,
-    /// A free left memory that should have gone [back at once](Purge::owes).
-    Owes,
+    Continue,
+    /// A free left memory that should have gone [back at once](Purge::note_remainder).
+    Remainder,
 }
 
 /// Less free memory than this is not worth giving back, bytes.
@@ -115,7 +115,7 @@ pub(super) fn steps_for(bytes: usize) -> usize {
 impl Purge {
     pub(super) const fn new(delay: u32) -> Self {
         Self {
-            most: 0,
+            most_resident: 0,
             growth: 0,
             purged: 0,
             stuck: Stuck::NONE,
@@ -136,18 +136,18 @@ impl Purge {
     }
 
     /// Returns the bytes that may be resident and can go back or are in use: without the stuck ones.
-    pub(super) fn most(&self, used: usize) -> usize {
+    pub(super) fn most_resident(&self, used: usize) -> usize {
         let stuck = self.walk.as_ref().map_or(0, |walk| walk.stuck);
-        self.most.saturating_sub(stuck).max(used)
+        self.most_resident.saturating_sub(stuck).max(used)
     }
 
     /// Records the bytes in use.
     #[inline]
-    pub(super) fn grown(&mut self, engine: &PageHeap<Slot>) {
+    pub(super) fn note_usage(&mut self, engine: &PageHeap<Slot>) {
         let used = engine.usage().block;
-        if used > self.most {
-            self.growth += used - self.most;
-            self.most = used;
+        if used > self.most_resident {
+            self.growth += used - self.most_resident;
+            self.most_resident = used;
         }
         self.decline.note(used);
     }
@@ -155,25 +155,25 @@ impl Purge {
     /// Returns the bytes that the heap has grown by since the last time that this was `Some`, once
     /// they are [`LARGE`].
     #[inline]
-    pub(super) fn growth(&mut self) -> Option<usize> {
+    pub(super) fn take_growth(&mut self) -> Option<usize> {
         (self.growth >= LARGE).then(|| core::mem::take(&mut self.growth))
     }
 
     /// Records that `bytes` went back.
-    fn went_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
+    fn note_given_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
         self.purged += bytes as u64;
         let usage = engine.usage();
-        let free = self.most - usage.block;
-        self.most -= bytes.min(free);
+        let free = self.most_resident - usage.block;
+        self.most_resident -= bytes.min(free);
         // If more was resident than known, all free memory may be.
         let left = self.stuck.bytes.checked_sub(bytes.saturating_sub(free));
         self.stuck.bytes = left.unwrap_or(usage.held - usage.block);
     }
 
-    /// Counts a use of the heap, and returns whether it is time to [look](Self::look).
+    /// Counts a use of the heap, and returns whether it is time to [plan](Self::plan).
     #[inline]
     pub(super) fn tick(&mut self, engine: &PageHeap<Slot>) -> bool {
-        self.grown(engine);
+        self.note_usage(engine);
         self.untrimmed = self.untrimmed.saturating_add(1);
         self.countdown -= 1;
         if self.countdown == 0 {
@@ -184,7 +184,7 @@ impl Purge {
 
     /// Returns whether the calling thread should flush its lists and have the heap collect its empty
     /// pages: once in [`TRIM`] uses.
-    pub(super) fn takes_trim(&mut self) -> bool {
+    pub(super) fn start_trim_if_due(&mut self) -> bool {
         let takes = self.untrimmed >= TRIM;
         if takes {
             self.untrimmed = 0;
@@ -194,76 +194,76 @@ impl Purge {
 
     /// Records that larger blocks of `bytes` were freed, and returns the bytes of free memory that go
     /// back at once, as far as they are huge pages.
-    pub(super) fn freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
+    pub(super) fn note_freed(&mut self, engine: &PageHeap<Slot>, bytes: usize) -> usize {
         let used = engine.usage().block;
         let goes_back =
-            self.delay != u32::MAX && self.decline.freed(used, bytes, self.purged, self.delay);
+            self.delay != u32::MAX && self.decline.note_freed(used, bytes, self.purged, self.delay);
         if goes_back { self.at_once(used) } else { 0 }
     }
 
     /// Returns the bytes that go back at once: all that may be resident, up to what is
     /// [left](Decline::left) of the decline, which small blocks freed meanwhile do not add to.
     fn at_once(&self, used: usize) -> usize {
-        (self.most - used).min(self.decline.left(self.purged))
+        (self.most_resident - used).min(self.decline.left(self.purged))
     }
 
-    /// Records that a visit was too short for the memory that goes back [at once](Self::freed): the
+    /// Records that a visit was too short for the memory that goes back [at once](Self::note_freed): the
     /// next visits give back the rest.
-    pub(super) fn owes(&mut self) {
-        self.decline.owes = true;
+    pub(super) fn note_remainder(&mut self) {
+        self.decline.has_remainder = true;
         self.countdown = 1;
     }
 
-    /// Returns the bytes owed, and records that none are.
-    pub(super) fn pays(&mut self, engine: &PageHeap<Slot>) -> usize {
-        let owes = core::mem::take(&mut self.decline.owes);
-        if owes { self.at_once(engine.usage().block) } else { 0 }
+    /// Returns the bytes that such a visit left, and records that none are left.
+    pub(super) fn take_remainder(&mut self, engine: &PageHeap<Slot>) -> usize {
+        let has_remainder = core::mem::take(&mut self.decline.has_remainder);
+        if has_remainder { self.at_once(engine.usage().block) } else { 0 }
     }
 
     /// Returns whether a purge that is due may wait for the next visit; true [`PUT_OFF`] − 1 times.
-    pub(super) fn puts_off(&mut self) -> bool {
+    pub(super) fn try_put_off(&mut self) -> bool {
         self.countdown = 1;
         self.put_off += 1;
         self.put_off < PUT_OFF
     }
 
-    /// Returns what a visit has to do; [`Look::Begins`] asks it to call [`begin`](Self::begin).
-    pub(super) fn look(&mut self, engine: &PageHeap<Slot>) -> Look {
+    /// Returns what a visit has to do; [`Plan::Begin`] asks it to call [`begin`](Self::begin).
+    pub(super) fn plan(&mut self, engine: &PageHeap<Slot>) -> Plan {
         if self.is_under_way() {
             self.countdown = 1;
-            return if self.goes_on() { Look::GoesOn } else { Look::Owes };
+            return if self.is_walk_under_way() { Plan::Continue } else { Plan::Remainder };
         }
         let used = engine.usage().block;
-        let least = SURPLUS.max(self.most / 8);
-        let is_free = self.most - used + self.stuck.loose(used) >= least;
+        let least = SURPLUS.max(self.most_resident / 8);
+        let is_free = self.most_resident - used + self.stuck.loose_bytes(used) >= least;
         // Any block freed since may have loosened stuck memory, and so may one freed during a walk
         // that gave much back.
-        let is_freed = self.most > used || self.stuck.in_vain == 0;
+        let is_freed = self.most_resident > used || self.stuck.in_vain == 0;
         let is_loose = self.stuck.bytes >= least && is_freed;
         if !(is_free || is_loose) || self.delay == u32::MAX {
             self.due = 0;
-            return Look::Nothing;
+            return Plan::Nothing;
         }
         let now = os::now();
         let due = now + u64::from(self.delay);
         let before = if self.due == 0 { due } else { self.due };
         self.due = if is_free { before.min(due) } else { before.max(self.stuck.again) };
-        if now >= self.due { Look::Begins } else { Look::Due }
+        if now >= self.due { Plan::Begin } else { Plan::Due }
     }
 
     /// Returns whether memory is going back, so that each visit continues it.
     pub(super) fn is_under_way(&self) -> bool {
-        self.goes_on() || self.decline.owes
+        self.is_walk_under_way() || self.decline.has_remainder
     }
 
     /// Returns whether a walk through the whole heap is under way.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_walk_under_way(&self) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.whole)
     }
 
     /// Returns the milliseconds until a visit has something to do; `None` if it has nothing to do
     /// while no block is allocated or freed.
-    pub(super) fn next(&self) -> Option<u64> {
+    pub(super) fn due_in(&self) -> Option<u64> {
         if self.is_under_way() {
             return Some(0);
         }
@@ -279,14 +279,14 @@ impl Purge {
     fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, whole: bool) {
         engine.walk_free_again();
         let stuck = core::mem::take(&mut self.stuck.bytes);
-        self.most += stuck;
-        let free = self.most - engine.usage().block;
+        self.most_resident += stuck;
+        let free = self.most_resident - engine.usage().block;
         self.walk = Some(Walk::new(free, stuck, whole));
     }
 
     /// Does a step of the walk under way, or of a new one that goes on only as callers want more.
     /// Returns the bytes given back, and whether there is more.
-    pub(super) fn some(
+    pub(super) fn step_partial(
         &mut self,
         engine: &mut PageHeap<Slot>,
         zeros: &mut Zeros,
@@ -325,20 +325,20 @@ impl Purge {
     ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
         let (purged, more) = walk.step(parts, engine, zeros, visit);
-        let Walk { free, met, given, leaves, .. } = *walk;
-        self.went_back(engine, purged);
+        let Walk { free, met, given, has_skipped, .. } = *walk;
+        self.note_given_back(engine, purged);
         if !more {
             self.walk = None;
-            if leaves {
+            if has_skipped {
                 return false;
             }
             // Memory that was free all the time and did not go back was not resident, or is stuck.
             // So is the untouched part of a huge page: there may be more of it than was free.
             let usage = engine.usage();
             let rest = free.saturating_sub(given);
-            self.most = self.most.saturating_sub(rest).max(usage.block);
+            self.most_resident = self.most_resident.saturating_sub(rest).max(usage.block);
             let scattered = (usage.held - usage.block).saturating_sub(met);
-            self.stuck.met(scattered, usage.block, given, self.delay);
+            self.stuck.note_walk(scattered, usage.block, given, self.delay);
         }
         more
     }
@@ -347,7 +347,7 @@ impl Purge {
     /// as many were mapped beside it. Returns `false`, and gives nothing back, if that was in vain
     /// the last time.
     #[cold]
-    pub(super) fn large(
+    pub(super) fn give_back_large(
         &mut self,
         engine: &PageHeap<Slot>,
         zeros: &mut Zeros,
@@ -355,7 +355,7 @@ impl Purge {
     ) -> bool {
         /// Bytes visited at most for each byte wanted: much of them may have gone back before.
         const VISITED: usize = 8;
-        if self.delay == u32::MAX || self.repeats.is_in_vain(wanted) {
+        if self.delay == u32::MAX || self.repeats.skip_if_in_vain(wanted) {
             return false;
         }
         let (mut purged, mut left) = (0, wanted.saturating_mul(VISITED));
@@ -372,22 +372,22 @@ impl Purge {
                 left = left.saturating_sub(free.len);
             }
         });
-        self.went_back(engine, purged);
+        self.note_given_back(engine, purged);
         if purged > 0 {
-            self.went_back_for(wanted);
+            self.note_given_back_for(wanted);
         }
         true
     }
 
     /// Records that memory went back as the heap, or the process, grew by `wanted` bytes.
-    pub(super) fn went_back_for(&mut self, wanted: usize) {
-        self.repeats.went_back(wanted, os::now());
+    pub(super) fn note_given_back_for(&mut self, wanted: usize) {
+        self.repeats.note_given_back(wanted, os::now());
     }
 
     /// Records that a block of [`LARGE`] bytes was allocated in memory that had gone back.
     #[cold]
-    pub(super) fn taken_again(&mut self) {
-        self.repeats.taken_again(os::now(), self.delay);
+    pub(super) fn note_reused(&mut self) {
+        self.repeats.note_reused(os::now(), self.delay);
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! Lists  | dummy list | medium lists | heap, waiting, … | shadow | list | shadow | list | …
-//!  list  | top | limit | size, class, … | none | block 0 | block 1 | … | block most − 1 |
+//!  list  | top | last place | size, class, … | none | block 0 | block 1 | … | block most − 1 |
 //! ```
 //! `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
 //! lists. The place of an empty list holds null. So popping loads the place, loads the block, and
@@ -80,7 +80,7 @@ pub(super) fn gone() -> *mut Lists {
 /// copies the thread's memory as of some point of its program order, so compiler fences suffice to
 /// keep that order.
 ///
-/// Invariant: `bottom` ≤ `top` ≤ `limit` ≤ `bottom` + `most`, except while the list is being
+/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, except while the list is being
 /// changed. In a dummy list these fields are 0; place 0 never holds a block.
 #[derive(Debug)]
 #[repr(C)]
@@ -88,7 +88,7 @@ pub(super) struct List {
     /// The [place](entry) of the block pushed last; `bottom` if the list is empty.
     top: AtomicU32,
     /// The largest value that `top` may take at present.
-    limit: Cell<u32>,
+    last_place: Cell<u32>,
     /// Size of its blocks in bytes.
     size: u16,
     /// Size class of its blocks.
@@ -136,24 +136,24 @@ impl List {
     /// Returns the number of blocks that the list takes at present.
     #[inline(always)]
     fn capacity(&self) -> u32 {
-        self.limit.get() - self.bottom
+        self.last_place.get() - self.bottom
     }
 
     fn set_capacity(&self, capacity: u32) {
-        self.limit.set(self.bottom + capacity);
+        self.last_place.set(self.bottom + capacity);
     }
 
     /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
     /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
     /// takes blocks of a class usually goes on for a while.
-    fn takes_again(&self) -> bool {
+    fn note_batch_taken(&self) -> bool {
         let streak = self.streak.get().max(0);
         self.streak.set(streak.saturating_add(1));
         streak >= STREAK && self.is_wide()
     }
 
-    /// As [`takes_again`](Self::takes_again), for batches that are put back.
-    fn puts_back_again(&self) -> bool {
+    /// As [`note_batch_taken`](Self::note_batch_taken), for batches that are put back.
+    fn note_batch_put_back(&self) -> bool {
         let streak = self.streak.get().min(0);
         self.streak.set(streak.saturating_sub(1));
         streak <= -STREAK && self.is_wide()
@@ -188,7 +188,7 @@ impl List {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(super) struct Lists {
-    none: List,
+    dummy: List,
     /// The thread's [medium](super::medium) lists.
     medium: Medium,
     /// The heap that the thread's blocks come from.
@@ -201,13 +201,13 @@ pub(super) struct Lists {
     /// back as well), or until a block is guarded or sampled.
     pub(super) countdown: Countdown,
     /// Time of the last look at the clock in milliseconds, the lower 32 bits.
-    looked: Cell<u32>,
+    last_clock_read: Cell<u32>,
     /// The NUMA node that the thread was on at that look.
     node: Cell<u32>,
     /// Whether the distance to the first guarded block has been drawn.
-    guards: Cell<bool>,
+    guard_drawn: Cell<bool>,
     /// In a [face], the lists that it belongs to; null in lists.
-    faced: AtomicPtr<Lists>,
+    face_of: AtomicPtr<Lists>,
     /// Decides which blocks are sampled.
     pub(super) sampler: Sampler,
 }
@@ -260,7 +260,7 @@ pub(super) fn open(tuning: &Tuning, classes: impl ExactSizeIterator<Item = usize
     let mut index = 0;
     for size in classes {
         words += GAP;
-        index = sizes::serve(index, size, words as u32, tuning.pages.ffcrossover);
+        index = sizes::enter_list(index, size, words as u32, tuning.pages.ffcrossover);
         words += size_of::<List>() / WORD + (capacity(tuning, size as u32, room) & !1) as usize;
     }
     debug_assert!(words <= MAX_WORDS, "every class has a list");
@@ -299,7 +299,7 @@ pub(super) fn is_none(lists: *mut Lists) -> bool {
 pub(super) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
     // SAFETY: a thread's pointer leads to lists or a face, neither of which is ever freed; `EMPTY`
     // is zeros.
-    let lists = unsafe { (*face).faced.load(Relaxed) };
+    let lists = unsafe { (*face).face_of.load(Relaxed) };
     (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }
 
@@ -327,7 +327,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
     let lists = match besides {
         // Each OS page of them has a list's head, which is written below.
-        0 => os::allocate_used(bytes)?,
+        0 => os::allocate_populated(bytes)?,
         _ => os::allocate(bytes)?,
     };
     let lists = lists.cast::<Lists>();
@@ -364,7 +364,7 @@ pub(super) fn make() -> Option<NonNull<Lists>> {
     let made = NonNull::new(lists)?;
     if mode::is_hardened() {
         // SAFETY: the face's memory is fresh, and no other thread knows it yet.
-        unsafe { (*face(made)).faced.store(lists, Relaxed) };
+        unsafe { (*face(made)).face_of.store(lists, Relaxed) };
     }
     Some(made)
 }
@@ -385,7 +385,8 @@ fn entry(lists: *mut Lists, place: u32) -> *mut *mut u8 {
     lists.cast::<*mut u8>().wrapping_add(place as usize)
 }
 
-/// Pops the block pushed last; `None` if the list is empty or a [look](Lists::look) is due.
+/// Pops the block pushed last; `None` if the list is empty or [periodic
+/// work](Lists::do_periodic_work) is due.
 ///
 /// # Safety
 /// `lists` are the calling thread's, and `offset` comes from the tables.
@@ -398,7 +399,7 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
         let block = NonNull::new(entry(lists, top).read())?;
         // Not reached with the lists of a thread without lists, which must not be written: they are
         // empty.
-        if !(*lists).countdown.pop() {
+        if !(*lists).countdown.count_pop() {
             return None;
         }
         (*list).top.store(top - 1, Relaxed);
@@ -407,15 +408,15 @@ pub(super) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> 
     }
 }
 
-/// Counts a pop for a block that is taken from elsewhere; returns whether no [look](Lists::look) is
-/// due.
+/// Counts a pop for a block that is taken from elsewhere; returns whether no
+/// [periodic work](Lists::do_periodic_work) is due.
 ///
 /// # Safety
 /// As for [`pop`], and the thread has lists of its own.
 #[inline(always)]
-pub(super) unsafe fn counts_pop(lists: *mut Lists) -> bool {
+pub(super) unsafe fn count_pop(lists: *mut Lists) -> bool {
     // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
-    unsafe { (*lists).countdown.pop() }
+    unsafe { (*lists).countdown.count_pop() }
 }
 
 /// When a list counts as having too few blocks to choose from.
@@ -428,8 +429,8 @@ pub(super) enum Low {
 }
 
 /// Removes the block at the index `choose(count)`, where `count` is the number of blocks on the
-/// list; returns it with its size in bytes. `None` if the list has [too few](Low) blocks, or a
-/// [look](Lists::look) is due.
+/// list; returns it with its size in bytes. `None` if the list has [too few](Low) blocks, or
+/// [periodic work](Lists::do_periodic_work) is due.
 ///
 /// # Safety
 /// As for [`pop`]; `choose` returns an index less than `count`.
@@ -448,7 +449,7 @@ pub(super) unsafe fn pop_any(
         if low == Low::Eighth && count <= (*list).capacity() / 8 {
             return None;
         }
-        if !(*lists).countdown.pop() {
+        if !(*lists).countdown.count_pop() {
             return None;
         }
         let place = blocks(list).add(choose(count) as usize);
@@ -496,10 +497,10 @@ pub(super) fn block_size(lists: *mut Lists, offset: u32) -> usize {
 #[inline(always)]
 pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`; there is room up to the limit.
+    // SAFETY: as in `pop`; there is room up to the last place.
     unsafe {
         let top = (*list).top.load(Relaxed);
-        if top == (*list).limit.get() || entry(lists, top).read() == block.as_ptr() {
+        if top == (*list).last_place.get() || entry(lists, top).read() == block.as_ptr() {
             return false;
         }
         entry(lists, top).wrapping_add(1).write(block.as_ptr());
@@ -513,7 +514,7 @@ pub(super) unsafe fn push(lists: *mut Lists, offset: u32, block: NonNull<u8>) ->
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
+pub(super) unsafe fn is_last(lists: *mut Lists, offset: u32, block: NonNull<u8>) -> bool {
     // SAFETY: as in `pop`.
     unsafe { entry(lists, (*at(lists, offset)).top.load(Relaxed)).read() == block.as_ptr() }
 }
@@ -521,7 +522,7 @@ pub(super) unsafe fn has_last(lists: *mut Lists, offset: u32, block: NonNull<u8>
 impl Lists {
     /// Checks whether the thread's blocks come from this heap; `false` for lists that have no heap
     /// yet.
-    pub(super) fn are_of(&self, heap: &Heap) -> bool {
+    pub(super) fn has_heap(&self, heap: &Heap) -> bool {
         ptr::eq(self.heap.load(Relaxed), heap)
     }
 
@@ -541,7 +542,7 @@ impl Lists {
     /// before that calls `follow`), and draws when the next block is guarded or sampled.
     /// `is_popped`: the block that is being allocated will be popped from a list. Returns whether
     /// that block must be [guarded](super::guarded).
-    pub(super) fn look(&self, is_popped: bool, follow: impl FnOnce(&Self)) -> bool {
+    pub(super) fn do_periodic_work(&self, is_popped: bool, follow: impl FnOnce(&Self)) -> bool {
         /// Pops between two looks at the clock; and while memory is going back, when each look does
         /// a small part.
         const POPS: i32 = 1 << 11;
@@ -554,7 +555,7 @@ impl Lists {
             let more = self.look_at_clock(follow);
             self.countdown.set(Due::Clock, if more { SOON } else { POPS });
         }
-        let guarded = self.countdown.is_due(Due::Guarded) && self.guards();
+        let guarded = self.countdown.is_due(Due::Guarded) && self.decide_guard();
         if self.countdown.is_due(Due::Sample) {
             // Whether this block is sampled was decided before this call. To draw anew leaves a
             // trial out, which does no harm: any may be left out.
@@ -572,49 +573,49 @@ impl Lists {
         /// Milliseconds between two calls of `maintain`; while memory is going back, one.
         const PAUSE: u32 = 64;
         let now = os::now() as u32;
-        let since = now.wrapping_sub(self.looked.get());
+        let since = now.wrapping_sub(self.last_clock_read.get());
         if since < PAUSE {
             return since == PAUSE - 1;
         }
         follow(self);
         let more = self.heap().maintain();
-        self.looked.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
+        self.last_clock_read.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
         more
     }
 
     /// Notes the NUMA node that the thread is on; returns whether it was there at the last look as
     /// well.
-    pub(super) fn is_again_on(&self, node: u32) -> bool {
+    pub(super) fn note_node(&self, node: u32) -> bool {
         self.node.replace(node) == node
     }
 
     /// Called when a guarded block is due: returns whether to guard this one, and draws the
     /// distance to the next. The first time that it is due, only the distance is drawn.
-    fn guards(&self) -> bool {
+    fn decide_guard(&self) -> bool {
         let one_in = mode::guarded();
         if one_in == 0 {
             self.countdown.set(Due::Guarded, NEVER);
             return false;
         }
         self.countdown.set(Due::Guarded, pops_to_guarded(one_in, os::random()));
-        self.guards.replace(true)
+        self.guard_drawn.replace(true)
     }
 
     /// Decides whether the small block of `size` bytes that the thread is about to take is sampled.
     /// Call only while there is a profile.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
-    pub(super) fn samples_small(&self, size: usize) -> bool {
-        let renews = self.sampler.renews();
-        if !renews && !self.countdown.is_over() {
+    pub(super) fn decide_small_sample(&self, size: usize) -> bool {
+        let is_stale = self.sampler.renew_if_stale();
+        if !is_stale && !self.countdown.is_over() {
             return false;
         }
         self.countdown.settle();
         let due = self.countdown.is_due(Due::Sample);
-        let sampled = if renews {
+        let sampled = if is_stale {
             // This block is the first trial.
             self.countdown.set(Due::Sample, NEVER);
             match self.sampler.draw() {
-                0 => self.sampler.hits(size),
+                0 => self.sampler.is_hit(size),
                 trials => {
                     self.countdown.set(Due::Sample, trials);
                     self.countdown.arm();
@@ -622,9 +623,9 @@ impl Lists {
                 }
             }
         } else {
-            due && self.sampler.hits(size)
+            due && self.sampler.is_hit(size)
         };
-        if due || renews {
+        if due || is_stale {
             self.countdown.set(Due::Sample, 1 + self.sampler.draw());
         }
         self.countdown.arm();
@@ -634,23 +635,23 @@ impl Lists {
     /// Decides whether a block of `size` bytes that does not count as a pop is sampled. Call only
     /// while there is a profile.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
-    pub(super) fn samples_other(&self, size: usize) -> bool {
-        if self.sampler.renews() {
+    pub(super) fn decide_other_sample(&self, size: usize) -> bool {
+        if self.sampler.renew_if_stale() {
             self.countdown.settle();
             self.countdown.set(Due::Sample, self.sampler.draw());
             self.countdown.arm();
         }
-        self.sampler.passes(size)
+        self.sampler.count_bytes(size)
     }
 
     /// Counts a pop for a block that should have been popped, but came from elsewhere.
-    pub(super) fn skips_pop(&self) {
-        self.countdown.pop();
+    pub(super) fn count_pop(&self) {
+        self.countdown.count_pop();
     }
 
     /// Makes the thread take the slow path for its next block.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
-    pub(super) fn comes_by(&self) {
+    pub(super) fn force_slow_path(&self) {
         self.countdown.settle();
     }
 
@@ -680,7 +681,7 @@ pub(super) unsafe fn refill(lists: *mut Lists, offset: u32, heap: &Heap, wait: W
         (*list).widen();
         let capacity = (*list).capacity() as usize;
         debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
-        let goes_on = (*list).takes_again();
+        let goes_on = (*list).note_batch_taken();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
         let count = heap.take(wait, (*list).class.into(), offset, room);
@@ -701,21 +702,21 @@ pub(super) unsafe fn make_room(lists: *mut Lists, offset: u32) {
     unsafe {
         if !(*list).widen() {
             let count = (*list).count() as usize;
-            let kept = if (*list).puts_back_again() { count / 8 } else { count / 2 };
+            let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(list, count - kept, true);
         }
     }
 }
 
-/// Puts all blocks of a list back to their heaps; `looks` as for [`Heap::put`].
+/// Puts all blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, looks: bool) {
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, may_purge: bool) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        put_back(list, (*list).count() as usize, looks);
+        put_back(list, (*list).count() as usize, may_purge);
         // The static dummy lists must not be written: all threads share them.
         if (*list).most > 0 {
             (*list).narrow();
@@ -733,31 +734,31 @@ pub(super) fn bytes(lists: *mut Lists) -> usize {
     bytes
 }
 
-/// Puts the blocks of all these lists back to their heaps; `looks` as for [`Heap::put`].
+/// Puts the blocks of all these lists back to their heaps; `may_purge` as for [`Heap::put`].
 ///
 /// # Safety
 /// They are the calling thread's, or those of a thread without lists, or no thread has them and the
 /// caller alone uses them.
-pub(super) unsafe fn flush_all(lists: *mut Lists, looks: bool) {
+pub(super) unsafe fn flush_all(lists: *mut Lists, may_purge: bool) {
     for_each(|offset| {
         // SAFETY: the caller guarantees that no other thread uses the lists.
-        unsafe { flush(lists, offset, looks) };
+        unsafe { flush(lists, offset, may_purge) };
     });
 }
 
-/// Puts the `older` oldest blocks of a list back to their heaps; `looks` as for [`Heap::put`]. The
-/// list is empty meanwhile: the child of a fork must not find blocks on it that are in their heaps
-/// already.
+/// Puts the `older` oldest blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
+/// The list is empty meanwhile: the child of a fork must not find blocks on it that are in their
+/// heaps already.
 ///
 /// # Safety
 /// As for [`pop`]; the list has at least `older` blocks.
-unsafe fn put_back(list: *mut List, older: usize, looks: bool) {
+unsafe fn put_back(list: *mut List, older: usize, may_purge: bool) {
     // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
     unsafe {
         let count = (*list).count() as usize;
         (*list).set_count(0);
         compiler_fence(Release);
-        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), looks);
+        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), may_purge);
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
         compiler_fence(Release);
         (*list).set_count((count - older) as u32);
@@ -793,7 +794,7 @@ mod tests {
 
     /// All distances between guarded blocks are equally likely, up to twice the mean.
     #[test]
-    fn one_block_in_so_many_is_guarded() {
+    fn distances_between_guarded_blocks_are_uniform() {
         for one_in in [1, 2, 3, 100, 1 << 10] {
             let most = (2 * one_in - 2).max(1);
             let pops: Vec<i32> =
@@ -820,7 +821,7 @@ mod tests {
     fn a_thread_guards_from_the_second_time_on() {
         super::super::registry::heap_for_test();
         let lists = with_guarded_blocks_only();
-        assert_eq!([(); 3].map(|()| lists.guards()), [false; 3]);
+        assert_eq!([(); 3].map(|()| lists.decide_guard()), [false; 3]);
         lists.countdown.arm();
         lists.countdown.settle();
         assert!(!lists.countdown.is_due(Due::Guarded));
@@ -835,9 +836,9 @@ mod tests {
         let pagewise = crate::global::Pagewise { tuning: Tuning { guarded: 2, ..Tuning::new() } };
         assert!(!pagewise.allocate(1).is_null());
         let lists = with_guarded_blocks_only();
-        assert_eq!([(); 3].map(|()| lists.guards()), [false, true, true]);
+        assert_eq!([(); 3].map(|()| lists.decide_guard()), [false, true, true]);
         lists.countdown.arm();
-        let pops = (0..).find(|_| !lists.countdown.pop());
+        let pops = (0..).find(|_| !lists.countdown.count_pop());
         assert!(matches!(pops, Some(1 | 2)), "{pops:?}");
     }
 
@@ -862,7 +863,7 @@ mod tests {
         const BOTTOM: u32 = 1000;
         List {
             top: AtomicU32::new(BOTTOM),
-            limit: Cell::new(BOTTOM + capacity),
+            last_place: Cell::new(BOTTOM + capacity),
             size: 16,
             class: 0,
             most,
@@ -882,7 +883,7 @@ mod tests {
             list.set_count(1);
             for _ in 0..2 {
                 list.narrow();
-                assert!(!list.takes_again() && !list.puts_back_again());
+                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
                 let mut capacity = FIRST.min(most.into());
                 for _ in 0..40 {
                     assert_eq!(list.capacity(), capacity);
@@ -893,7 +894,7 @@ mod tests {
                     capacity = (2 * capacity).min(most.into());
                 }
                 assert_eq!((list.capacity(), list.count()), (most.into(), 1));
-                (0..3).for_each(|_| _ = list.takes_again());
+                (0..3).for_each(|_| _ = list.note_batch_taken());
             }
         }
     }
@@ -901,7 +902,7 @@ mod tests {
     /// A thread maintains its heap every 64 ms, or at each look while memory goes back.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
-    fn a_thread_looks_after_its_heap_now_and_then() {
+    fn a_thread_maintains_its_heap_every_64_ms() {
         let heap = super::super::registry::heap_for_test();
         // SAFETY: the lists belong to no thread, and are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };
@@ -911,11 +912,11 @@ mod tests {
         // until the clock stands still meanwhile.
         let look = |since: u32| loop {
             let now = os::now();
-            lists.looked.set((now as u32).wrapping_sub(since));
+            lists.last_clock_read.set((now as u32).wrapping_sub(since));
             let mut looks = false;
             let more = lists.look_at_clock(|_| looks = true);
             if os::now() == now {
-                break (looks, (now as u32).wrapping_sub(lists.looked.get()), more);
+                break (looks, (now as u32).wrapping_sub(lists.last_clock_read.get()), more);
             }
         };
         for since in [0, 1, 32, 62] {
@@ -935,13 +936,16 @@ mod tests {
         for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
         {
             for _ in 0..2 {
-                assert_eq!([(); 4].map(|()| list.takes_again()), [false, false, is_wide, is_wide]);
-                assert_eq!([(); 3].map(|()| list.puts_back_again()), [false, false, is_wide]);
+                assert_eq!(
+                    [(); 4].map(|()| list.note_batch_taken()),
+                    [false, false, is_wide, is_wide]
+                );
+                assert_eq!([(); 3].map(|()| list.note_batch_put_back()), [false, false, is_wide]);
             }
             for _ in 0..300 {
-                assert!(!list.takes_again() && !list.puts_back_again());
+                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
             }
-            let last = (0..300).map(|_| list.takes_again()).last();
+            let last = (0..300).map(|_| list.note_batch_taken()).last();
             assert_eq!(last, Some(is_wide), "it is counted to the end");
         }
     }

@@ -46,7 +46,7 @@ pub(super) unsafe fn release(start: *mut u8, len: usize) {
 }
 
 /// Returns whether any addresses wait to go back.
-pub(super) fn any() -> bool {
+pub(super) fn has_any() -> bool {
     REFUSED.count.load(Relaxed) > 0
 }
 
@@ -54,7 +54,7 @@ pub(super) fn any() -> bool {
 /// there were any.
 pub(super) fn retry(visit: &mut Visit) -> bool {
     // SAFETY: by the invariant they were mapped, and nobody uses them.
-    any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
+    has_any() && REFUSED.retry(|start, len| unsafe { !visit.is_over() && os::release(start, len) })
 }
 
 impl Refused {
@@ -111,7 +111,7 @@ mod tests {
 
     /// Each remembered run goes back once, or stays. Runs that find no place are dropped.
     #[test]
-    fn what_is_remembered_goes_once() {
+    fn remembered_runs_go_back_once() {
         let refused = Box::new(Refused::new());
         let odd = |start: *mut u8, _: usize| (start.addr() >> 12) % 2 == 1;
         for at in 1..=PLACES + 10 {

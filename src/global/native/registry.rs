@@ -72,11 +72,11 @@ fn decide(asked: &Tuning) -> &'static Tuning {
 }
 
 /// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
-/// calls `opened`, which must not allocate. `None` if there is no memory, or the registry's lock
+/// calls `on_open`, which must not allocate. `None` if there is no memory, or the registry's lock
 /// cannot be waited for.
-pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
+pub(super) fn enter(asked: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
     let tuning = tuning(asked);
-    REGISTRY.with(|registry| registry.enter(tuning, opened)).flatten()
+    REGISTRY.with(|registry| registry.enter(tuning, on_open)).flatten()
 }
 
 /// Takes the lists of a thread that ends. They are passed as a pointer because a reference would
@@ -87,7 +87,7 @@ pub(super) fn enter(asked: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
 pub(super) unsafe fn leave(lists: NonNull<Lists>) {
     // SAFETY: lists are never freed; the caller guarantees that these are its own.
     unsafe {
-        heaps::left(lists.as_ref().heap());
+        heaps::remove_thread(lists.as_ref().heap());
         ended::leave(lists, heaps::shared(), purge_delay());
     }
 }
@@ -96,7 +96,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>) {
 /// visit is over. Returns whether there were any.
 pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     let mut any = false;
-    while ended::any_blocks() && !visit.is_over() {
+    while ended::has_any_blocks() && !visit.is_over() {
         // Not under the lock, for which starting threads wait. A fork's child adopts these lists
         // anyway.
         let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
@@ -123,7 +123,7 @@ pub(super) fn move_to(lists: &Lists, heap: &'static Heap) {
     }
     heap.threads.fetch_add(1, Relaxed);
     lists.set_heap(heap);
-    heaps::left(before);
+    heaps::remove_thread(before);
 }
 
 /// Lets the calling thread take its blocks from a heap of its NUMA node, if it was on the same node
@@ -136,7 +136,7 @@ pub(super) fn follow_node(lists: &Lists) {
 }
 
 fn follow(lists: &Lists, node: u32) {
-    if lists.is_again_on(node) && !heaps::is_of(lists.heap(), node) {
+    if lists.note_node(node) && !heaps::is_on_node(lists.heap(), node) {
         move_to_node(lists, node);
     }
 }
@@ -147,7 +147,7 @@ fn move_to_node(lists: &Lists, node: u32) {
     let Some(tuning) = TUNING.get() else { return };
     let _ = REGISTRY.with(|registry| {
         let heap = registry.heaps.heap_of_node(tuning, node);
-        if let Some(heap) = heap.filter(|heap| heaps::is_of(heap, node)) {
+        if let Some(heap) = heap.filter(|heap| heaps::is_on_node(heap, node)) {
             move_to(lists, heap);
         }
     });
@@ -163,7 +163,7 @@ pub(super) fn open_another() -> Option<&'static Heap> {
 /// them belong there.
 fn heap_of_blocks(lists: NonNull<Lists>) -> Option<&'static Heap> {
     // SAFETY: lists are never freed.
-    ended::have_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
+    ended::has_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
 }
 
 impl Registry {
@@ -179,7 +179,7 @@ impl Registry {
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
         quick::open(tuning, sizes);
         if !mode::is_hardened() {
-            sizes::see_medium_at_once(true);
+            sizes::set_medium_fast_path(true);
             sync::announce_barriers();
         }
         if mode::has_guards() {
@@ -192,9 +192,9 @@ impl Registry {
     }
 
     /// See the function [`enter`].
-    fn enter(&mut self, tuning: &Tuning, opened: fn()) -> Option<NonNull<Lists>> {
+    fn enter(&mut self, tuning: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
         if !OPEN.load(Relaxed) {
-            self.refused = self.refused || self.open(tuning).map(|()| opened()).is_none();
+            self.refused = self.refused || self.open(tuning).map(|()| on_open()).is_none();
         }
         if self.refused {
             return None;
@@ -208,14 +208,14 @@ impl Registry {
         unsafe { lists.as_ref() }.set_heap(heap);
         ended::hold(lists);
         if !mode::is_hardened() {
-            medium::of(lists.as_ptr()).begin();
+            medium::of(lists.as_ptr()).set_owner();
         }
         Some(lists)
     }
 
     /// Returns lists for a thread on `node`.
     fn lists(&mut self, node: u32) -> Option<NonNull<Lists>> {
-        let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| heaps::is_of(heap, node));
+        let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| heaps::is_on_node(heap, node));
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
@@ -239,13 +239,13 @@ impl Registry {
         self.ended.forget();
         heaps::all().for_each(|heap| {
             heap.threads.store(0, Relaxed);
-            heaps::may_be_idle(heap);
+            heaps::mark_idle(heap);
         });
         for lists in all_lists() {
             // SAFETY: lists are never freed.
             let known = unsafe { &*lists };
             if !mode::is_hardened() {
-                medium::of(lists).mend(lists == own);
+                medium::of(lists).after_fork_in_child(lists == own);
             }
             let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
             if is_held && lists != own {
@@ -485,14 +485,14 @@ mod tests {
             let before = lists.heap();
             other.node.store(NODE, Relaxed);
             other.threads.store(0, Relaxed);
-            heaps::may_be_idle(other);
+            heaps::mark_idle(other);
             let here = before.node.load(Relaxed);
             for seen in [here, NODE, here, NODE] {
                 follow(lists, seen);
                 assert!(ptr::eq(lists.heap(), before), "it is on its way");
             }
             // While another test forks, the lock is not waited for.
-            while !heaps::is_of(lists.heap(), NODE) {
+            while !heaps::is_on_node(lists.heap(), NODE) {
                 follow(lists, NODE);
             }
             assert!(ptr::eq(lists.heap(), other));
@@ -523,7 +523,7 @@ mod tests {
     #[ignore = "in a process of its own"]
     fn follows() {
         const NODE: u32 = 13;
-        heaps::have_nodes();
+        heaps::pretend_nodes();
         let thread = std::thread::spawn(|| {
             let own = heap_for_test();
             own.node.store(NODE, Relaxed);

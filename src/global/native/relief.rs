@@ -45,9 +45,10 @@ static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 /// free memory shrinks to the share while the process grows. Returns whether any memory went back.
 /// O(bytes + heaps); O(bytes) on average.
 #[cold]
-pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
+pub(super) fn give_back_for_growth(grown: &Heap, bytes: usize) -> bool {
     let Some(grown_by) = noted(&GROWTH, bytes, heaps::all().len()) else { return false };
-    let figures = heaps::all().map(|heap| (heap.used.load(Relaxed), heap.most.load(Relaxed)));
+    let figures =
+        heaps::all().map(|heap| (heap.used.load(Relaxed), heap.most_resident.load(Relaxed)));
     let (_, mapped, _) = mapping::usage();
     let (free, in_use) = balance(figures, mapped);
     let (mut wanted, is_large) = surplus(free, in_use, grown_by);
@@ -61,7 +62,7 @@ pub(super) fn grown(grown: &Heap, bytes: usize) -> bool {
             break;
         }
         let heap = heaps::next_after(grown);
-        if heap.most.load(Relaxed) > heap.used.load(Relaxed) {
+        if heap.most_resident.load(Relaxed) > heap.used.load(Relaxed) {
             let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
             (wanted, any) = (wanted.saturating_sub(bytes), any || bytes > 0);
         }
@@ -218,7 +219,7 @@ mod tests {
             let layout = Layout::from_size_align(bytes, 16).expect("it is one");
             let freed = heap.with(|state| {
                 let block = state.allocate(layout).expect("there is memory");
-                state.grown();
+                state.take_growth();
                 // SAFETY: the block has as many bytes, and is freed once.
                 unsafe {
                     block.write_bytes(1, bytes);
@@ -230,7 +231,7 @@ mod tests {
         }
 
         fn free(heap: &Heap) -> usize {
-            heap.most.load(Relaxed) - heap.used.load(Relaxed)
+            heap.most_resident.load(Relaxed) - heap.used.load(Relaxed)
         }
 
         /// As the process grows, the heaps in turn give back twice as much free memory, until no
@@ -247,18 +248,18 @@ mod tests {
             let heaps = [(); 3].map(|()| with_free(24 * MIB));
             let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
             let before = sum();
-            assert!(grown(own, 4 * MIB));
+            assert!(give_back_for_growth(own, 4 * MIB));
             // At most a step of one huge page more than wanted; less where the system is slow, but
             // at least one step.
             let gone = before - sum();
             assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
             // While that much is free, at least a step goes back each time.
             let is_little = |_| {
-                let _ = grown(own, 30 * MIB);
+                let _ = give_back_for_growth(own, 30 * MIB);
                 sum() <= LARGE
             };
             assert!((0..10_000).any(is_little), "{} bytes", sum());
-            assert!(!grown(own, 0), "nothing is wanted");
+            assert!(!give_back_for_growth(own, 0), "nothing is wanted");
         }
 
         /// The heaps also give memory back when a block is mapped beside them.
@@ -283,7 +284,7 @@ mod tests {
 
         /// Where nothing may go back, `grown` returns false.
         #[test]
-        fn nothing_goes_back_where_it_is_not_to() {
+        fn nothing_goes_back_with_the_largest_delay() {
             alone::passes("global::native::relief::tests::alone::keeps");
         }
 
@@ -294,7 +295,7 @@ mod tests {
             let (own, heap) = (registry::heap_for_test(), with_free(24 * MIB));
             let before = free(heap);
             for _ in 0..8 {
-                assert!(!grown(own, 30 * MIB));
+                assert!(!give_back_for_growth(own, 30 * MIB));
             }
             assert_eq!(free(heap), before);
         }

@@ -91,7 +91,7 @@ impl Runs {
                 // SAFETY: as above.
                 if index < next || unsafe { os::discard(start, len) } {
                     if in_blocks >> index & 1 == 1 {
-                        zeros.went_back(start.addr()..start.addr() + len);
+                        zeros.note_given_back(start.addr()..start.addr() + len);
                     }
                     SPACE.discard_states(start, len);
                     self.purged += len;

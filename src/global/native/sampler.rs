@@ -79,7 +79,7 @@ impl Sampler {
     }
 
     /// Runs `action`, unless the thread is taking a sample already.
-    pub(super) fn alone(&self, action: impl FnOnce()) {
+    pub(super) fn run_unless_busy(&self, action: impl FnOnce()) {
         if !self.busy.replace(true) {
             action();
             self.busy.set(false);
@@ -93,7 +93,7 @@ impl Sampler {
 
     /// Checks whether the points drawn belong to an earlier profile. If so, draws `bytes` anew; the
     /// caller then draws a trial, starting with the current block.
-    pub(super) fn renews(&self) -> bool {
+    pub(super) fn renew_if_stale(&self) -> bool {
         let profile = RATE.profile.load(Relaxed);
         if self.profile.get() == profile {
             return false;
@@ -105,7 +105,7 @@ impl Sampler {
 
     /// Counts a block of `size` bytes that is not a trial; returns whether it is hit.
     #[inline]
-    pub(super) fn passes(&self, size: usize) -> bool {
+    pub(super) fn count_bytes(&self, size: usize) -> bool {
         let size = size.max(1) as u64;
         match self.bytes.get().checked_sub(size) {
             Some(left) => {
@@ -129,7 +129,7 @@ impl Sampler {
 
     /// Checks whether the point in the current trial hits a block of `size` bytes.
     #[inline]
-    pub(super) fn hits(&self, size: usize) -> bool {
+    pub(super) fn is_hit(&self, size: usize) -> bool {
         size.max(1) > self.place.get() as usize
     }
 
@@ -204,7 +204,7 @@ mod tests {
             random: Cell::new(seed),
             busy: Cell::new(false),
         };
-        sampler.renews();
+        sampler.renew_if_stale();
         sampler
     }
 
@@ -246,12 +246,12 @@ mod tests {
                         let is_hit = if small {
                             left -= 1;
                             left < 0 && {
-                                let is_hit = sampler.hits(SIZES[index]);
+                                let is_hit = sampler.is_hit(SIZES[index]);
                                 left = sampler.draw();
                                 is_hit
                             }
                         } else {
-                            sampler.passes(SIZES[index])
+                            sampler.count_bytes(SIZES[index])
                         };
                         hit[index] += u32::from(is_hit);
                     }

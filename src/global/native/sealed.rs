@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_to_what_is_sealed_is_stopped() {
+    fn a_write_to_a_sealed_value_stops_the_process() {
         let can_be_sealed = VALUE.seal();
         assert_eq!(
             touched(alone::run("global::native::sealed::tests::written").status),

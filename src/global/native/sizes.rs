@@ -51,7 +51,7 @@ pub(super) fn seal() {
 
 /// Enters a list of blocks of `size` bytes for all sizes from entry `from` that it serves, up to
 /// `most` bytes; returns the entry behind them.
-pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize {
+pub(super) fn enter_list(from: usize, size: usize, offset: u32, most: usize) -> usize {
     let mut entry = from;
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
         TABLES.sizes[entry].store(size as u16, Relaxed);
@@ -65,9 +65,9 @@ pub(super) fn serve(from: usize, size: usize, offset: u32, most: usize) -> usize
 
 /// Sets whether medium blocks try the medium lists at once, or take the slow path. Called once the
 /// tables are written.
-pub(super) fn see_medium_at_once(at_once: bool) {
+pub(super) fn set_medium_fast_path(enabled: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
-    let most = if at_once { served.saturating_sub(1) * UNIT } else { usize::MAX };
+    let most = if enabled { served.saturating_sub(1) * UNIT } else { usize::MAX };
     TABLES.not_most_small.store(!most, Relaxed);
 }
 
@@ -81,8 +81,8 @@ pub(super) fn most_small() -> usize {
 /// Makes frees with a size, and allocations of more than `most` bytes, take the slow path. Called
 /// by one thread at a time, and only while the tables are not [read-only](seal).
 #[cfg(all(feature = "profiler", target_os = "linux"))]
-pub(super) fn see_blocks(most: usize) {
-    see_medium_at_once(false);
+pub(super) fn disable_fast_paths(most: usize) {
+    set_medium_fast_path(false);
     for entry in 0..ENTRIES {
         TABLES.freed[entry].store(0, Relaxed);
         if entry * UNIT > most {
@@ -93,8 +93,8 @@ pub(super) fn see_blocks(most: usize) {
 
 /// Makes all blocks take the fast path again. Called under the same conditions.
 #[cfg(all(feature = "profiler", target_os = "linux"))]
-pub(super) fn see_none() {
-    see_medium_at_once(true);
+pub(super) fn enable_fast_paths() {
+    set_medium_fast_path(true);
     for (entry, offset) in TABLES.offsets.iter().enumerate() {
         let offset = offset.load(Relaxed).into();
         TABLES.freed[entry].store(offset, Relaxed);
@@ -214,24 +214,24 @@ mod tests {
     /// a trial; afterwards it serves all again.
     #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
     #[test]
-    fn blocks_are_seen_while_they_are_sampled() {
-        crate::os::alone::passes("global::native::sizes::tests::seen");
+    fn fast_paths_are_disabled_while_blocks_are_sampled() {
+        crate::os::alone::passes("global::native::sizes::tests::disabled");
     }
 
     #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
     #[test]
     #[ignore = "in a process of its own"]
-    fn seen() {
-        const SEEN: usize = 1024;
+    fn disabled() {
+        const TRIAL: usize = 1024;
         let sizes = served();
         let lists = |size: usize| (offset_of_popped(size), offset_of_freed(size));
-        see_blocks(SEEN);
+        disable_fast_paths(TRIAL);
         assert_eq!(most_small(), usize::MAX);
         for size in 0..=SMALL_MAX {
-            let popped = if size <= SEEN { offset(size) } else { 0 };
+            let popped = if size <= TRIAL { offset(size) } else { 0 };
             assert_eq!(lists(size), (popped, 0), "{size}");
         }
-        see_none();
+        enable_fast_paths();
         assert_eq!(Some(&most_small()), sizes.last());
         assert!((0..=SMALL_MAX).all(|size| lists(size) == (offset(size), offset(size))));
     }

@@ -58,8 +58,8 @@ const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
 /// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
 /// for each granule, and the marks follow it, one for each granule. Only these still change:
-/// `units` and `taken`, as heaps are opened; an entry, before blocks of its granule are handed out;
-/// and the marks.
+/// `units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its granule are
+/// handed out; and the marks.
 ///
 /// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
 /// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
@@ -75,9 +75,9 @@ pub(super) struct Space {
     states: AtomicPtr<AtomicU8>,
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
-    reserved: AtomicBool,
+    is_reservation: AtomicBool,
     /// Number of slots reserved so far, in a window that must be reserved (Windows).
-    taken: AtomicUsize,
+    reserved_slots: AtomicUsize,
 }
 
 /// State of a freed block that was zeroed.
@@ -96,8 +96,8 @@ impl Space {
             marks: AtomicPtr::new(ptr::null_mut()),
             states: AtomicPtr::new(ptr::null_mut()),
             slot_shift: AtomicU32::new(0),
-            reserved: AtomicBool::new(false),
-            taken: AtomicUsize::new(0),
+            is_reservation: AtomicBool::new(false),
+            reserved_slots: AtomicUsize::new(0),
         }
     }
 
@@ -113,7 +113,7 @@ impl Space {
             self.states.store(base.wrapping_add(len + 2 * table_len(len) + ALIGN).cast(), Relaxed);
         }
         self.slot_shift.store(slot.trailing_zeros(), Relaxed);
-        self.reserved.store(window.is_none(), Relaxed);
+        self.is_reservation.store(window.is_none(), Relaxed);
         let marks = base.wrapping_add(len + table_len(len)).cast::<AtomicU32>();
         self.marks.store(marks.wrapping_sub(base.addr() / GRANULE), Relaxed);
         self.table.store(base.wrapping_add(len).cast(), Release);
@@ -122,19 +122,19 @@ impl Space {
 
     /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows). Returns
     /// whether the slot can be used. Call it from one thread at a time, and for lower slots first.
-    pub(super) fn take(&self, slot: usize) -> bool {
-        let taken = !os::IN_RESERVATIONS
-            || self.reserved.load(Relaxed)
-            || slot < self.taken.load(Relaxed)
+    pub(super) fn reserve_slot(&self, slot: usize) -> bool {
+        let is_reserved = !os::NEEDS_RESERVATION
+            || self.is_reservation.load(Relaxed)
+            || slot < self.reserved_slots.load(Relaxed)
             || os::reserve_at(self.slot(slot), self.slot_len());
-        if taken {
-            self.taken.fetch_max(slot + 1, Relaxed);
+        if is_reserved {
+            self.reserved_slots.fetch_max(slot + 1, Relaxed);
         }
-        taken
+        is_reserved
     }
 
     /// Publishes that the first `slots` slots have heaps: addresses in other slots are no block's.
-    pub(super) fn have_heaps(&self, slots: usize) {
+    pub(super) fn publish_heaps(&self, slots: usize) {
         self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
     }
 
@@ -165,7 +165,7 @@ impl Space {
     pub(super) unsafe fn commit(&self, start: *mut u8, len: usize, huge: Option<bool>) -> bool {
         // SAFETY: the caller guarantees that the pages are its own.
         unsafe {
-            let done = if self.reserved.load(Relaxed) {
+            let done = if self.is_reservation.load(Relaxed) {
                 os::commit(start, len)
             } else {
                 os::map_at(start, len)
@@ -259,7 +259,7 @@ impl Space {
         // SAFETY: the caller guarantees that the memory is unused. Reserved addresses stay so, and
         // have zeros the next time.
         unsafe {
-            if os::IN_RESERVATIONS || self.reserved.load(Relaxed) {
+            if os::NEEDS_RESERVATION || self.is_reservation.load(Relaxed) {
                 os::close(start, len);
             } else {
                 os::release(start, len);
@@ -290,7 +290,7 @@ impl Space {
     }
 
     /// Returns whether other memory overlaps the slots: a free there would go to a heap.
-    pub(super) fn meets(&self, start: *mut u8, len: usize) -> bool {
+    pub(super) fn overlaps(&self, start: *mut u8, len: usize) -> bool {
         let end = self.table.load(Acquire).addr();
         let slots = end.wrapping_sub(self.base.load(Relaxed).addr());
         self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
@@ -349,7 +349,7 @@ impl Space {
 
 /// Returns the bytes behind `len` bytes of slots: entries and marks; in hardened mode also states,
 /// after a gap that stays inaccessible.
-fn besides(len: usize) -> usize {
+fn bytes_behind(len: usize) -> usize {
     let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
     2 * table_len(len) + states
 }
@@ -369,14 +369,15 @@ fn window() -> Option<(*mut u8, usize)> {
     const TRIES: usize = 8;
     let all = os::addresses()?;
     let most = (all / 16).min(LARGEST);
-    let len = if os::IN_RESERVATIONS { within(os::address_space_limit(), most) } else { most };
+    let len = if os::NEEDS_RESERVATION { within(os::address_space_limit(), most) } else { most };
     let places = all / 4 / ALIGN;
     (0..TRIES).find_map(|_| {
         // Not derived from any other address, so that knowing one does not reveal it.
         let place = os::random() as usize % places;
         let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
-        let is_free = os::is_free(base, len + besides(len))
-            && (!os::IN_RESERVATIONS || os::reserve_at(base.wrapping_add(len), besides(len)));
+        let is_free = os::is_free(base, len + bytes_behind(len))
+            && (!os::NEEDS_RESERVATION
+                || os::reserve_at(base.wrapping_add(len), bytes_behind(len)));
         is_free.then_some((base, len))
     })
 }
@@ -396,7 +397,7 @@ fn within(limit: usize, len: usize) -> usize {
 fn reservation() -> Option<(*mut u8, usize)> {
     let most = within(os::address_space_limit(), LARGEST);
     halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
-        let memory = os::reserve(len + besides(len) + ALIGN)?;
+        let memory = os::reserve(len + bytes_behind(len) + ALIGN)?;
         Some((memory.wrapping_add(memory.align_offset(ALIGN)), len))
     })
 }
@@ -423,7 +424,7 @@ pub(super) struct Slot {
     most: usize,
     covered: [usize; 2],
     /// In hardened mode, the address up to which the states are accessible; at least `low`.
-    stated: usize,
+    states_covered: usize,
     huge: Huge,
     /// Advice given to the kernel on huge pages for the whole slot.
     advice: Option<bool>,
@@ -459,7 +460,7 @@ impl Slot {
             high: end,
             most,
             covered: [SPACE.slot(slot).addr(); 2],
-            stated: SPACE.slot(slot).addr(),
+            states_covered: SPACE.slot(slot).addr(),
             huge: Huge::new(huge_pages, start.addr()..most, marks),
             advice: huge_pages.advice(),
         }
@@ -485,7 +486,7 @@ impl Slot {
             SPACE.give_up(at(self.high), addresses.end - self.high);
             tables.into_iter().zip(covered).for_each(|(table, len)| SPACE.give_up(table, len));
             if let Some((states, _)) = SPACE.states_of(slot) {
-                SPACE.give_up(states, (self.stated - SPACE.slot(slot).addr()) / UNIT);
+                SPACE.give_up(states, (self.states_covered - SPACE.slot(slot).addr()) / UNIT);
             }
         }
     }
@@ -500,7 +501,7 @@ impl Slot {
             let end = end.next_multiple_of(page);
             let step = STEP.max(self.region.extent().len() / 8).next_multiple_of(page);
             let mut to = (self.low + step).min(self.most).max(end);
-            if self.huge.concerns(to) {
+            if self.huge.may_be_huge_below(to) {
                 to = to.next_multiple_of(HUGE).min(self.most);
             }
             self.cover(end)?;
@@ -557,23 +558,23 @@ impl Slot {
                 *covered = covered.saturating_add(COVERED);
             }
         }
-        self.state(end)
+        self.cover_states(end)
     }
 
     /// In hardened mode, makes the states accessible for the slot up to `end`.
-    fn state(&mut self, end: usize) -> Result<(), AllocError> {
+    fn cover_states(&mut self, end: usize) -> Result<(), AllocError> {
         /// Bytes of a slot whose states become accessible at a time.
         const STATED: usize = 4 << 20;
-        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.stated));
+        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.states_covered));
         let Some((states, len)) = SPACE.states_of(slot) else { return Ok(()) };
-        while self.stated < end {
-            let from = (self.stated - SPACE.slot(slot).addr()) / UNIT;
+        while self.states_covered < end {
+            let from = (self.states_covered - SPACE.slot(slot).addr()) / UNIT;
             let step = (STATED / UNIT).min(len - from);
             // SAFETY: these are states of this slot, behind those that are accessible.
             if !unsafe { SPACE.commit(states.wrapping_add(from), step, None) } {
                 return Err(AllocError::Exhausted);
             }
-            self.stated += STATED;
+            self.states_covered += STATED;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use super::huge::{self, HUGE};
 use super::mode;
-use super::purge::{self, Look, Parts, Purge};
+use super::purge::{self, Parts, Plan, Purge};
 use super::space::{SPACE, Slot};
 use super::tuning::{Tuning, UNIT};
 use super::visit::Visit;
@@ -86,19 +86,21 @@ impl State {
             return None;
         };
         let block = allocated.cast::<u8>();
-        self.zeros.extended(self.engine.first_block(), end);
+        self.zeros.note_extended(self.engine.first_block(), end);
         ask(&self.zeros, block);
         let start = block.addr().get();
         let is_extended = self.engine.usage().held > held;
         if layout.size() >= purge::LARGE && !is_extended {
-            self.taken_again(start..start + layout.size());
+            self.note_reused(start..start + layout.size());
         }
-        self.zeros.used(start..start + allocated.len());
+        self.zeros.note_used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
         if layout.size() >= purge::LARGE {
             match is_extended {
-                true => self.engine.source().huge().enter(block.as_ptr(), layout.size()),
-                false => self.engine.source().huge().enter_again(block.as_ptr(), layout.size()),
+                true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
+                false => {
+                    self.engine.source().huge().unadvise_reused_block(block.as_ptr(), layout.size())
+                }
             }
         }
         Some(block)
@@ -107,11 +109,11 @@ impl State {
     /// Tells the purge if the free memory that a large block just got had gone back to the system.
     /// Looks at the OS page in its middle.
     #[cold]
-    fn taken_again(&mut self, memory: Range<usize>) {
+    fn note_reused(&mut self, memory: Range<usize>) {
         let (page, middle) = (os::page_size(), memory.start.midpoint(memory.end));
         let middle = middle & !(page - 1);
         if self.zeros.skip(middle..middle + page) > middle {
-            self.purge.taken_again();
+            self.purge.note_reused();
         }
     }
 
@@ -123,7 +125,7 @@ impl State {
     pub(super) unsafe fn deallocate(&mut self, block: NonNull<u8>) -> Option<(usize, usize)> {
         // SAFETY: the caller gives the guarantees that `release` asks for.
         let bytes = unsafe { self.release(block)? };
-        Some((bytes, self.purge.freed(&self.engine, bytes)))
+        Some((bytes, self.purge.note_freed(&self.engine, bytes)))
     }
 
     /// Frees a block that is not small, without asking the purge; returns its bytes, `None` if it
@@ -159,11 +161,11 @@ impl State {
                 SPACE.forget_states(page, page_size);
                 SPACE.set_list_of_page(page, page_size, list);
             }
-            zeros.used(page.addr()..page.addr() + page_size);
+            zeros.note_used(page.addr()..page.addr() + page_size);
         });
         engine.source().huge().allow(0);
         if taken == blocks.len() {
-            zeros.extended_unknown(engine.source().extent().end);
+            zeros.note_extended_unknown(engine.source().extent().end);
         } else {
             // A page may have been made and given up again.
             zeros.forget(engine.source().extent().end);
@@ -236,7 +238,7 @@ impl State {
         let more = new_size.saturating_sub(len);
         let huge = self.engine.source().huge();
         let concerned =
-            more >= HUGE / 2 && huge.concerns(block.addr().get().wrapping_add(new_size));
+            more >= HUGE / 2 && huge.may_be_huge_below(block.addr().get().wrapping_add(new_size));
         if concerned && huge::is_dense(block.as_ptr(), len) {
             // If the block was written all over, the part that is added probably will be, so it may
             // be huge pages.
@@ -249,11 +251,11 @@ impl State {
             state.engine.resize_in_place(block, layout, new_size).is_some()
         });
         self.engine.source().huge().allow(0);
-        self.zeros.extended(self.engine.first_block(), self.engine.source().extent().end);
+        self.zeros.note_extended(self.engine.first_block(), self.engine.source().extent().end);
         let start = block.addr().get();
         // SAFETY: the block is in use.
         let new_len = unsafe { self.engine.block_size(block) };
-        self.zeros.used(start..start + len.max(new_len));
+        self.zeros.note_used(start..start + len.max(new_len));
         Some(resized)
     }
 
@@ -307,27 +309,27 @@ impl State {
 
     /// Returns the bytes that may be resident.
     #[inline]
-    pub(super) fn most(&self) -> usize {
-        self.purge.most(self.engine.usage().block)
+    pub(super) fn most_resident(&self) -> usize {
+        self.purge.most_resident(self.engine.usage().block)
     }
 
     /// Tells the purge how much is in use; returns the bytes that the heap has grown by since the
     /// last report, once they are enough for one.
     #[inline]
-    pub(super) fn grown(&mut self) -> Option<usize> {
-        self.purge.grown(&self.engine);
-        self.purge.growth()
+    pub(super) fn take_growth(&mut self) -> Option<usize> {
+        self.purge.note_usage(&self.engine);
+        self.purge.take_growth()
     }
 
-    /// Counts a use; returns whether it is time to [look](Self::look).
+    /// Counts a use; returns whether it is time to [plan](Self::plan_purge).
     #[inline]
     pub(super) fn tick(&mut self) -> bool {
         self.purge.tick(&self.engine)
     }
 
     /// Decides whether memory should go back now or later.
-    pub(super) fn look(&mut self) -> Look {
-        self.purge.look(&self.engine)
+    pub(super) fn plan_purge(&mut self) -> Plan {
+        self.purge.plan(&self.engine)
     }
 
     /// Checks whether memory is going back.
@@ -336,24 +338,24 @@ impl State {
     }
 
     /// Returns whether a purge that should begin may be put off to the next visit; counts it.
-    pub(super) fn puts_off_purge(&mut self) -> bool {
-        self.purge.puts_off()
+    pub(super) fn try_put_off_purge(&mut self) -> bool {
+        self.purge.try_put_off()
     }
 
     /// Notes that less memory went back at a free than should have.
-    pub(super) fn owes(&mut self) {
-        self.purge.owes();
+    pub(super) fn note_remainder(&mut self) {
+        self.purge.note_remainder();
     }
 
-    /// Returns the bytes still owed that should go back now; the debt counts as paid afterwards.
-    pub(super) fn pays(&mut self) -> usize {
-        self.purge.pays(&self.engine)
+    /// Returns the bytes of that remainder, which should go back now; afterwards there is none.
+    pub(super) fn take_remainder(&mut self) -> usize {
+        self.purge.take_remainder(&self.engine)
     }
 
     /// Returns the milliseconds until memory is due to go back; `None` if none is unless the heap
     /// changes.
     pub(super) fn purge_due_in(&self) -> Option<u64> {
-        self.purge.next()
+        self.purge.due_in()
     }
 
     /// Begins a purge of all free memory; returns the bytes that had been given back before.
@@ -369,14 +371,14 @@ impl State {
 
     /// Does a step of a purge of these parts of free memory; returns the bytes given back, and
     /// whether there is more.
-    pub(super) fn purge_some(&mut self, visit: &mut Visit, parts: Parts) -> (usize, bool) {
-        self.purge.some(&mut self.engine, &mut self.zeros, visit, parts)
+    pub(super) fn purge_step_partial(&mut self, visit: &mut Visit, parts: Parts) -> (usize, bool) {
+        self.purge.step_partial(&mut self.engine, &mut self.zeros, visit, parts)
     }
 
     /// Returns whether threads' lists should be emptied now; [`collect`](Self::collect) should
     /// follow.
-    pub(super) fn takes_trim(&mut self) -> bool {
-        self.purge.takes_trim()
+    pub(super) fn start_trim_if_due(&mut self) -> bool {
+        self.purge.start_trim_if_due()
     }
 
     /// Makes pages without blocks free memory.
@@ -385,14 +387,14 @@ impl State {
     }
 
     /// Gives back about `wanted` bytes of large free blocks, because as many were mapped beside the
-    /// heap. Returns whether that was [worth while](Purge::large).
-    pub(super) fn purge_large(&mut self, wanted: usize) -> bool {
-        self.purge.large(&self.engine, &mut self.zeros, wanted)
+    /// heap. Returns whether that was [worth while](Purge::give_back_large).
+    pub(super) fn give_back_large(&mut self, wanted: usize) -> bool {
+        self.purge.give_back_large(&self.engine, &mut self.zeros, wanted)
     }
 
     /// Notes that memory went back because `wanted` bytes were mapped beside the heap.
-    pub(super) fn went_back_for(&mut self, wanted: usize) {
-        self.purge.went_back_for(wanted);
+    pub(super) fn note_given_back_for(&mut self, wanted: usize) {
+        self.purge.note_given_back_for(wanted);
     }
 
     /// Returns the engine and the known zeros, for a test that purges by itself.
@@ -407,9 +409,9 @@ impl State {
     fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
         let held = self.engine.usage().held;
         let result = action(self);
-        self.purge.grown(&self.engine);
+        self.purge.note_usage(&self.engine);
         if size >= purge::LARGE && self.engine.usage().held > held {
-            self.purge_large(self.engine.usage().held - held);
+            self.give_back_large(self.engine.usage().held - held);
         }
         result
     }
@@ -424,20 +426,20 @@ mod tests {
     use super::super::sizes;
     use super::*;
 
-    /// Memory that is owed goes back at the next opportunity, once.
+    /// The remainder of what should have gone back at a free is given back once.
     #[test]
-    fn what_is_owed_is_paid_once() {
+    fn a_remainder_is_taken_once() {
         on_a_heap(|state| {
             let layout = Layout::from_size_align(6 << 20, UNIT).expect("it is one");
             let block = state.allocate(layout).expect("there is memory");
-            state.grown();
+            state.take_growth();
             // SAFETY: the block is freed once.
             unsafe { state.deallocate(block) }.expect("it is in use");
-            assert_eq!(state.pays(), 0);
-            state.owes();
-            state.owes();
-            assert!(state.pays() >= layout.size());
-            assert_eq!(state.pays(), 0);
+            assert_eq!(state.take_remainder(), 0);
+            state.note_remainder();
+            state.note_remainder();
+            assert!(state.take_remainder() >= layout.size());
+            assert_eq!(state.take_remainder(), 0);
         });
     }
 

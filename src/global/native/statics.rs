@@ -10,7 +10,7 @@ use super::space::SPACE;
 
 /// Exceptions that are written once, at the start, and that few code paths read, or that are far
 /// longer than a line.
-const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "STOPS", "STANDARD_ERROR", "LEN"];
+const WRITTEN_ONCE: &[&str] = &["KEY", "DONE", "IS_REGISTERED", "STANDARD_ERROR", "LEN"];
 
 /// Exceptions that are never written; or only when the process ends or forks, or makes a background
 /// thread; or that are thread-local.
@@ -57,7 +57,7 @@ fn for_each_static(folder: &Path, visit: &mut dyn FnMut(&str, &str)) {
 
 #[test]
 #[cfg_attr(miri, ignore = "reads the sources")]
-fn what_is_written_lies_apart_from_what_is_read() {
+fn every_static_is_apart_or_listed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/global/native");
     let mut apart = 0;
     for_each_static(&folder, &mut |name, of| {

@@ -53,7 +53,7 @@ pub(super) fn stats() -> Stats {
 static STANDARD_ERROR: OnceLock<os::FileIdentity> = OnceLock::new();
 
 /// Registers the summary to be written at exit, if that is set.
-pub(super) fn opened(settings: &Settings) {
+pub(super) fn register_summary(settings: &Settings) {
     if settings.show_stats
         && let Some(file) = os::standard_error()
         && STANDARD_ERROR.set(file).is_ok()

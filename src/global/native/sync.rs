@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_forks_from_when_it_says_so_to_when_it_says_so() {
+    fn a_thread_is_forking_between_begin_and_end() {
         std::thread::spawn(|| {
             assert!(!is_forking(token()));
             begin_fork();

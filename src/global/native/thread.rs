@@ -49,7 +49,7 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
     let lists = if current == quick::gone() {
         None
     } else if current == quick::empty() {
-        first(tuning)
+        begin(tuning)
     } else {
         NonNull::new(quick::of_face(current))
     };
@@ -62,21 +62,21 @@ pub(super) fn enter(tuning: &Tuning) -> Option<Caller> {
 }
 
 #[cold]
-fn first(tuning: &Tuning) -> Option<NonNull<Lists>> {
+fn begin(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
     // SAFETY: lists are never freed.
     unsafe { lists.as_ref() }.sampler.begin();
     // From here on this thread can allocate, which the calls below may do.
-    opened(tuning);
+    finish_opening(tuning);
     os::at_thread_end(thread_ended, lists.as_ptr().cast());
     Some(lists)
 }
 
 /// Does the part of opening the allocator that may allocate, and complains about ignored settings
 /// of the environment. Called once the first thread has its lists; no lock is held.
-fn opened(tuning: &Tuning) {
+fn finish_opening(tuning: &Tuning) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Relaxed) {
         return;
@@ -86,9 +86,9 @@ fn opened(tuning: &Tuning) {
         guarded::open();
     }
     let settings = Settings::read(*tuning);
-    statistics::opened(&settings);
+    statistics::register_summary(&settings);
     settings::complain(&settings);
-    profile::opened(tuning, &settings);
+    profile::start_if_set(tuning, &settings);
 }
 
 /// Called with its lists when a thread ends. The next thread gets these lists and the quick lists'
@@ -96,7 +96,7 @@ fn opened(tuning: &Tuning) {
 extern "C" fn thread_ended(lists: *mut c_void) {
     let lists = lists.cast::<Lists>();
     registry::adopt_orphans();
-    own::leave();
+    own::flush_quarantine();
     current::set(quick::gone());
     if let Some(lists) = NonNull::new(lists) {
         if !mode::is_hardened() {
@@ -110,12 +110,12 @@ extern "C" fn thread_ended(lists: *mut c_void) {
 /// Puts all blocks on the calling thread's lists back, and makes pages without blocks free memory.
 /// For a thread that will not allocate soon: perhaps no other thread that uses its heap enters the
 /// slow path soon.
-pub(super) fn put_down() {
+pub(super) fn put_back_and_collect() {
     let lists = quick::of_face(current::lists());
     if quick::is_none(lists) {
         return;
     }
-    empty_lists();
+    flush_lists();
     // SAFETY: lists are never freed.
     let heap = unsafe { &*lists }.heap();
     let _ = heap.with(State::collect);
@@ -123,8 +123,8 @@ pub(super) fn put_down() {
 }
 
 /// Puts all blocks on the calling thread's lists back, if it has some.
-pub(super) fn empty_lists() {
-    own::leave();
+pub(super) fn flush_lists() {
+    own::flush_quarantine();
     // SAFETY: they are the calling thread's.
     unsafe { flush(quick::of_face(current::lists())) };
 }

@@ -7,11 +7,11 @@ use super::tuning::Tuning;
 #[derive(Clone, Copy)]
 pub(super) enum Taken {}
 
-pub(super) fn wants(_: &Tuning, _: usize, _: usize) -> bool {
+pub(super) fn decide_sample(_: &Tuning, _: usize, _: usize) -> bool {
     false
 }
 
-pub(super) fn sampled(_: *mut u8, _: usize, _: usize) {}
+pub(super) fn enter_sample(_: *mut u8, _: usize, _: usize) {}
 
 pub(super) fn forget(_: *mut u8) {}
 
@@ -23,7 +23,7 @@ pub(super) fn restore(_: *mut u8, _: Option<Taken>) {}
 
 pub(super) fn dump_if_wanted() {}
 
-pub(super) fn opened(_: &Tuning, _: &Settings) {}
+pub(super) fn start_if_set(_: &Tuning, _: &Settings) {}
 
 pub(super) fn take_for_fork(_: impl FnMut() -> bool) {}
 

@@ -4,7 +4,8 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::blocks::{
-    self, free_medium, free_outside, from_any, large, large_kept, list_for, mapped, small,
+    self, allocate_large, allocate_large_kept, allocate_mapped, allocate_small, free_medium,
+    free_outside, from_any, list_for,
 };
 use super::fault::{self, Fault};
 use super::heap::Heap;
@@ -30,28 +31,28 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
-        return mapped(tuning, size, align);
+        return allocate_mapped(tuning, size, align);
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
         return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
     }
-    if let Some(block) = large(caller, tuning, size, align) {
+    if let Some(block) = allocate_large(caller, tuning, size, align) {
         return block.as_ptr();
     }
     let mut known = Known::nothing();
     let block = from_any(caller, |heap| {
-        heap.grow(|state| state.allocate_known(layout, &mut known)).flatten()
+        heap.with_relief(|state| state.allocate_known(layout, &mut known)).flatten()
     });
     match block {
         Some(block) => {
             // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that
             // `known` is about.
             unsafe { known.clear(block.as_ptr(), size) };
-            medium::begin(block, rounded, align);
+            medium::set_mark(block, rounded, align);
             block.as_ptr()
         }
-        None => mapped(tuning, size, align),
+        None => allocate_mapped(tuning, size, align),
     }
 }
 
@@ -71,32 +72,32 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
         // There are still mappings.
-        return mapped(tuning, size, align);
+        return allocate_mapped(tuning, size, align);
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
         return hardened::paths::allocate(mode::parts(), asked, size, align);
     }
     let list = list_for(tuning, size, align);
-    if let Some(block) = blocks::guarded(caller, size, align, list) {
+    if let Some(block) = blocks::allocate_guarded_if_due(caller, size, align, list) {
         return block.as_ptr();
     }
     if list > 0 {
-        return small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
+        return allocate_small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
     }
-    if let Some(block) = large_kept(caller, tuning, size, align) {
+    if let Some(block) = allocate_large_kept(caller, tuning, size, align) {
         return block.as_ptr();
     }
     // A small size gets here if its alignment is too large for a page.
     let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
     // SAFETY: checked above; a size that `round` changes is far smaller.
     let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
-    match blocks::medium(caller, layout) {
+    match blocks::allocate_medium(caller, layout) {
         Some(block) => {
-            medium::begin(block, size, align);
+            medium::set_mark(block, size, align);
             block.as_ptr()
         }
-        None => mapped(tuning, size, align),
+        None => allocate_mapped(tuning, size, align),
     }
 }
 
@@ -106,7 +107,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 /// As for [`free`](super::paths::free).
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn free_more(asked: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     // SAFETY: the callees have the same contract; the address tells which one is responsible for
     // the block.
     unsafe {
@@ -134,7 +135,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
             return Heap::put(&mut [block], true);
         };
-        if quick::has_last(lists, list, block) {
+        if quick::is_last(lists, list, block) {
             fault::stop(Fault::FreedTwice, block.as_ptr());
         }
         if quick::push(lists, list, block) {
@@ -171,8 +172,8 @@ pub(super) unsafe fn resize(
             // returned.
             let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
             if done {
-                medium::end(address);
-                medium::begin(address, rounded, align);
+                medium::clear_mark(address);
+                medium::set_mark(address, rounded, align);
             }
             done.then_some(address)
         }

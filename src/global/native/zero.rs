@@ -63,29 +63,29 @@ impl Zeros {
 
     /// Notes that the extent ends at `end`; its new part is zeros but for its ends. Its first block
     /// begins at `first` or above.
-    pub(super) fn extended(&mut self, first: usize, end: usize) {
+    pub(super) fn note_extended(&mut self, first: usize, end: usize) {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
             self.reached = end;
-            self.gained(from..end - EDGE);
+            self.set_known(from..end - EDGE);
         }
     }
 
     /// Notes that the extent ends at `end`, with its new part unknown.
-    pub(super) fn extended_unknown(&mut self, end: usize) {
+    pub(super) fn note_extended_unknown(&mut self, end: usize) {
         self.reached = self.reached.max(end);
     }
 
     /// Notes that free memory of the heap below the pages, without a word of the heap, went back.
-    pub(super) fn went_back(&mut self, memory: Range<usize>) {
+    pub(super) fn note_given_back(&mut self, memory: Range<usize>) {
         if os::DISCARDED_ARE_ZEROS {
-            self.gained(memory);
+            self.set_known(memory);
         }
     }
 
     /// Sets the bits of free memory of that heap, without a word of it, that the system supplied or
     /// took back.
-    fn gained(&mut self, memory: Range<usize>) {
+    fn set_known(&mut self, memory: Range<usize>) {
         let (start, end) =
             (memory.start.next_multiple_of(self.page), memory.end & !(self.page - 1));
         if start < end && self.make_room(end) {
@@ -95,7 +95,7 @@ impl Zeros {
 
     /// Clears the bits of memory in which blocks begin, end, or are written.
     #[inline]
-    pub(super) fn used(&mut self, memory: Range<usize>) {
+    pub(super) fn note_used(&mut self, memory: Range<usize>) {
         let end = (memory.end + EDGE).min(self.origin + self.len * BITS * self.page);
         let start = (memory.start - EDGE).max(self.origin);
         if start < end {
@@ -106,7 +106,7 @@ impl Zeros {
     /// Clears all bits, and notes that the extent ends at `end`.
     #[cold]
     pub(super) fn forget(&mut self, end: usize) {
-        self.extended_unknown(end);
+        self.note_extended_unknown(end);
         // SAFETY: there are `len` words.
         unsafe { self.words.write_bytes(0, self.len) };
     }

@@ -12,7 +12,7 @@ pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
 }
 
 /// See [`map_at`].
-pub(crate) const IN_RESERVATIONS: bool = false;
+pub(crate) const NEEDS_RESERVATION: bool = false;
 
 /// See [`map_at`].
 pub(crate) fn reserve_at(_: *mut u8, _: usize) -> bool {

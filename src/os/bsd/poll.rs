@@ -23,17 +23,17 @@ const LONGEST: i64 = 10_000_000;
 
 /// Sleeps while `word` has the value `value`; may also return for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
-    look(word, value, || false);
+    poll(word, value, || false);
 }
 
 /// Waits as [`wait`] does, for at most `milliseconds` plus 10.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
     let end = now().saturating_add(milliseconds);
-    look(word, value, || now() >= end);
+    poll(word, value, || now() >= end);
 }
 
 /// Polls `word` until its value is not `value`, or `enough` returns true.
-fn look(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
+fn poll(word: &AtomicU32, value: u32, enough: impl Fn() -> bool) {
     let _uncancelled = Uncancelled::new();
     let (mut yields, mut sleep) = (0, FIRST);
     while word.load(Relaxed) == value && !enough() {

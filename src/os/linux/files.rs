@@ -112,7 +112,7 @@ mod tests {
 
     /// A file that could not be opened is not closed: closing descriptor -1 would set `errno`.
     #[test]
-    fn what_is_not_open_is_not_closed() {
+    fn a_file_that_is_not_open_is_not_closed() {
         assert!(File::open(c"/nowhere/at/all").is_none());
         assert_eq!(errno(), libc::ENOENT);
     }

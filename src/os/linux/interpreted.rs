@@ -55,7 +55,7 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 }
 
 /// See `memory`.
-pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
     allocate(len)
 }
 

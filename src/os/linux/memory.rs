@@ -17,7 +17,7 @@ pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
 }
 
 /// Whether [`map_at`] works only inside reservations: it works at any free address.
-pub(crate) const IN_RESERVATIONS: bool = false;
+pub(crate) const NEEDS_RESERVATION: bool = false;
 
 /// Reserves exactly these addresses, inaccessible until they are [committed](crate::os::commit).
 /// Returns whether it did.

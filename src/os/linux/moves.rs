@@ -115,7 +115,7 @@ mod tests {
 
     /// Moves a whole mapping, and one split in two, which the kernel refuses to move.
     #[test]
-    fn what_moves_is_where_it_was_to_move_to_and_what_does_not_is_where_it_was() {
+    fn a_mapping_that_cannot_move_stays_where_it_was() {
         alone::passes("os::linux::moves::tests::moves");
     }
 

@@ -21,21 +21,21 @@ const SEEN: u64 = 0x7061_6765_7769_7365;
 static INSTALLED: AtomicUsize = AtomicUsize::new(0);
 
 /// The thread whose fault is being reported; 0 if none.
-static TELLING: AtomicI32 = AtomicI32::new(0);
+static REPORTING: AtomicI32 = AtomicI32::new(0);
 
 /// The function to call on a fault, a `fn(*mut u8)`, or null.
-static TOLD: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+static CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Has `told` called with the address of each fault, before the previous handler. May be called
+/// Has `callback` called with the address of each fault, before the previous handler. May be called
 /// again with the same function: a handler that was installed in between is then called after it as
 /// well.
-pub(crate) fn on_fault(told: fn(*mut u8)) {
+pub(crate) fn on_fault(callback: fn(*mut u8)) {
     /// Installations per signal. A handler that the program installs after the last of them keeps
     /// the signal.
     const MOST: usize = 2;
-    TOLD.store(told as *mut c_void, Release);
+    CALLBACK.store(callback as *mut c_void, Release);
     let ours = fault as Handler as *const c_void as usize;
     for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
         // SAFETY: all zeros is a valid value; the handler has the type that `SA_SIGINFO` asks for,
@@ -52,7 +52,7 @@ pub(crate) fn on_fault(told: fn(*mut u8)) {
             before.1.store(old.sa_flags & libc::SA_SIGINFO != 0, Relaxed);
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = ours;
-            // What was there before jumps out of the handler, perhaps, and relies on which signals are blocked then.
+            // A previous handler that jumps out relies on the signals that it had blocked.
             let kept = if old.sa_sigaction == libc::SIG_DFL { 0 } else { libc::SA_NODEFER };
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (old.sa_flags & kept);
             action.sa_mask = old.sa_mask;
@@ -62,19 +62,19 @@ pub(crate) fn on_fault(told: fn(*mut u8)) {
     }
 }
 
-/// Handles a fault: calls the function in [`TOLD`], then the previous handler.
+/// Handles a fault: calls the function in [`CALLBACK`], then the previous handler.
 extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the system passes valid pointers, and the signal's information belongs to this handler;
     // each function is called by the type that it was stored with.
     unsafe {
         let seen = info.add(1).cast::<u64>().sub(1);
-        // What was there before may call this again.
+        // The previous handler may call this one again.
         let is_nested = seen.read_unaligned() == SEEN;
         seen.write_unaligned(SEEN);
-        // Somebody sent the signal: nothing was touched.
+        // A signal that was sent is no fault.
         let is_sent = (*info).si_code <= 0;
         if !is_nested && !is_sent {
-            tell((*info).si_addr().cast());
+            report((*info).si_addr().cast());
         }
         let at = SIGNALS.iter().position(|known| *known == signal).unwrap_or(0);
         let handler = BEFORE[at].0.load(Relaxed);
@@ -95,13 +95,14 @@ extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_v
     }
 }
 
-/// Tells of a fault, unless it is one of who is told.
-fn tell(address: *mut u8) {
-    let told = TOLD.load(Acquire);
+/// Calls the function that reports faults, unless this thread is in it: its own faults are not
+/// reported.
+fn report(address: *mut u8) {
+    let callback = CALLBACK.load(Acquire);
     let thread = thread_id();
-    if !told.is_null() && TELLING.swap(thread, Relaxed) != thread {
-        // SAFETY: it is null or such a function.
-        unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(told)(address) };
-        TELLING.store(0, Relaxed);
+    if !callback.is_null() && REPORTING.swap(thread, Relaxed) != thread {
+        // SAFETY: `CALLBACK` holds null or a function of this type.
+        unsafe { core::mem::transmute::<*mut c_void, fn(*mut u8)>(callback)(address) };
+        REPORTING.store(0, Relaxed);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 
 /// Maps `len` bytes of zeros that are about to be written: their memory may come at once, not page
 /// by page.
-pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, POPULATE)
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 }
 
 /// Maps `len` bytes of zeros that are about to be written.
-pub(crate) fn allocate_used(len: usize) -> Option<*mut u8> {
+pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
     allocate(len)
 }
 
@@ -70,7 +70,7 @@ pub(crate) unsafe fn commit(start: *mut u8, len: usize) -> bool {
 
 /// Whether [`map_at`] works only inside reservations: it does. Reservations are multiples of 64 KiB
 /// and go back as a whole; no call may cover parts of two.
-pub(crate) const IN_RESERVATIONS: bool = true;
+pub(crate) const NEEDS_RESERVATION: bool = true;
 
 /// Reserves exactly these addresses, whole multiples of 64 KiB, inaccessible until they are
 /// [committed](commit). Returns whether it did.

@@ -324,7 +324,7 @@ impl Waiting {
         if self.ring.is_empty() {
             return;
         }
-        self.ring.begin();
+        self.ring.begin_taking();
         let mut blocks = [std::mem::MaybeUninit::uninit(); 3];
         let count = self.ring.take(&mut blocks);
         for block in &blocks[..count] {
@@ -457,7 +457,7 @@ impl Kept {
     fn visit(&self, of: usize) {
         if self.gates[of].shut() {
             let passed = sync::heavy_barrier();
-            if self.gates[of].is_left(passed) && self.take(of) {
+            if self.gates[of].is_owner_out(passed) && self.take(of) {
                 self.put_back();
             }
             self.gates[of].open();

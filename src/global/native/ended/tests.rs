@@ -186,7 +186,7 @@ fn begins() {
     assert_eq!(again, slot);
     assert!(found > 20 * 500, "{found} bytes are found");
     assert!(bytes() > 20 * 500 && !put_back(1 << 30), "it is not long ago");
-    assert!(put_back(0) && bytes() == 0 && !any_blocks());
+    assert!(put_back(0) && bytes() == 0 && !has_any_blocks());
     assert!(!put_back(0));
     assert!(serve(0).1 < 20 * 500, "nothing was left");
 
@@ -196,7 +196,7 @@ fn begins() {
 
     serve(60);
     let begin = Instant::now();
-    while any_blocks() {
+    while has_any_blocks() {
         assert!(begin.elapsed() < Duration::from_secs(60), "they stay");
         std::thread::sleep(Duration::from_millis(50));
         PAGEWISE.maintain();
@@ -240,7 +240,7 @@ fn begins() {
 /// in the child may leave these lists to the next thread.
 #[cfg(unix)]
 #[test]
-fn lists_in_the_hands_of_who_forks_are_left_once() {
+fn lists_held_by_a_forking_thread_are_left_once() {
     alone::passes("global::native::ended::tests::forks");
 }
 

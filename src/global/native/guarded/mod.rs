@@ -11,13 +11,13 @@
 //! very instruction. [`report`] then writes which block it was, and where it was allocated and
 //! freed. Freed places are reused in the order in which they were freed.
 //!
-//! Whether an allocation is guarded is decided only where a thread
-//! [looks](super::quick::Lists::look) at the clock anyway, so all other allocations pay nothing.
+//! Whether an allocation is guarded is decided only where a thread does its [periodic
+//! work](super::quick::Lists::do_periodic_work) anyway, so all other allocations pay nothing.
 
 mod paths;
 mod pool;
 mod report;
 mod stack;
 
-pub(super) use paths::{allocate, free, known_len, len_of, may_be_outside, open};
-pub(super) use pool::has;
+pub(super) use paths::{allocate, free, known_len, len_bound, may_be_outside, open};
+pub(super) use pool::contains;

@@ -118,7 +118,7 @@ pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
 ///
 /// # Safety
 /// As for [`known_len`].
-pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
+pub(in super::super) unsafe fn len_bound(block: *mut u8) -> usize {
     let most = os::page_size() - (block.addr() & (os::page_size() - 1));
     // SAFETY: the callee has the same contract.
     unsafe { known_len(block) }.unwrap_or(most)
@@ -127,13 +127,13 @@ pub(in super::super) unsafe fn len_of(block: *mut u8) -> usize {
 /// Frees a guarded block.
 ///
 /// # Safety
-/// As for [`len_of`]; the block is not used afterwards.
+/// As for [`len_bound`]; the block is not used afterwards.
 pub(in super::super) unsafe fn free(block: *mut u8) {
     let page = os::page_size();
     let freed = Trace::here();
     let start = block.with_addr(block.addr() & !(page - 1));
     // SAFETY: the caller guarantees that the block is in the pool.
-    let size = unsafe { len_of(block) };
+    let size = unsafe { len_bound(block) };
     let end = block.addr() + size;
     let behind = start.addr() + page - end;
     // SAFETY: the block is in use, so its page can be read.
@@ -249,7 +249,7 @@ mod tests {
             );
         }
         let at = |address: *mut u8| {
-            report::at_fault(address)
+            report::describe_fault(address)
                 .map(|(what, place)| (what, index_of(ptr::without_provenance_mut(place.block))))
         };
         const BEFORE: &str = "memory was used before the start of a block";

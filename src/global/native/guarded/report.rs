@@ -5,7 +5,7 @@ use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::text::Text;
-use super::pool::{PLACES, POOL, Place, State, Trace, has, index_of, with_place};
+use super::pool::{PLACES, POOL, Place, State, Trace, contains, index_of, with_place};
 use super::stack::Stack;
 use crate::os;
 
@@ -25,10 +25,10 @@ pub(super) fn install() {
 
 /// Reports a fault at an address, if that is in the pool.
 fn report_fault(address: *mut u8) {
-    if !has(address) {
+    if !contains(address) {
         return;
     }
-    match at_fault(address) {
+    match describe_fault(address) {
         Some((what, place)) => say(what, address, &place),
         None => say_no_block(address),
     }
@@ -36,7 +36,7 @@ fn report_fault(address: *mut u8) {
 
 /// Returns what happened at an address of the pool, and to which block; `None` if there was never a
 /// block nearby.
-pub(super) fn at_fault(address: *mut u8) -> Option<(&'static str, Place)> {
+pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Place)> {
     let page = os::page_size();
     let offset = address.addr() - POOL.load(Relaxed).addr();
     let in_guard = (offset / page).is_multiple_of(2);
@@ -94,7 +94,7 @@ fn say_what(what: &str, address: *mut u8, place: &Place) {
         os::thread_id(),
         place.size,
         place.block,
-        if has(address) { index_of(address) } else { 0 },
+        if contains(address) { index_of(address) } else { 0 },
     );
     text.write();
 }

@@ -175,7 +175,7 @@ pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
 
 /// Puts back all blocks in the calling thread's quarantine: the thread ends, or gives up its free
 /// blocks.
-pub(in super::super) fn leave() {
+pub(in super::super) fn flush_quarantine() {
     if !mode::is_hardened() {
         return;
     }
@@ -205,7 +205,7 @@ mod tests {
         // SAFETY: the block is in use, and freed once.
         unsafe { pagewise.free(pagewise.allocate(1)) };
         let lists = quick::of_face(current::lists());
-        leave();
+        flush_quarantine();
         assert_eq!(kept(lists), (0, 0));
         let (mut queue, mut sum) = (VecDeque::new(), 0);
         let mut random = 7_u64;
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(kept(lists), (queue.len(), sum));
         }
         assert_eq!(full, quarantine > 1 << 20);
-        leave();
+        flush_quarantine();
         assert_eq!(kept(lists), (0, 0));
     }
 

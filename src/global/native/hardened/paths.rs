@@ -23,7 +23,7 @@ use super::super::zero::is_zero;
 use super::super::{blocks, registry, sizes, thread};
 use super::canary;
 use super::own::{self, Own};
-use super::release::{self, Freed, overflown, wipe};
+use super::release::{self, Freed, stop_overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::os::KeepErrno;
@@ -107,10 +107,10 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
-        return blocks::mapped(tuning, size, align);
+        return blocks::allocate_mapped(tuning, size, align);
     };
     let list = blocks::list_for(tuning, least(size, parts), align);
-    if let Some(block) = blocks::guarded(caller, size, align, list) {
+    if let Some(block) = blocks::allocate_guarded_if_due(caller, size, align, list) {
         return block.as_ptr();
     }
     if list > 0 {
@@ -127,19 +127,19 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
                 });
                 taken.map(|(block, _)| block)
             },
-            None => blocks::small(caller, list),
+            None => blocks::allocate_small(caller, list),
         };
         return block.map_or(ptr::null_mut(), |block| hand_out(parts, block, size, class));
     }
-    if let Some(block) = blocks::large(caller, tuning, size, align) {
+    if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {
         return block.as_ptr();
     }
     // Needed without canaries, too: the words around the block record its size.
     let front = align.max(canary::FRONT);
     let whole = (front + size + canary::BEHIND).max(tuning.pages.ffcrossover + 1);
     let Ok(layout) = Layout::from_size_align(whole, align) else { return ptr::null_mut() };
-    let Some(raw) = blocks::medium(caller, layout) else {
-        return blocks::mapped(tuning, size, align);
+    let Some(raw) = blocks::allocate_medium(caller, layout) else {
+        return blocks::allocate_mapped(tuning, size, align);
     };
     // SAFETY: the block has `whole` bytes, room for the words on both sides.
     unsafe {
@@ -236,7 +236,7 @@ pub(in super::super) fn allocate_zeroed(
 /// Stops the process if `list` is 0 and the block is beyond the memory that its heap has reached,
 /// where no state is kept.
 #[inline(always)]
-pub(super) fn within_heap(block: NonNull<u8>, list: u32) {
+pub(super) fn stop_beyond_heap(block: NonNull<u8>, list: u32) {
     if list == 0 && !Heap::of(block.as_ptr()).reaches(block.as_ptr()) {
         fault::stop(Fault::NoBlock, block.as_ptr());
     }
@@ -245,7 +245,7 @@ pub(super) fn within_heap(block: NonNull<u8>, list: u32) {
 /// Returns where a block's state is kept, and the state. Stops the process with `fault` if the
 /// block is not in use.
 #[inline(always)]
-pub(super) fn in_use(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
+pub(super) fn checked_state(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
     let state = states::of(block);
     let code = state.load(Relaxed);
     if !states::is_in_use(code) {
@@ -269,7 +269,7 @@ pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, clas
     // SAFETY: the block has `class` bytes, and `mark_in_use` wrote the canary.
     match unsafe { canary::slack(block, class, known) } {
         Some(slack) => class - slack,
-        None => overflown(block),
+        None => stop_overflown(block),
     }
 }
 
@@ -285,7 +285,7 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
             fault::stop(Fault::Underflow, block.as_ptr())
         };
         if !canary::is_closed(block, size) {
-            overflown(block);
+            stop_overflown(block);
         }
         (size, align.max(canary::FRONT))
     }
@@ -321,7 +321,7 @@ unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Opti
         };
         let block = NonNull::new_unchecked(block);
         let parts = Parts::known::<PARTS>();
-        let (state, code) = in_use(block, Fault::FreedAgain);
+        let (state, code) = checked_state(block, Fault::FreedNotInUse);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);
         // Without canaries the requested size is unknown if the state is `FAR`.
@@ -352,7 +352,7 @@ pub(super) unsafe fn give_up_small(
         if parts.zero() && freed.bytes() > wiped::SHORT {
             return give_up_long(lists, own, state, freed);
         }
-        state.store(wiped_if_wanted(parts, freed.block, freed.bytes()), Relaxed);
+        state.store(wipe_if_wanted(parts, freed.block, freed.bytes()), Relaxed);
     }
     put_back_or_keep(lists, own, freed);
 }
@@ -362,7 +362,7 @@ pub(super) unsafe fn give_up_small(
 /// # Safety
 /// As for [`give_up_small`].
 #[inline(always)]
-unsafe fn wiped_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
+unsafe fn wipe_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
     if !parts.zero() {
         return NONE;
     }
@@ -414,13 +414,13 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             }
             return blocks::free_outside(asked, block.as_ptr());
         };
-        within_heap(block, list);
-        let (state, code) = in_use(block, Fault::FreedAgain);
+        stop_beyond_heap(block, list);
+        let (state, code) = checked_state(block, Fault::FreedNotInUse);
         if list > 0 {
             // The calling thread has no lists: not yet, or no longer.
             let class = sizes::class_size(list);
             small_size(parts, block, code, class);
-            state.store(wiped_if_wanted(parts, block, class), Relaxed);
+            state.store(wipe_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
             return Heap::put(&mut [block], true);
         }

@@ -113,7 +113,7 @@ unsafe fn put_medium(block: NonNull<u8>) {
             fault::stop(Fault::Underflow, block.as_ptr())
         };
         if !canary::is_closed(block, size) {
-            overflown(block);
+            stop_overflown(block);
         }
         if mode::parts().zero() && !zero::is_zero(block, size) {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
@@ -124,6 +124,6 @@ unsafe fn put_medium(block: NonNull<u8>) {
 }
 
 #[cold]
-pub(super) fn overflown(block: NonNull<u8>) -> ! {
+pub(super) fn stop_overflown(block: NonNull<u8>) -> ! {
     fault::stop(Fault::Overflow, block.as_ptr())
 }

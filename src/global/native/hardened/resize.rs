@@ -13,8 +13,8 @@ use super::super::{blocks, registry, sizes};
 use super::canary;
 use super::own::{self, Own};
 use super::paths::{
-    allocate, allocate_with, free, give_up_small, in_use, least, mark_in_use, medium_size,
-    small_size, within_heap,
+    allocate, allocate_with, checked_state, free, give_up_small, least, mark_in_use, medium_size,
+    small_size, stop_beyond_heap,
 };
 use super::release::{Freed, wipe};
 use super::states;
@@ -30,8 +30,8 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
         // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
         return unsafe { blocks::len_outside(block) };
     };
-    within_heap(address, list);
-    let (_, code) = in_use(address, Fault::NotInUse);
+    stop_beyond_heap(address, list);
+    let (_, code) = checked_state(address, Fault::NotInUse);
     // SAFETY: the block is in use, and of this list.
     unsafe {
         match list {
@@ -97,7 +97,7 @@ unsafe fn reallocate_small<const PARTS: u32>(
     new_size: usize,
 ) -> *mut u8 {
     let parts = Parts::known::<PARTS>();
-    let (state, code) = in_use(block, Fault::NotInUse);
+    let (state, code) = checked_state(block, Fault::NotInUse);
     let class = quick::block_size(lists, list);
     // SAFETY: the block is in use, and has `class` bytes.
     unsafe {

@@ -17,7 +17,8 @@ const DELAY: u64 = 1 << 24;
 fn with_free(bytes: usize) -> &'static Heap {
     let heap = registry::heap_for_test();
     let layout = Layout::from_size_align(bytes, 16).expect("it is one");
-    let block = heap.grow(|state| state.allocate(layout)).flatten().expect("there is memory");
+    let block =
+        heap.with_relief(|state| state.allocate(layout)).flatten().expect("there is memory");
     // SAFETY: the block has this many bytes, and is freed once.
     unsafe {
         block.write_bytes(1, bytes);
@@ -49,7 +50,7 @@ alone! {
     as_much_goes_back_as_is_wanted: gives {
         with_delay();
         let heap = with_free(48 * MIB);
-        let free = || heap.most.load(Relaxed) - heap.used.load(Relaxed);
+        let free = || heap.most_resident.load(Relaxed) - heap.used.load(Relaxed);
         for wanted in [MIB, 4 * MIB, 9 * MIB] {
             let before = free();
             let given = heap.give_back(wanted, &mut Visit::unbounded(), Parts::OsPages);
@@ -78,30 +79,30 @@ alone! {
     a_heap_says_when_it_is_due: due {
         with_delay();
         let heap = registry::heap_for_test();
-        assert_eq!(heap.next_due(), None);
+        assert_eq!(heap.due_in(), None);
         let heap = with_free(24 * MIB);
-        heap.purge_some(&mut Visit::unbounded());
-        let due = heap.next_due().expect("much is free");
+        heap.do_due_purge(&mut Visit::unbounded());
+        let due = heap.due_in().expect("much is free");
         assert!(due > DELAY / 2 && due <= DELAY, "{due}");
         let pause = Pagewise::new().maintain().expect("it is to be called again").as_millis();
         assert!(pause > u128::from(DELAY / 2) && pause <= due.into(), "{pause}");
-        let all = background::tend().expect("one of the heaps has something to do");
+        let all = background::maintain().expect("one of the heaps has something to do");
         assert!(all > DELAY / 2 && all <= due, "{all}");
         let _ = heap.begin_purge();
-        assert_eq!(heap.next_due(), Some(0));
+        assert_eq!(heap.due_in(), Some(0));
         // This ends the purge, and begins no other.
-        heap.purge_some(&mut Visit::unbounded());
+        heap.do_due_purge(&mut Visit::unbounded());
         assert!(!heap.purging.load(Relaxed));
-        assert_eq!((heap.next_due(), background::tend()), (None, None));
+        assert_eq!((heap.due_in(), background::maintain()), (None, None));
         assert_eq!(Pagewise::new().maintain(), None);
     }
 
     /// Memory that went back as the heap grew, and was soon taken again, stays the next time.
-    what_is_taken_again_stays: repeats {
+    reused_memory_stays_the_next_time: repeats {
         with_delay();
         let heap = with_free(24 * MIB);
         let again = Layout::from_size_align(12 * MIB, 16).expect("it is one");
-        assert!(heap.with(|state| state.purge_large(8 * MIB)) == Some(true));
+        assert!(heap.with(|state| state.give_back_large(8 * MIB)) == Some(true));
         if !os::DISCARDED_ARE_ZEROS {
             // Here heaps cannot tell which memory went back.
             return;
@@ -109,8 +110,8 @@ alone! {
         let block = heap.with(|state| state.allocate(again)).flatten().expect("there is memory");
         // SAFETY: the block is freed once.
         assert!(heap.with(|state| unsafe { state.deallocate(block) }).flatten().is_some());
-        assert_eq!(heap.with(|state| state.purge_large(8 * MIB)), Some(false));
-        assert_eq!(heap.with(|state| state.purge_large(64 * MIB)), Some(true), "another size");
+        assert_eq!(heap.with(|state| state.give_back_large(8 * MIB)), Some(false));
+        assert_eq!(heap.with(|state| state.give_back_large(64 * MIB)), Some(true), "another size");
     }
 
     /// A heap that grows far has table entries and marks for all of its blocks.
@@ -140,21 +141,21 @@ alone! {
         let mut visit = Visit::in_passing();
         while !visit.is_over() {}
         for visits in 1..64 {
-            heap.purge_some(&mut visit);
+            heap.do_due_purge(&mut visit);
             assert!(!heap.purging.load(Relaxed), "{visits}");
         }
-        heap.purge_some(&mut visit);
+        heap.do_due_purge(&mut visit);
         assert!(heap.purging.load(Relaxed));
     }
 
-    /// `tend_lists` says when there may be blocks on lists to put back.
-    what_lies_on_lists_is_told_of: listed {
+    /// `maintain_lists` says when there may be blocks on lists to put back.
+    blocks_on_lists_are_due_to_go_back: listed {
         with_delay();
         let pagewise = Pagewise::new();
         // SAFETY: each block is freed once.
         let turn = || unsafe { pagewise.free(pagewise.allocate(40 << 10)) };
         turn();
-        let next = || Heap::tend_lists(&mut Visit::unbounded());
+        let next = || Heap::maintain_lists(&mut Visit::unbounded());
         assert_eq!(next(), None);
         let lists = medium::of(quick::of_face(current::lists()));
         assert!((0..9).any(|_| { turn(); lists.kept().0 == 1 }), "a list keeps the block");

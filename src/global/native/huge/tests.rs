@@ -24,12 +24,12 @@ fn advised(huge: &Huge, extent: *mut u8) -> Vec<usize> {
 }
 
 #[test]
-fn pages_of_small_blocks_beyond_the_first_bytes_are() {
+fn pages_of_small_blocks_beyond_the_first_bytes_are_advised() {
     let extent = extent();
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     let most = end(20).addr() + 100;
     let mut huge = Huge::new(HugePages::Beyond(3 * HUGE - 100), extent.addr()..most, Marks::none());
-    assert!(!huge.concerns(end(3).addr()) && huge.concerns(end(3).addr() + 1));
+    assert!(!huge.may_be_huge_below(end(3).addr()) && huge.may_be_huge_below(end(3).addr() + 1));
 
     // Nothing is allowed at first. Regions entered then are not advised later.
     huge.reach(end(4).wrapping_add(1));
@@ -51,7 +51,7 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     assert_eq!(advised(&huge, extent), [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
 
     // Only advised regions may be huge pages.
-    huge.only_where_advised();
+    huge.pretend_not_all_huge();
     let may_be_huge = |huge: &Huge, region: usize| {
         let ends =
             [end(region), end(region + 1).wrapping_sub(1)].map(|at| huge.may_be_huge(at.addr()));
@@ -60,20 +60,20 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are() {
     };
     let found: Vec<_> = (0..20).filter(|&region| may_be_huge(&huge, region)).collect();
     assert_eq!(found, [5, 6, 12, 13, 14, 15, 16, 17, 18, 19]);
-    huge.all.set(true);
+    huge.all_are_huge.set(true);
     assert!((0..20).all(|region| may_be_huge(&huge, region)));
-    huge.only_where_advised();
+    huge.pretend_not_all_huge();
 
     // A large block takes the advice from the regions that it touches.
-    huge.take_back(end(6).wrapping_sub(100), 100);
+    huge.unadvise(end(6).wrapping_sub(100), 100);
     assert_eq!(advised(&huge, extent), [6, 12, 13, 14, 15, 16, 17, 18, 19]);
-    huge.take_back(end(13).wrapping_add(HUGE - 16), HUGE + 17);
+    huge.unadvise(end(13).wrapping_add(HUGE - 16), HUGE + 17);
     assert_eq!(advised(&huge, extent), [6, 12, 16, 17, 18, 19]);
-    huge.take_back(extent, 3 * HUGE);
+    huge.unadvise(extent, 3 * HUGE);
     assert_eq!(advised(&huge, extent), [6, 12, 16, 17, 18, 19]);
-    huge.take_back(end(18), 40 * HUGE);
+    huge.unadvise(end(18), 40 * HUGE);
     assert_eq!(advised(&huge, extent), [6, 12, 16, 17]);
-    huge.take_back(extent, EXTENT);
+    huge.unadvise(extent, EXTENT);
     assert!(advised(&huge, extent).is_empty());
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
@@ -92,7 +92,7 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
 /// and is the next sample once the extent has passed its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
-fn regions_like_a_dense_one_are() {
+fn regions_like_a_dense_one_are_advised() {
     let (extent, memory) = regions(32);
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     // SAFETY: the regions are accessible.
@@ -132,7 +132,7 @@ fn regions_like_a_dense_one_are() {
 /// without.
 #[cfg(target_os = "linux")]
 #[test]
-fn large_blocks_like_a_dense_one_are() {
+fn large_blocks_like_a_dense_one_are_advised() {
     const LEN: usize = HUGE + HUGE / 2;
     let (extent, memory) = regions(60);
     let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
@@ -140,7 +140,7 @@ fn large_blocks_like_a_dense_one_are() {
         Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(30).addr(), Marks::none());
     let mut enters = |index: usize, is: bool| {
         huge.reach(block(index).wrapping_add(LEN));
-        huge.enter(block(index), LEN);
+        huge.advise_new_block(block(index), LEN);
         let found = advised(&huge, extent);
         let expected = [2 * index, 2 * index + 1].map(|region| found.contains(&region));
         assert_eq!(expected, [is; 2], "{index}: {found:?}");
@@ -160,20 +160,20 @@ fn large_blocks_like_a_dense_one_are() {
     enters(20, true);
 
     // While large blocks are dense, one in memory of others leaves the advice in place.
-    huge.enter_again(block(20), LEN);
+    huge.unadvise_reused_block(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 16);
     huge.reach(block(22).wrapping_add(LEN));
-    (21..23).for_each(|index| huge.enter(block(index), LEN));
+    (21..23).for_each(|index| huge.advise_new_block(block(index), LEN));
     // SAFETY: as above.
     unsafe { os::discard(block(19), LEN) };
-    huge.enter(block(23), LEN);
-    huge.enter_again(block(20), LEN);
+    huge.advise_new_block(block(23), LEN);
+    huge.unadvise_reused_block(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 17);
 
     // Nothing is advised where huge pages are not considered, or the whole slot has the advice.
     for huge_pages in [HugePages::System, HugePages::Never, HugePages::Always] {
         let huge = Huge::new(huge_pages, extent.addr()..block(30).addr(), Marks::none());
-        (1..4).for_each(|index| huge.enter(block(index), LEN));
+        (1..4).for_each(|index| huge.advise_new_block(block(index), LEN));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
     }
     // SAFETY: the memory is whole, and not used any more.
@@ -182,7 +182,7 @@ fn large_blocks_like_a_dense_one_are() {
 
 /// Each of many regions is tracked by itself.
 #[test]
-fn of_many_one_is_taken_back() {
+fn each_region_is_unadvised_by_itself() {
     let extent = extent();
     let at = |region: usize| extent.wrapping_add(region * HUGE);
     let mut huge =
@@ -192,7 +192,7 @@ fn of_many_one_is_taken_back() {
     let mut left: Vec<_> = (0..EXTENT / HUGE).collect();
     let regions = [70, 6, 64, 127, 128, 0, 255];
     for region in regions.into_iter().filter(|&region| region < EXTENT / HUGE) {
-        huge.take_back(at(region), HUGE);
+        huge.unadvise(at(region), HUGE);
         left.retain(|&other| other != region);
         assert_eq!(advised(&huge, extent), left);
     }
@@ -201,22 +201,22 @@ fn of_many_one_is_taken_back() {
 }
 
 #[test]
-fn the_kernel_is_told_of_all_at_once_or_of_nothing() {
+fn without_beyond_no_region_is_advised_by_itself() {
     let extent = extent();
     for (huge_pages, concerned) in
         [(HugePages::System, false), (HugePages::Never, false), (HugePages::Always, true)]
     {
         let mut huge =
             Huge::new(huge_pages, extent.addr() + 100..extent.addr() + EXTENT, Marks::none());
-        assert_eq!(huge.concerns(extent.addr() + 1), concerned, "{huge_pages:?}");
+        assert_eq!(huge.may_be_huge_below(extent.addr() + 1), concerned, "{huge_pages:?}");
         huge.allow(usize::MAX);
         huge.reach(extent.wrapping_add(EXTENT));
         assert!(advised(&huge, extent).is_empty(), "{huge_pages:?}");
-        assert!(!huge_pages.follows());
+        assert!(!huge_pages.is_adaptive());
         // What the kernel does by itself is unknown.
         assert!(huge.may_be_huge(extent.addr() + 1));
     }
-    assert!(HugePages::Beyond(0).follows());
+    assert!(HugePages::Beyond(0).is_adaptive());
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
 }
@@ -244,14 +244,14 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
     let mut huge =
         Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT, Marks::none());
-    huge.only_where_advised();
+    huge.pretend_not_all_huge();
     huge.allow(9 * HUGE);
     huge.reach(at(10 * 8));
     assert_eq!(advised(&huge, extent), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let walk = |pieces: &[Range<*mut u8>]| {
         let mut walked = Walked::NOTHING;
-        pieces.iter().for_each(|piece| huge.found_free(&mut walked, Some((piece.clone(), 0))));
-        huge.found_free(&mut walked, None);
+        pieces.iter().for_each(|piece| huge.note_free(&mut walked, Some((piece.clone(), 0))));
+        huge.note_free(&mut walked, None);
         advised(&huge, extent)
     };
     assert_eq!(walk(&[]), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -264,7 +264,7 @@ fn thin_regions_are_taken_back_until_they_are_free() {
     assert_eq!(walk(&pieces), [1, 4, 5, 7, 8]);
     // A region without advice is left alone, as is one that a large block has taken.
     assert_eq!(walk(&[at(0)..at(8), at(96)..at(104)]), [1, 4, 5, 7, 8]);
-    huge.take_back(at(8 * 8), HUGE);
+    huge.unadvise(at(8 * 8), HUGE);
     assert_eq!(walk(&[at(64)..at(72)]), [1, 4, 5, 7]);
     // First half of a thin region is in use again, then nothing of it.
     assert_eq!(walk(&[at(24)..at(28)]), [1, 4, 5, 7]);
@@ -276,21 +276,21 @@ fn thin_regions_are_taken_back_until_they_are_free() {
 /// A region that was written all over gets huge pages once it is free: if most of its bytes were
 /// resident, in whatever steps they are met, and huge pages are considered there.
 #[test]
-fn regions_that_were_written_are_once_they_are_free() {
+fn written_regions_are_advised_once_they_are_free() {
     let extent = extent();
     let at = |eighths: usize| extent.wrapping_add(eighths * HUGE / 8);
     let most = extent.addr() + 20 * HUGE + 100;
     let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), extent.addr()..most, Marks::none());
-    huge.only_where_advised();
+    huge.pretend_not_all_huge();
     huge.reach(at(20 * 8));
     assert!(advised(&huge, extent).is_empty());
     let walk = |huge: &Huge, pieces: &[(Range<usize>, usize)]| {
         let mut walked = Walked::NOTHING;
         for (piece, written) in pieces {
             let piece = at(piece.start)..at(piece.end);
-            huge.found_free(&mut walked, Some((piece, written * HUGE / 8)));
+            huge.note_free(&mut walked, Some((piece, written * HUGE / 8)));
         }
-        huge.found_free(&mut walked, None);
+        huge.note_free(&mut walked, None);
         advised(huge, extent)
     };
     // The first regions and the last one are not considered. An eighth of region 5 is in use; too
@@ -301,10 +301,10 @@ fn regions_that_were_written_are_once_they_are_free() {
     // Still free, but no longer resident.
     assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
     // No advice where the system uses huge pages by itself, or the whole slot has the advice.
-    huge.all.set(true);
+    huge.all_are_huge.set(true);
     assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
     let mut always = Huge::new(HugePages::Always, extent.addr()..most, Marks::none());
-    always.only_where_advised();
+    always.pretend_not_all_huge();
     always.reach(at(20 * 8));
     assert!(walk(&always, &[(80..88, 8)]).is_empty());
     // SAFETY: nobody uses the addresses.
@@ -313,7 +313,7 @@ fn regions_that_were_written_are_once_they_are_free() {
 
 /// Thin regions are bounded: beyond that, the next region keeps its huge pages.
 #[test]
-fn so_many_regions_are_thin() {
+fn thinned_regions_are_bounded() {
     crate::os::alone::passes("global::native::huge::tests::bounded");
 }
 
@@ -324,16 +324,16 @@ fn bounded() {
     let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
     let mut huge =
         Huge::new(HugePages::Beyond(HUGE), extent.addr()..extent.addr() + EXTENT, Marks::none());
-    huge.only_where_advised();
+    huge.pretend_not_all_huge();
     huge.allow(4 * HUGE);
     huge.reach(at(10));
     assert_eq!(advised(&huge, extent), [1, 2, 3, 4]);
     ALL_THIN.store(MOST_THIN - 1, Relaxed);
     let mut walked = Walked::NOTHING;
     for half in [4, 6] {
-        huge.found_free(&mut walked, Some((at(half)..at(half + 1), 0)));
+        huge.note_free(&mut walked, Some((at(half)..at(half + 1), 0)));
     }
-    huge.found_free(&mut walked, None);
+    huge.note_free(&mut walked, None);
     assert_eq!((advised(&huge, extent), ALL_THIN.load(Relaxed)), (vec![1, 3, 4], MOST_THIN));
     // SAFETY: nobody uses the addresses.
     unsafe { os::release(extent, EXTENT) };
@@ -348,7 +348,7 @@ fn where_all_are_huge_every_region_may_be_thin() {
     let lies = extent.addr() + 100..extent.addr() + EXTENT - 100;
     for all in [false, true] {
         let mut huge = Huge::new(HugePages::Beyond(4 * HUGE), lies.clone(), Marks::none());
-        huge.all.set(all);
+        huge.all_are_huge.set(all);
         huge.allow(HUGE);
         huge.reach(at(2 * 7));
         assert_eq!(advised(&huge, extent), [5]);
@@ -357,11 +357,11 @@ fn where_all_are_huge_every_region_may_be_thin() {
             for &region in pieces {
                 let from = at(2 * region);
                 let end = from.wrapping_add(halves * HUGE / 2);
-                huge.found_free(&mut walked, Some((from..end, 0)));
+                huge.note_free(&mut walked, Some((from..end, 0)));
             }
-            huge.found_free(&mut walked, None);
+            huge.note_free(&mut walked, None);
             let is_thin = |&region: &usize| {
-                let (word, bit) = huge.place(extent.addr() + region * HUGE);
+                let (word, bit) = huge.bit_of(extent.addr() + region * HUGE);
                 huge.marks.thinned[word].get() & bit != 0
             };
             (1..=last).filter(is_thin).collect::<Vec<_>>()

@@ -55,9 +55,9 @@ fn wanted() {
     assert_eq!(kept.take(HUGE + page, DELAY), Some(run.start));
     assert_eq!(kept.bytes(), 3 * HUGE);
     let grown = run.start.wrapping_add(HUGE + page);
-    assert!(!kept.extends(grown.wrapping_add(page), HUGE));
-    assert!(!kept.extends(grown, 3 * HUGE + page));
-    assert!(kept.extends(grown, HUGE));
+    assert!(!kept.take_at(grown.wrapping_add(page), HUGE));
+    assert!(!kept.take_at(grown, 3 * HUGE + page));
+    assert!(kept.take_at(grown, HUGE));
     // The rest holds one huge page behind an OS page.
     let second = run.start.wrapping_add(3 * HUGE);
     assert_eq!(kept.take(HUGE + page, DELAY), Some(second));
@@ -85,7 +85,7 @@ fn blocks_get_runs_of_their_own() {
     }
     for _ in 0..2 {
         let start = kept.take(HUGE + page, DELAY).expect("there is a run");
-        assert!(kept.extends(start.wrapping_add(HUGE + page), 2 * HUGE), "nobody is in the way");
+        assert!(kept.take_at(start.wrapping_add(HUGE + page), 2 * HUGE), "nobody is in the way");
         // SAFETY: it belongs to nobody else.
         unsafe { os::release(start, 3 * HUGE + page) };
     }
@@ -123,7 +123,7 @@ fn a_part_is_as_much_as_there_is() {
 /// in use, the last one that went back decides, where mappings are wanted again.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_is_known_whether_mappings_are_written_all_over() {
+fn new_mappings_like_a_dense_one_get_huge_pages() {
     alone::passes("global::native::kept::tests::dense");
 }
 
@@ -142,35 +142,35 @@ fn dense() {
     };
     // Mappings in use.
     let (unknown, sparse, dense) = (mapping(2), mapping(2), mapping(2));
-    assert!(!follows_dense(unknown.start, LEN), "nothing is known");
+    assert!(!decide_huge_pages(unknown.start, LEN), "nothing is known");
     write(&sparse, 7);
-    assert!(!follows_dense(sparse.start, LEN), "nothing is written");
-    assert!(!follows_dense(dense.start, LEN), "not all is written");
+    assert!(!decide_huge_pages(sparse.start, LEN), "nothing is written");
+    assert!(!decide_huge_pages(dense.start, LEN), "not all is written");
     write(&dense, 8);
     let (next, without) = (mapping(2), mapping(2));
-    assert!((0..15).all(|_| follows_dense(next.start, 2 * LEN)));
-    assert!(!follows_dense(without.start, LEN), "one in some is asked about");
-    assert!(!follows_dense(dense.start, LEN), "nothing of that one is written");
-    assert!(!follows_dense(dense.start, 2 * LEN + 2), "far longer");
+    assert!((0..15).all(|_| decide_huge_pages(next.start, 2 * LEN)));
+    assert!(!decide_huge_pages(without.start, LEN), "one in some is the sample");
+    assert!(!decide_huge_pages(dense.start, LEN), "nothing of that one is written");
+    assert!(!decide_huge_pages(dense.start, 2 * LEN + 2), "far longer");
 
     // Mappings that go back; a sample in use has precedence.
     let keeps = |run: &Run| {
         assert_eq!(with(|kept| kept.wanted = false), Some(()));
         // SAFETY: the pages are mapped.
         assert!(!unsafe { keep(run.start, run.len, usize::MAX, DELAY) });
-        with(|kept| (kept.kind.is_dense(), kept.kind.asked_len())).expect("nobody is at it")
+        with(|kept| (kept.density.is_dense(), kept.density.sample_len())).expect("nobody is at it")
     };
-    assert_eq!(keeps(&next), (true, 2 * LEN + 2), "{dense:?} is asked about");
+    assert_eq!(keeps(&next), (true, 2 * LEN + 2), "{dense:?} is the sample");
     assert_eq!(keeps(&dense), (true, 0));
     assert_eq!(keeps(&next), (false, 0));
     assert_eq!(keeps(&dense), (true, 0));
     let wants = || with(|kept| kept.wanted = true);
-    assert!(!follows_dense(next.start, LEN), "none is wanted again");
+    assert!(!decide_huge_pages(next.start, LEN), "none is wanted again");
     assert_eq!(keeps(&next), (false, 0));
     assert_eq!(keeps(&dense), (true, 0));
     assert_eq!(wants(), Some(()));
-    assert!(follows_dense(next.start, 2 * dense.len + 1) && page < LEN);
-    assert!(!follows_dense(next.start, 2 * dense.len + 2), "far longer");
+    assert!(decide_huge_pages(next.start, 2 * dense.len + 1) && page < LEN);
+    assert!(!decide_huge_pages(next.start, 2 * dense.len + 2), "far longer");
     [unknown, sparse, dense, next, without].into_iter().for_each(release);
 }
 
@@ -205,7 +205,7 @@ fn as_much_stays_as_is_allowed() {
 /// Runs of any length, freed and taken in any order, never overlap. None is lost except for want of
 /// room.
 #[test]
-fn what_is_taken_is_nobody_elses() {
+fn taken_runs_never_overlap() {
     let page = os::page_size();
     let mut random = 9_u64;
     let mut below = |most: u64| {
@@ -224,7 +224,7 @@ fn what_is_taken_is_nobody_elses() {
             blocks.push(mapping(1 + below(3) as usize));
         } else if let Some(at) = (below(blocks.len().max(1) as u64) as usize).checked_sub(1) {
             let run = blocks.swap_remove(at);
-            if below(3) == 0 && kept.extends(run.start.wrapping_add(run.len), page) {
+            if below(3) == 0 && kept.take_at(run.start.wrapping_add(run.len), page) {
                 blocks.push(Run { len: run.len + page, ..run });
             } else if !kept.keep(Run { since: os::now(), ..run }, 2 * MOST, DELAY) {
                 // SAFETY: it belongs to nobody else.
@@ -360,8 +360,8 @@ fn forks() {
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
-                let found = bytes() == run.len && next(DELAY).is_some() && give_back(1);
-                let forgotten = bytes() == 0 && next(DELAY).is_none() && !give_back(1);
+                let found = bytes() == run.len && due_in(DELAY).is_some() && give_back(1);
+                let forgotten = bytes() == 0 && due_in(DELAY).is_none() && !give_back(1);
                 libc::_exit(if finds { found } else { forgotten }.into());
             }
             let mut status = 0;
@@ -380,7 +380,7 @@ fn forks() {
 /// earlier. From then on no mapping is kept. Until then a block that grows may take one.
 #[cfg(unix)]
 #[test]
-fn what_is_idle_goes_back_as_a_whole() {
+fn idle_runs_go_back_in_one_visit() {
     alone::passes("global::native::kept::tests::idle");
 }
 
@@ -396,8 +396,8 @@ fn idle() {
     assert_eq!(bytes(), run.len);
     assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");
     let page = os::page_size();
-    assert!(!extends(run.start.wrapping_add(page), page), "nothing begins there");
-    assert!(extends(run.start, page), "a block grows into it");
+    assert!(!take_at(run.start.wrapping_add(page), page), "nothing begins there");
+    assert!(take_at(run.start, page), "a block grows into it");
     assert_eq!(bytes(), run.len - page);
     give_back_idle(&mut Visit::unbounded(), 0);
     assert_eq!(bytes(), 0);
@@ -410,7 +410,7 @@ fn idle() {
 /// the blocks of an ended one.
 #[cfg(unix)]
 #[test]
-fn who_comes_by_is_not_kept_from_it_by_others() {
+fn kept_runs_go_back_while_ended_lists_are_put_back() {
     alone::passes("global::native::kept::tests::others");
 }
 

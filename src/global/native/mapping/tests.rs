@@ -109,7 +109,7 @@ impl Model {
         let block = allocate(size, align, None).expect("there is memory");
         let block = Block::new(block, align, size, 0);
         assert_eq!(block.len, block.needed(), "no more is taken");
-        let is_huge = size >= HUGE && !mode::has_guards() && !os::IN_RESERVATIONS;
+        let is_huge = size >= HUGE && !mode::has_guards() && !os::NEEDS_RESERVATION;
         let before = block.at.addr().get() - block.header().base.addr();
         if is_huge {
             assert!(block.at.addr().get().is_multiple_of(HUGE));
@@ -145,7 +145,7 @@ impl Model {
         let Some(at) = resized else {
             let shrinks = new_size < block.len;
             let stays = mode::has_guards() && (shrinks || !os::MOVES);
-            assert!(stays || block.align > os::page_size() || os::IN_RESERVATIONS);
+            assert!(stays || block.align > os::page_size() || os::NEEDS_RESERVATION);
             block.measure();
             return;
         };
@@ -163,7 +163,7 @@ impl Model {
                 assert!((needed..=needed + needed / 8 + os::page_size()).contains(&block.len));
             }
             true => assert!(block.len == before.2 && needed >= before.2 / 2),
-            false => assert!(block.len == needed || os::IN_RESERVATIONS),
+            false => assert!(block.len == needed || os::NEEDS_RESERVATION),
         }
         block.write();
     }
@@ -238,7 +238,7 @@ fn mappings_are_as_the_model_has_them() {
 #[test]
 #[ignore = "in a process of its own"]
 fn usual() {
-    assert!(session() || os::IN_RESERVATIONS, "some mappings were kept");
+    assert!(session() || os::NEEDS_RESERVATION, "some mappings were kept");
     refuses();
 }
 
@@ -273,7 +273,7 @@ fn holds(block: *mut u8, size: usize) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_the_system_does_not_unmap_goes_later() {
+fn addresses_the_system_refuses_to_unmap_go_back_later() {
     alone::passes("global::native::mapping::tests::refuses_to_unmap");
 }
 
@@ -291,12 +291,12 @@ fn refuses_to_unmap() {
             unsafe { deallocate(block, u32::MAX) };
             assert!(!os::is_resident(block), "its memory goes");
         }
-        assert!(refused::any(), "its addresses cannot go");
+        assert!(refused::has_any(), "its addresses cannot go");
         assert!(!refused::retry(&mut Visit::unbounded()));
         assert!(freed.iter().any(|&block| os::is_readable(block)));
     });
     crate::global::Pagewise::new().purge();
-    assert!(!refused::any());
+    assert!(!refused::has_any());
     assert!(freed.iter().all(|&block| !os::is_readable(block)), "addresses are lost");
     assert!(blocks.iter().filter(|block| !freed.contains(block)).all(|&block| holds(block, SIZE)));
 }
@@ -328,7 +328,7 @@ fn grows_beside(
         SPACE.pretend(start, bytes);
         let grown = resize(block, 64, GROWN, false);
         let there = grown.map_or(block, NonNull::as_ptr);
-        assert!(!SPACE.meets(there, SIZE), "it lies where heaps do");
+        assert!(!SPACE.overlaps(there, SIZE), "it lies where heaps do");
         assert!(holds(there, SIZE));
         assert_eq!(requested(there), if grown.is_some() { GROWN } else { SIZE });
         if grown.is_some() {

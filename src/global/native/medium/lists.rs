@@ -41,12 +41,12 @@ pub(in super::super) struct Lists {
     /// What the lists can still take, in [`STEP`]s of bytes; negative while the limit is unknown.
     left: AtomicIsize,
     /// Bytes that the lists may hold in total; 0 while the limit is unknown.
-    pub(super) limit: AtomicUsize,
-    /// Bytes of the blocks when the limit was last set; while the limit is 0, at least the bytes of
-    /// the blocks.
+    pub(super) byte_limit: AtomicUsize,
+    /// Bytes of the blocks when the limit was last set; while `byte_limit` is 0, at least the bytes
+    /// of the blocks.
     bytes: AtomicUsize,
-    /// The thread's part of the budget in bytes, as it was when last determined.
-    pub(super) most: AtomicUsize,
+    /// The thread's budget in bytes, as it was when last determined.
+    pub(super) budget: AtomicUsize,
     /// The class that next puts blocks back when the lists are over the limit.
     turn: AtomicU32,
     pub(super) lists: [List; CLASSES],
@@ -127,8 +127,8 @@ impl Lists {
     }
 
     /// Makes the calling thread the lists' owner.
-    pub(in super::super) fn begin(&self) {
-        self.gate.own();
+    pub(in super::super) fn set_owner(&self) {
+        self.gate.set_owner();
     }
 
     /// Runs `action` behind the gate; `None` if a visitor is there. Only for the lists' own thread.
@@ -141,19 +141,23 @@ impl Lists {
     }
 
     /// Takes the block of a class that was freed last, if there is one, the gate is biased, and
-    /// `counts` returns true. Only for the lists' own thread.
+    /// `count_pop` returns true. Only for the lists' own thread.
     #[inline(always)]
-    pub(super) fn pop(&self, class: Class, counts: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
-        let block = self.with_biased(|lists| lists.pop_within(class, counts)).flatten();
-        block.inspect(|block| begin_again(*block))
+    pub(super) fn pop(
+        &self,
+        class: Class,
+        count_pop: impl FnOnce() -> bool,
+    ) -> Option<NonNull<u8>> {
+        let block = self.with_biased(|lists| lists.pop_within(class, count_pop)).flatten();
+        block.inspect(|block| mark_in_use(*block))
     }
 
     /// As [`pop`](Self::pop), behind the gate; the block's mark still says that it is kept.
     #[inline(always)]
-    fn pop_within(&self, class: Class, counts: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
+    fn pop_within(&self, class: Class, count_pop: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
         let list = self.list(class);
         let left = list.count.load(Relaxed).checked_sub(1)?;
-        if !counts() {
+        if !count_pop() {
             return None;
         }
         // Loaded again so that the compiler decrements the count in memory.
@@ -172,7 +176,7 @@ impl Lists {
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let larger = Class::of(class.size() + 1).filter(|&larger| self.list(larger).len() > 1);
         let pop = || self.pop_within(class, || true).or_else(|| self.pop_within(larger?, || true));
-        self.with(pop).flatten().inspect(|block| begin_again(*block))
+        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
     }
 
     /// Takes the block of a class that was freed last among those that are aligned to `align`.
@@ -195,7 +199,7 @@ impl Lists {
             self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
             NonNull::new(block)
         };
-        self.with(pop).flatten().inspect(|block| begin_again(*block))
+        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
     }
 
     /// Runs `action` behind the gate, if the gate is biased. Only for the lists' own thread.
@@ -253,22 +257,22 @@ impl Lists {
         mark: &AtomicU32,
     ) -> bool {
         // SAFETY: the caller gives the guarantees that `push_within` asks for.
-        self.makes_room(class)
+        self.make_room(class)
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
     }
 
     /// Makes room for a block of this class; returns whether the list should keep it. Only for the
     /// lists' own thread.
-    fn makes_room(&self, class: Class) -> bool {
+    fn make_room(&self, class: Class) -> bool {
         let (list, size) = (self.list(class), class.size());
-        if self.limit.load(Relaxed) == 0 {
-            background::due();
-            self.most.store(part_of_thread(), Relaxed);
+        if self.byte_limit.load(Relaxed) == 0 {
+            background::note_due();
+            self.budget.store(budget_of_thread(), Relaxed);
         }
-        let limit = share_of_heap().min(self.most.load(Relaxed));
-        let Some(()) = self.with(|| self.set_limit(limit)) else { return false };
+        let limit = share_of_heap().min(self.budget.load(Relaxed));
+        let Some(()) = self.with(|| self.set_byte_limit(limit)) else { return false };
         let count = list.len();
-        if size > limit || self.turns_away(class) {
+        if size > limit || self.turn_away_if_full(class) {
             return false;
         }
         if count == ROOM {
@@ -292,7 +296,7 @@ impl Lists {
             && list.len() > 0
             && let Some(taken) = self.with(|| {
                 let taken = list.take(class, |number, _| number < oldest);
-                self.set_limit(self.limit.load(Relaxed));
+                self.set_byte_limit(self.byte_limit.load(Relaxed));
                 taken
             })
         {
@@ -310,7 +314,7 @@ impl Lists {
 
     /// Checks whether there may be blocks to put back.
     pub(super) fn is_used(&self) -> bool {
-        self.limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
+        self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
     }
 
     /// Puts back the blocks that were on the lists at the last call already, or `all` blocks;
@@ -328,14 +332,14 @@ impl Lists {
                 all || was_there
             });
             if taken.count > 0 {
-                self.close(class);
+                self.remove_room(class);
                 any = true;
             }
             taken.put_back(false);
         }
         // The next free then takes the slow path, which determines the limit anew and tells the
         // background thread.
-        self.set_limit(0);
+        self.set_byte_limit(0);
         any
     }
 
@@ -346,7 +350,7 @@ impl Lists {
 
     /// Returns whether a freed block must be turned away because its list has too little room as
     /// yet; counts it if so.
-    fn turns_away(&self, class: Class) -> bool {
+    fn turn_away_if_full(&self, class: Class) -> bool {
         let (list, turned_away) = (self.list(class), &self.turned_away[class.number()]);
         let room = list.room.load(Relaxed) as usize;
         let away = list.len() >= room && room < ROOM;
@@ -358,7 +362,7 @@ impl Lists {
 
     /// Notes that a block was wanted and its list was empty; gives the list more room if a block
     /// was turned away before.
-    pub(super) fn missed(&self, class: Class) {
+    pub(super) fn note_miss(&self, class: Class) {
         let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
         if let Some(left) = turned_away.load(Relaxed).checked_sub(1) {
             turned_away.store(left, Relaxed);
@@ -367,31 +371,31 @@ impl Lists {
     }
 
     /// Takes all room away from a list that was not used for a while.
-    pub(super) fn close(&self, class: Class) {
+    pub(super) fn remove_room(&self, class: Class) {
         self.list(class).room.store(0, Relaxed);
         self.turned_away[class.number()].store(0, Relaxed);
     }
 
     /// Sets the limit of the lists to `limit` bytes; 0: unknown, and they take no blocks until it
     /// is set. Call behind the gate.
-    pub(super) fn set_limit(&self, limit: usize) {
+    pub(super) fn set_byte_limit(&self, limit: usize) {
         let bytes = self.bytes();
         let left = limit.cast_signed() - bytes.cast_signed();
         let left = if limit > 0 { left / STEP as isize } else { isize::MIN / 2 };
         self.left.store(left, Relaxed);
         self.bytes.store(bytes, Relaxed);
-        self.limit.store(limit, Relaxed);
+        self.byte_limit.store(limit, Relaxed);
     }
 
     /// In the child of a fork: frees the gate from threads that stayed behind. `has_owner`: the
     /// lists' own thread did not.
-    pub(in super::super) fn mend(&self, has_owner: bool) {
+    pub(in super::super) fn after_fork_in_child(&self, has_owner: bool) {
         if has_owner {
             self.gate.forget_visitor();
         } else {
             self.gate.forget_owner();
         }
-        let _ = self.with(|| self.set_limit(self.limit.load(Relaxed)));
+        let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
     }
 
     /// Returns the number of blocks on the lists, which may be another thread's, and their bytes as
@@ -405,14 +409,14 @@ impl Lists {
     }
 }
 
-/// Returns the calling thread's part of the bytes that all threads' lists may hold.
-fn part_of_thread() -> usize {
+/// Returns the calling thread's budget: its part of the bytes that all threads' lists may hold.
+fn budget_of_thread() -> usize {
     let threads: usize = heaps::all().map(|heap| heap.threads.load(Relaxed) as usize).sum();
-    part_of(threads)
+    budget_of(threads)
 }
 
-/// Returns the part of each of `threads` threads in bytes.
-fn part_of(threads: usize) -> usize {
+/// Returns the budget of each of `threads` threads in bytes.
+fn budget_of(threads: usize) -> usize {
     OF_THREAD.min(ALL / threads.max(1))
 }
 
@@ -430,15 +434,15 @@ fn share_of(used: usize, threads: usize) -> usize {
 
 /// Marks a block that was taken off a list as in use.
 #[inline(always)]
-fn begin_again(block: NonNull<u8>) {
+fn mark_in_use(block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     mark.store(mark.load(Relaxed) & !mark::KEPT, Relaxed);
-    look_at_fence(block);
+    check_fence(block);
 }
 
 /// Stops the process if the program wrote to a block while it was on a list.
 #[inline(always)]
-fn look_at_fence(block: NonNull<u8>) {
+fn check_fence(block: NonNull<u8>) {
     // SAFETY: the block is the caller's alone, and these words were written when it was put onto a
     // list.
     let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
@@ -465,20 +469,20 @@ impl Taken {
         if let Some(known) = NonNull::new(block)
             && SPACE.mark_of(block).load(Relaxed) == kept
         {
-            look_at_fence(known);
+            check_fence(known);
             SPACE.mark_of(block).store(mark::NONE, Relaxed);
             self.blocks[self.count].write(known);
             self.count += 1;
         }
     }
 
-    /// Puts the blocks back to their heaps; `looks` as for [`Heap::put_medium`].
-    fn put_back(self, looks: bool) {
+    /// Puts the blocks back to their heaps; `may_purge` as for [`Heap::put_medium`].
+    fn put_back(self, may_purge: bool) {
         // SAFETY: the first `count` blocks were written; each was freed, and nothing else has taken
         // it.
         unsafe {
             let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
-            Heap::put_medium(blocks, looks);
+            Heap::put_medium(blocks, may_purge);
         }
     }
 }
@@ -494,19 +498,19 @@ mod tests {
         // SAFETY: all zeros is a valid value.
         let lists: Box<Lists> = unsafe { Box::new(core::mem::zeroed()) };
         for limit in [STEP - 1, STEP, 5 * STEP + 7, LEAST] {
-            lists.set_limit(limit);
+            lists.set_byte_limit(limit);
             assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
-            assert_eq!(lists.limit.load(Relaxed), limit);
+            assert_eq!(lists.byte_limit.load(Relaxed), limit);
         }
-        lists.set_limit(0);
+        lists.set_byte_limit(0);
         assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
     }
 
     /// Up to four threads keep 16 MiB each; more threads keep 64 MiB together.
     #[test]
-    fn threads_have_their_parts() {
-        assert_eq!([0, 1, 4, 8, 64].map(|threads| part_of(threads) >> 20), [16, 16, 16, 8, 1]);
-        assert_eq!(part_of(5), (64 << 20) / 5);
+    fn threads_have_their_budgets() {
+        assert_eq!([0, 1, 4, 8, 64].map(|threads| budget_of(threads) >> 20), [16, 16, 16, 8, 1]);
+        assert_eq!(budget_of(5), (64 << 20) / 5);
     }
 
     /// The threads of a heap together keep a quarter of the bytes in use, but each may keep 1 MiB.

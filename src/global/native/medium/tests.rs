@@ -18,9 +18,9 @@ use crate::os::alone;
 fn lists(limit: usize) -> Box<Lists> {
     // SAFETY: all zeros is a valid value.
     let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
-    lists.begin();
-    lists.most.store(limit, Relaxed);
-    lists.with(|| lists.set_limit(limit)).expect("nobody else is there");
+    lists.set_owner();
+    lists.budget.store(limit, Relaxed);
+    lists.with(|| lists.set_byte_limit(limit)).expect("nobody else is there");
     open(&lists);
     lists
 }
@@ -43,7 +43,7 @@ fn block(heap: &Heap, class: Class) -> NonNull<u8> {
     // While another test forks, locks are not waited for, and `with` returns `None`.
     let mut blocks = core::iter::repeat_with(|| heap.with(|state| state.allocate(layout)));
     let block = blocks.find_map(|block| block).flatten().expect("there is memory");
-    begin(block, class.size(), UNIT);
+    set_mark(block, class.size(), UNIT);
     block
 }
 
@@ -73,7 +73,7 @@ fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
 
 /// Puts a block that was taken from a list back to its heap.
 fn discard(block: NonNull<u8>) {
-    end(block);
+    clear_mark(block);
     // SAFETY: it is in use, and freed once.
     unsafe { Heap::put_medium(&[block], true) };
 }
@@ -84,7 +84,7 @@ fn visit(lists: &Lists, all: bool) -> bool {
         let passed = sync::heavy_barrier();
         // While other tests have barriers refused, the owner goes without them as well, from its
         // next turn on.
-        assert!(lists.gate.is_left(passed) || !passed);
+        assert!(lists.gate.is_owner_out(passed) || !passed);
         lists.put_back_idle(all)
     };
     lists.gate.open();
@@ -301,13 +301,13 @@ fn idle_blocks_go_back_at_the_second_visit() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(50_000).expect("it has one");
     assert!(!visit(&lists, false) && !visit(&lists, true));
-    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     let first = block(heap, class);
     keep(&lists, class, first);
     assert!(!visit(&lists, false), "it was just freed");
     assert!(is_kept(first));
-    assert_eq!(lists.limit.load(Relaxed), 0, "the next free is noticed");
-    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
+    assert_eq!(lists.byte_limit.load(Relaxed), 0, "the next free is noticed");
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     let second = block(heap, class);
     keep(&lists, class, second);
     assert!(visit(&lists, false));
@@ -318,7 +318,7 @@ fn idle_blocks_go_back_at_the_second_visit() {
     // The flag of the last visit is no part of the block's address.
     assert_eq!(pop(&lists, class), Some(second));
     assert_eq!(pop(&lists, class), None);
-    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     keep(&lists, class, second);
     assert!(visit(&lists, true));
     assert!(!is_in_use(heap, second));
@@ -332,8 +332,8 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(18 << 10).expect("it has one");
     let list = lists.list(class);
-    lists.close(class);
-    lists.missed(class);
+    lists.remove_room(class);
+    lists.note_miss(class);
     for room in [0, 1, 2, 4, 8] {
         assert_eq!(list.room.load(Relaxed), room);
         let blocks: Vec<_> = (0..=room).map(|_| block(heap, class)).collect();
@@ -343,17 +343,17 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
         assert_eq!(away.count(), 1, "the one for which there was no room");
         while pop(&lists, class).is_some() {}
         blocks[..room as usize].iter().for_each(|&block| {
-            end(block);
+            clear_mark(block);
             // SAFETY: the block is in use, and freed once.
             unsafe { Heap::of(block.as_ptr()).deallocate(block) };
         });
-        lists.missed(class);
+        lists.note_miss(class);
         // No other block was turned away, so the room stays.
-        lists.missed(class);
+        lists.note_miss(class);
     }
     assert_eq!(list.room.load(Relaxed), ROOM as u32);
-    lists.close(class);
-    lists.missed(class);
+    lists.remove_room(class);
+    lists.note_miss(class);
     assert_eq!(list.room.load(Relaxed), 0);
 }
 
@@ -388,7 +388,7 @@ fn one_is_behind_the_gate_at_a_time() {
     keep(&lists, class, blocks[0]);
     assert!(lists.gate.shut() && !lists.gate.shut());
     let passed = sync::heavy_barrier();
-    assert!(lists.gate.is_left(passed) || !passed);
+    assert!(lists.gate.is_owner_out(passed) || !passed);
     assert_eq!(pop(&lists, class), None);
     // SAFETY: the block is in use, and stays so.
     unsafe {
@@ -401,7 +401,7 @@ fn one_is_behind_the_gate_at_a_time() {
     // A signal handler that interrupted the owner finds no block either.
     lists.with(|| {
         assert_eq!(pop(&lists, class), None);
-        assert!(lists.gate.shut() && !lists.gate.is_left(sync::heavy_barrier()));
+        assert!(lists.gate.shut() && !lists.gate.is_owner_out(sync::heavy_barrier()));
         lists.gate.open();
     });
     keep(&lists, class, blocks[1]);
@@ -409,11 +409,11 @@ fn one_is_behind_the_gate_at_a_time() {
     blocks.into_iter().for_each(|block| keep(&lists, class, block));
     // In the child of a fork, the threads that were at the lists stayed behind.
     assert!(lists.gate.shut());
-    lists.mend(true);
+    lists.after_fork_in_child(true);
     assert_eq!(pop(&lists, class), Some(blocks[1]));
     keep(&lists, class, blocks[1]);
     assert!(lists.gate.shut() && !lists.gate.enter());
-    lists.mend(false);
+    lists.after_fork_in_child(false);
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
 }
@@ -452,7 +452,7 @@ fn larger() {
     let heap = with_heap();
     let own = of(quick::of_face(current::lists()));
     let limit = share_of_heap();
-    own.with(|| own.set_limit(limit)).expect("nobody else is there");
+    own.with(|| own.set_byte_limit(limit)).expect("nobody else is there");
     open(own);
     let [class, larger] = [20 << 10, 22 << 10].map(|size| Class::of(size).expect("it has one"));
     assert_eq!(Class::of(class.size() + 1).map(Class::number), Some(larger.number()));
@@ -486,7 +486,7 @@ fn lists_are_full_to_the_byte() {
     (0..ROOM).for_each(|_| keep(&lists, class, block(heap, class)));
     // The full list puts its older half back, after which the limit allows exactly one more.
     let left = ROOM / 2 + 1;
-    lists.most.store(left * class.size(), Relaxed);
+    lists.budget.store(left * class.size(), Relaxed);
     keep(&lists, class, block(heap, class));
     assert_eq!((count(&lists, class), lists.bytes()), (left, left * class.size()));
     lists.put_back_all();
@@ -502,8 +502,8 @@ fn blocks_of_a_heaps_threads_go_back() {
     let class = Class::of(50_000).expect("it has one");
     let block = block(heap, class);
     open(lists);
-    lists.with(|| lists.set_limit(LEAST)).expect("nobody visits them");
-    lists.most.store(LEAST, Relaxed);
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody visits them");
+    lists.budget.store(LEAST, Relaxed);
     keep(lists, class, block);
     thread.set_heap(heap);
     let mut over = Visit::in_passing();
@@ -518,9 +518,9 @@ fn blocks_of_a_heaps_threads_go_back() {
 fn of_no_thread() -> *mut quick::Lists {
     let thread = quick::make().expect("there is memory").as_ptr();
     let lists = of(thread);
-    lists.begin();
-    lists.most.store(LEAST, Relaxed);
-    lists.with(|| lists.set_limit(LEAST)).expect("nobody else is there");
+    lists.set_owner();
+    lists.budget.store(LEAST, Relaxed);
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     open(lists);
     thread
 }
@@ -584,7 +584,7 @@ fn over() {
     let own = of(lists);
     let class = class_of_most();
     let limit = share_of_heap();
-    own.with(|| own.set_limit(limit)).expect("nobody else is there");
+    own.with(|| own.set_byte_limit(limit)).expect("nobody else is there");
     own.list(class).room.store(ROOM as u32, Relaxed);
     let block = block(heap, class);
     // Without barriers the gate is not biased.
@@ -596,7 +596,7 @@ fn over() {
     assert!(keeps());
     assert_eq!(super::visit(&[lists], true, || false), (0, false));
     assert!(is_kept(block));
-    // The block serves a request on the slow path; now and then a look is due instead.
+    // The block serves a request on the slow path; now and then periodic work is due.
     let size = class.size();
     let served = (0..9).find_map(|_| allocate_slowly(size, UNIT));
     assert_eq!(served, Some(block));

@@ -144,7 +144,7 @@ impl Book {
     }
 
     /// Counts `samples` as dropped.
-    pub(super) fn drops(&mut self, samples: u64) {
+    pub(super) fn count_dropped(&mut self, samples: u64) {
         self.dropped += samples;
     }
 
@@ -452,7 +452,7 @@ mod tests {
     fn dropped_samples_are_counted() {
         let mut book = Book::new();
         book.begin(100).expect("there is memory");
-        (0..3).for_each(|samples| book.drops(samples));
+        (0..3).for_each(|samples| book.count_dropped(samples));
         assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(3));
         book.begin(100).expect("there is memory");
         assert_eq!(book.snapshot().map(|snapshot| snapshot.dropped()), Some(0));
@@ -483,7 +483,7 @@ mod tests {
 
     /// Compares a book with a map while blocks come and go; many of their hashes are adjacent.
     #[test]
-    fn a_book_is_what_a_map_is() {
+    fn a_book_agrees_with_a_map() {
         let mut book = Book::new();
         book.begin(100).expect("there is memory");
         let mut blocks: HashMap<usize, (usize, usize)> = HashMap::new();
@@ -550,7 +550,7 @@ mod tests {
 
     /// When there is no memory for more entries, a new one is refused and nothing changes.
     #[test]
-    fn what_has_no_room_is_refused() {
+    fn entries_without_room_are_refused() {
         let mut book = Book::new();
         book.begin(1).expect("there is memory");
         let mut entered = 0_usize;

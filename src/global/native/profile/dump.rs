@@ -44,7 +44,7 @@ pub(in super::super::super) fn write(
 }
 
 /// Starts the profile if the environment asks for one. The calling thread has its lists.
-pub(in super::super) fn opened(asked: &Tuning, settings: &Settings) {
+pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
     let Some(mean) = settings.profile else { return };
     let mut path = [0; PATH];
     let Some(len) = settings::profile_path(&mut path) else {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_bytes_are_read_back() {
         let long: Vec<u8> = (0..100_000_u32).map(|n| (n.wrapping_mul(n) >> 5) as u8).collect();
         for pieces in
             [vec![], vec![&b"one"[..]], vec![&long[..BLOCK], &long[..1], &long], vec![&long; 3]]

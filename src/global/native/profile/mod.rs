@@ -18,7 +18,7 @@
 //!   writes the entry.
 //! - If the block is not small, frees of it take the slow path anyway.
 //! - All frees with a size, which do not look at the address, [take the slow
-//!   path](super::sizes::see_blocks).
+//!   path](super::sizes::disable_fast_paths).
 //!
 //! In hardened mode every free takes the slow path. The slow path asks [`presence`], mostly with
 //! one load, whether the block may be in the book. If it may be, the block is looked up there and
@@ -49,9 +49,10 @@ mod presence;
 mod sampling;
 
 pub(in super::super) use book::{Site, Snapshot};
-pub(super) use dump::{dump_if_wanted, opened};
+pub(super) use dump::{dump_if_wanted, start_if_set};
 pub(in super::super) use dump::{write, write_to_path};
 pub(in super::super) use sampling::{Refused, snapshot, start, stop};
 pub(super) use sampling::{
-    after_fork, after_fork_in_child, forget, restore, sampled, take, take_for_fork, wants,
+    after_fork, after_fork_in_child, decide_sample, enter_sample, forget, restore, take,
+    take_for_fork,
 };

@@ -58,7 +58,7 @@ fn with<R>(action: impl FnOnce(&mut Book) -> R) -> Option<R> {
         for waiting in WAITING.iter().filter(|waiting| waiting.load(Relaxed) > 0) {
             take_out(book, waiting.swap(0, Acquire));
         }
-        book.drops(DROPPED.swap(0, Relaxed) as u64);
+        book.count_dropped(DROPPED.swap(0, Relaxed) as u64);
         action(book)
     })
 }
@@ -77,14 +77,14 @@ fn take_out(book: &mut Book, block: usize) -> Option<Taken> {
     let (taken, last) = book.take(block, granule)?;
     presence::remove(block);
     if last {
-        show(block, quick::unshadowed);
+        change_entry(block, quick::unshadowed);
     }
     Some(taken)
 }
 
 /// Changes the table entry of a small block's granule. A block that [waited](WAITING) is free
 /// already, so its page may change its class at this moment; then the new entry stays.
-fn show(block: usize, change: impl FnOnce(u32) -> u32) {
+fn change_entry(block: usize, change: impl FnOnce(u32) -> u32) {
     let block = ptr::without_provenance_mut(block);
     if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
         SPACE.change_list(block, list, change(list));
@@ -94,7 +94,7 @@ fn show(block: usize, change: impl FnOnce(u32) -> u32) {
 /// Decides whether to sample the calling thread's next block. Must be called once for each request
 /// that takes the slow path while there is a profile, before the request is served. The thread has
 /// its lists.
-pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool {
+pub(in super::super) fn decide_sample(asked: &Tuning, size: usize, align: usize) -> bool {
     let lists = quick::of_face(current::lists());
     if quick::is_none(lists) {
         return false;
@@ -112,16 +112,16 @@ pub(in super::super) fn wants(asked: &Tuning, size: usize, align: usize) -> bool
         }
     };
     if !mode::is_hardened() && size <= sampler::TRIAL && is_listed() {
-        lists.samples_small(size)
+        lists.decide_small_sample(size)
     } else {
-        lists.samples_other(size)
+        lists.decide_other_sample(size)
     }
 }
 
 /// Enters a newly allocated block that is sampled. `frame` is an address on the stack; only calls
 /// further out than it are recorded.
 #[cold]
-pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
+pub(in super::super) fn enter_sample(block: *mut u8, size: usize, frame: usize) {
     let lists = quick::of_face(current::lists());
     if block.is_null() || quick::is_none(lists) {
         return;
@@ -138,8 +138,8 @@ pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
             // Removes an old entry for this address, whose free could not be recorded.
             take_out(book, block);
             match book.enter(block, granule_of(block), size, &calls[..depth]) {
-                Some(()) => entered(block),
-                None => book.drops(1),
+                Some(()) => divert_frees(block),
+                None => book.count_dropped(1),
             }
         });
         if entered.is_none() {
@@ -147,14 +147,14 @@ pub(in super::super) fn sampled(block: *mut u8, size: usize, frame: usize) {
         }
     };
     // SAFETY: a thread's lists are never deallocated.
-    unsafe { (*lists).sampler.alone(enter) };
+    unsafe { (*lists).sampler.run_unless_busy(enter) };
 }
 
 /// Makes frees of a block in the book, and of others in its granule, take the slow path.
-fn entered(block: usize) {
+fn divert_frees(block: usize) {
     presence::add(block);
     if granule_of(block).is_some() {
-        show(block, |list| quick::shadow(quick::unshadowed(list)));
+        change_entry(block, |list| quick::shadow(quick::unshadowed(list)));
     }
 }
 
@@ -187,7 +187,7 @@ pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
     let (Some(taken), block) = (taken, block.addr()) else { return };
     let _ = with(|book| {
         if mode::is_profiled() && book.restore(block, granule_of(block), taken).is_some() {
-            entered(block);
+            divert_frees(block);
         }
     });
 }
@@ -207,7 +207,7 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
         }
         sampler::begin(mean);
         if !mode::is_hardened() {
-            sizes::see_blocks(sampler::TRIAL);
+            sizes::disable_fast_paths(sampler::TRIAL);
         }
         if mode::set_profiled(true) { Ok(()) } else { Err(Refused::Memory) }
     };
@@ -216,7 +216,7 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
     if !quick::is_none(lists) {
         // The calling thread takes part from its next block on.
         // SAFETY: a thread's lists are never deallocated.
-        unsafe { (*lists).comes_by() };
+        unsafe { (*lists).force_slow_path() };
     }
     Ok(())
 }
@@ -234,9 +234,9 @@ pub(in super::super::super) fn stop() -> Result<(), Refused> {
 
 fn close(book: &mut Book) {
     if !mode::is_hardened() {
-        sizes::see_none();
+        sizes::enable_fast_paths();
     }
-    book.close(|granule| show(granule * GRANULE, quick::unshadowed), presence::remove);
+    book.close(|granule| change_entry(granule * GRANULE, quick::unshadowed), presence::remove);
 }
 
 /// Returns a copy of the current profile, or of the last one.
@@ -266,7 +266,7 @@ pub(in super::super) fn after_fork_in_child() {
     if BOOK.after_fork_in_child() && mode::is_profiled() {
         mode::set_profiled(false);
         if !mode::is_hardened() {
-            sizes::see_none();
+            sizes::enable_fast_paths();
         }
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     /// The granule of a small block is found; other blocks and hardened mode need none.
     #[test]
-    fn small_blocks_are_told_by_their_granules() {
+    fn small_blocks_are_found_by_their_granules() {
         alone::passes("global::native::profile::sampling::tests::usual");
         alone::passes("global::native::profile::sampling::tests::hardened");
     }
@@ -317,38 +317,38 @@ mod tests {
     /// While a small block is in the book, its granule's entry names the shadow of its list. A
     /// block that is taken out and restored is in the book again, unless the profile has ended.
     #[test]
-    fn a_sampled_block_is_told_by_its_list() {
-        alone::passes("global::native::profile::sampling::tests::sampled_and_told");
+    fn a_sampled_block_has_the_shadow_of_its_list() {
+        alone::passes("global::native::profile::sampling::tests::shadowed");
     }
 
     #[test]
     #[ignore = "in a process of its own"]
-    fn sampled_and_told() {
+    fn shadowed() {
         let pagewise = Pagewise::new();
         let list = SPACE.list_of(pagewise.allocate(100));
         assert!(list.is_some_and(|list| list > 0));
         // At this rate every block is sampled.
         start(&pagewise.tuning, 1).expect("there is memory");
         let block = pagewise.allocate(100);
-        let told = || (SPACE.list_of(block), presence::may_have(block.addr()));
+        let entry = || (SPACE.list_of(block), presence::may_have(block.addr()));
         let [known, unknown] = [(list.map(quick::shadow), true), (list, false)];
-        assert_eq!(told(), known);
+        assert_eq!(entry(), known);
         for _ in 0..2 {
             let taken = take(block);
             assert!(taken.is_some());
-            assert_eq!(told(), unknown);
+            assert_eq!(entry(), unknown);
             assert!(take(block).is_none());
             restore(block, None);
-            assert_eq!(told(), unknown);
+            assert_eq!(entry(), unknown);
             restore(block, taken);
-            assert_eq!(told(), known);
+            assert_eq!(entry(), known);
         }
         let taken = take(block);
         restore(block, taken);
         stop().expect("nobody else is at it");
-        assert_eq!(told(), unknown);
+        assert_eq!(entry(), unknown);
         restore(block, taken);
-        assert_eq!(told(), unknown);
+        assert_eq!(entry(), unknown);
         assert!(take(block).is_none());
     }
 }

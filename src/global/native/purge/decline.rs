@@ -29,7 +29,7 @@ pub(super) struct Decline {
     /// Whether memory goes back in this decline.
     goes_back: bool,
     /// Whether a visit was too short for the memory that goes back in it.
-    pub(super) owes: bool,
+    pub(super) has_remainder: bool,
     /// When memory last went back in a decline, milliseconds; 0 if it never did.
     at: u64,
     /// [`Purge::purged`](super::Purge::purged) when that decline first gave memory back.
@@ -42,7 +42,7 @@ impl Decline {
         freed: 0,
         next: usize::MAX,
         goes_back: false,
-        owes: false,
+        has_remainder: false,
         at: 0,
         before: 0,
     };
@@ -59,7 +59,13 @@ impl Decline {
 
     /// Records that larger blocks of `bytes` were freed, which leaves `used` in use, and returns
     /// whether memory goes back now. `purged` bytes went back since the heap began.
-    pub(super) fn freed(&mut self, used: usize, bytes: usize, purged: u64, delay: u32) -> bool {
+    pub(super) fn note_freed(
+        &mut self,
+        used: usize,
+        bytes: usize,
+        purged: u64,
+        delay: u32,
+    ) -> bool {
         let fallen = self.low.saturating_sub(used).min(bytes);
         self.low -= fallen;
         self.freed += fallen;
@@ -112,7 +118,7 @@ mod tests {
             let mut decline = Decline::NONE;
             decline.note(most);
             let mut gives_back = |&used: &usize| {
-                let goes_back = decline.freed(used, MIB, 0, LONG);
+                let goes_back = decline.note_freed(used, MIB, 0, LONG);
                 decline.note(used);
                 goes_back
             };
@@ -132,7 +138,7 @@ mod tests {
             let mut decline = Decline::NONE;
             decline.note(200 * MIB);
             for _ in 0..10_000 {
-                assert!(!decline.freed(200 * MIB - bytes, bytes, 0, LONG));
+                assert!(!decline.note_freed(200 * MIB - bytes, bytes, 0, LONG));
                 decline.note(200 * MIB - bytes);
                 decline.note(200 * MIB);
             }
@@ -147,24 +153,24 @@ mod tests {
         for (delay, least) in [(LONG, LONG.into()), (0, purged / AT_ONCE_RATE)] {
             let mut decline = Decline::NONE;
             decline.note(85 * MIB);
-            assert!(decline.freed(21 * MIB, 64 * MIB, 7, delay));
+            assert!(decline.note_freed(21 * MIB, 64 * MIB, 7, delay));
             decline.note(21 * MIB + RISE);
-            assert!(decline.freed(10 * MIB, 11 * MIB, 7 + 5, delay), "it is the same");
+            assert!(decline.note_freed(10 * MIB, 11 * MIB, 7 + 5, delay), "it is the same");
             let (now, again) = (os::now(), decline.again(7 + purged, delay));
             assert!(again <= now + least && again + 60_000 > now + least);
             decline.note(10 * MIB + RISE + 1);
-            assert!(!decline.freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
+            assert!(!decline.note_freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
             decline.note(200 * MIB);
-            assert!(!decline.freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
+            assert!(!decline.note_freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
             // It asks the clock again a mebibyte later, and starts to count anew. (With no purge delay:
             // the machine may be up for less than the long one.)
             decline.at = now - purged / AT_ONCE_RATE;
-            assert!(!decline.freed(99 * MIB, MIB, 7 + purged, 0));
-            assert!(decline.freed(99 * MIB - 1, 1, 7 + purged, 0));
+            assert!(!decline.note_freed(99 * MIB, MIB, 7 + purged, 0));
+            assert!(decline.note_freed(99 * MIB - 1, 1, 7 + purged, 0));
             assert_eq!((decline.before, decline.next), (7 + purged, (99 * MIB - 1) / 2));
             // Small blocks freed meanwhile lower the bytes in use, and count for nothing.
             decline.note(MIB);
-            assert!(decline.freed(0, MIB, 7 + purged, delay));
+            assert!(decline.note_freed(0, MIB, 7 + purged, delay));
         }
     }
 }

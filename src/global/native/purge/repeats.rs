@@ -18,7 +18,7 @@ impl Repeats {
     const TRIED: u8 = 16;
 
     /// Returns whether memory given back for a growth by `bytes` would soon be used again.
-    pub(super) fn is_in_vain(&mut self, bytes: usize) -> bool {
+    pub(super) fn skip_if_in_vain(&mut self, bytes: usize) -> bool {
         let left = &mut self.in_vain[bytes.max(1).ilog2() as usize];
         let is_in_vain = *left > 0;
         *left = left.saturating_sub(1);
@@ -26,13 +26,13 @@ impl Repeats {
     }
 
     /// Records that memory went back for a growth by `bytes`.
-    pub(super) fn went_back(&mut self, bytes: usize, now: u64) {
+    pub(super) fn note_given_back(&mut self, bytes: usize, now: u64) {
         self.gone |= 1 << bytes.max(1).ilog2();
         self.when = now;
     }
 
     /// Records that memory which went back is used again: in vain, if within the purge delay.
-    pub(super) fn taken_again(&mut self, now: u64, delay: u32) {
+    pub(super) fn note_reused(&mut self, now: u64, delay: u32) {
         let is_soon = now.saturating_sub(self.when) <= delay.into();
         let mut gone = core::mem::take(&mut self.gone);
         while is_soon && gone > 0 {
@@ -50,16 +50,16 @@ mod tests {
     #[test]
     fn memory_taken_again_stays() {
         let mut repeats = Repeats::NONE;
-        assert!(!repeats.is_in_vain(3 << 20));
-        repeats.went_back(3 << 20, 5_000);
-        repeats.went_back(9 << 20, 5_100);
-        repeats.taken_again(7_000, 1_000);
-        assert!(!repeats.is_in_vain(3 << 20), "it was taken again late");
-        repeats.went_back(3 << 20, 9_000);
-        repeats.taken_again(9_500, 1_000);
+        assert!(!repeats.skip_if_in_vain(3 << 20));
+        repeats.note_given_back(3 << 20, 5_000);
+        repeats.note_given_back(9 << 20, 5_100);
+        repeats.note_reused(7_000, 1_000);
+        assert!(!repeats.skip_if_in_vain(3 << 20), "it was taken again late");
+        repeats.note_given_back(3 << 20, 9_000);
+        repeats.note_reused(9_500, 1_000);
         for _ in 0..Repeats::TRIED {
-            assert!(repeats.is_in_vain(2 << 20) && !repeats.is_in_vain(4 << 20));
+            assert!(repeats.skip_if_in_vain(2 << 20) && !repeats.skip_if_in_vain(4 << 20));
         }
-        assert!(!repeats.is_in_vain(3 << 20));
+        assert!(!repeats.skip_if_in_vain(3 << 20));
     }
 }

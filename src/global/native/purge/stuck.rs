@@ -3,8 +3,9 @@
 use crate::os;
 
 /// The stuck bytes of the last walk: free, resident, and in OS pages that blocks in use occupy in
-/// part. They can go back once the rest of those OS pages is free. [`Purge::most`](super::Purge)
-/// leaves them out; otherwise one walk would follow the other.
+/// part. They can go back once the rest of those OS pages is free.
+/// [`Purge::most_resident`](super::Purge) leaves them out; otherwise one walk would follow the
+/// other.
 #[derive(Debug)]
 pub(super) struct Stuck {
     pub(super) bytes: usize,
@@ -24,12 +25,12 @@ impl Stuck {
 
     /// Returns the bytes that can probably go back by now: all of them if a quarter of the bytes
     /// then in use has been freed, else none.
-    pub(super) fn loose(&self, used: usize) -> usize {
+    pub(super) fn loose_bytes(&self, used: usize) -> usize {
         if used < self.used - self.used / 4 { self.bytes } else { 0 }
     }
 
     /// Records that a walk left `bytes` stuck and gave `given` bytes back.
-    pub(super) fn met(&mut self, bytes: usize, used: usize, given: usize, delay: u32) {
+    pub(super) fn note_walk(&mut self, bytes: usize, used: usize, given: usize, delay: u32) {
         let is_in_vain = given < bytes / 8;
         let in_vain = if is_in_vain { (self.in_vain + 1).min(Self::DOUBLED) } else { 0 };
         let again = os::now() + (u64::from(delay) << in_vain);
@@ -48,7 +49,7 @@ mod tests {
         let mut stuck = Stuck::NONE;
         let mut met = |given, doubled: u32| {
             let before = os::now();
-            stuck.met(800, 4_000, given, 1_000);
+            stuck.note_walk(800, 4_000, given, 1_000);
             let delay = 1_000 << doubled;
             let expected = before + delay..=os::now() + delay;
             assert!(expected.contains(&stuck.again), "{given}, {doubled}");
@@ -61,7 +62,7 @@ mod tests {
         met(100, 0);
         met(0, 1);
         met(5_000, 0);
-        assert_eq!([3_001, 3_000, 2_999, 0].map(|used| stuck.loose(used)), [0, 0, 800, 800]);
-        assert_eq!(Stuck::NONE.loose(0), 0);
+        assert_eq!([3_001, 3_000, 2_999, 0].map(|used| stuck.loose_bytes(used)), [0, 0, 800, 800]);
+        assert_eq!(Stuck::NONE.loose_bytes(0), 0);
     }
 }

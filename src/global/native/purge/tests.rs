@@ -79,25 +79,25 @@ fn memory_is_due_once_an_eighth_is_free() {
         for size in [4 << 10 << 5, 1 << 20] {
             let mut purge = Purge::new(LONG);
             let mut blocks: Vec<_> = (0..32).map(|_| block(state, size, false)).collect();
-            purge.grown(state.parts().0);
+            purge.note_usage(state.parts().0);
             let most = used(state);
-            assert_eq!(purge.most(used(state)), most);
-            let mut looks = Vec::new();
+            assert_eq!(purge.most_resident(used(state)), most);
+            let mut plans = Vec::new();
             while let Some(block) = blocks.pop() {
                 free(state, block);
                 let is_due = most - used(state) >= (most / 8).max(SURPLUS);
-                let look = purge.look(state.parts().0);
-                assert_eq!(look, if is_due { Look::Due } else { Look::Nothing });
-                assert_eq!(purge.next().is_some(), is_due);
-                if let Some(left) = purge.next() {
+                let plan = purge.plan(state.parts().0);
+                assert_eq!(plan, if is_due { Plan::Due } else { Plan::Nothing });
+                assert_eq!(purge.due_in().is_some(), is_due);
+                if let Some(left) = purge.due_in() {
                     assert!(left <= LONG.into() && left > u64::from(LONG) / 2, "{left}");
                 }
-                looks.push(look);
+                plans.push(plan);
             }
-            assert!(looks.contains(&Look::Nothing) && looks.contains(&Look::Due), "{looks:?}");
+            assert!(plans.contains(&Plan::Nothing) && plans.contains(&Plan::Due), "{plans:?}");
             let again: Vec<_> = (0..31).map(|_| block(state, size, false)).collect();
-            assert_eq!(purge.look(state.parts().0), Look::Nothing);
-            assert_eq!(purge.next(), None);
+            assert_eq!(purge.plan(state.parts().0), Plan::Nothing);
+            assert_eq!(purge.due_in(), None);
             again.into_iter().for_each(|block| free(state, block));
         }
     });
@@ -109,40 +109,43 @@ fn the_delay_begins_once() {
     on_a_heap(|state| {
         let mut purge = Purge::new(50);
         let block = block(state, 4 * MIB, false);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         free(state, block);
         let end = os::now() + 50;
         while os::now() < end {
             let before = os::now();
-            let look = purge.look(state.parts().0);
+            let plan = purge.plan(state.parts().0);
             assert!(
-                look == Look::Due || look == Look::Begins && os::now() >= end,
+                plan == Plan::Due || plan == Plan::Begin && os::now() >= end,
                 "{before}, {end}"
             );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
-        assert_eq!(purge.next(), Some(0));
-        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        assert_eq!(purge.due_in(), Some(0));
+        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
     });
 }
 
 /// With the largest delay nothing ever goes back by itself.
 #[test]
-fn nothing_goes_back_where_it_is_not_to() {
+fn nothing_goes_back_with_the_largest_delay() {
     on_a_heap(|state| {
         let mut purge = Purge::new(u32::MAX);
         let block = block(state, 96 * MIB, false);
         // SAFETY: the block has as many bytes.
         unsafe { block.write_bytes(1, 4 * MIB) };
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         free(state, block);
         let (engine, zeros) = state.parts();
-        assert_eq!(purge.look(engine), Look::Nothing);
-        assert_eq!(purge.next(), None);
-        assert_eq!(purge.some(engine, zeros, &mut Visit::unbounded(), Parts::OsPages), (0, false));
-        assert_eq!(purge.freed(engine, 96 * MIB), 0);
-        purge.large(engine, zeros, 96 * MIB);
+        assert_eq!(purge.plan(engine), Plan::Nothing);
+        assert_eq!(purge.due_in(), None);
+        assert_eq!(
+            purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages),
+            (0, false)
+        );
+        assert_eq!(purge.note_freed(engine, 96 * MIB), 0);
+        purge.give_back_large(engine, zeros, 96 * MIB);
         assert!(resident(block, 4 * MIB) > 3 * MIB);
         assert_eq!(purge.purged(), 0);
     });
@@ -157,11 +160,11 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
         let size = 3 * MIB / 2;
         let [mut blocks, between] = apart(state, 12, size);
         let kept = blocks.split_off(8);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         blocks.iter().for_each(|&block| free(state, block));
-        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
         purge.begin(state.parts().0);
-        assert_eq!((purge.look(state.parts().0), purge.next()), (Look::GoesOn, Some(0)));
+        assert_eq!((purge.plan(state.parts().0), purge.due_in()), (Plan::Continue, Some(0)));
         assert!(purge.tick(state.parts().0), "who comes by next goes on");
 
         let (purged, steps) = walk(state, &mut purge);
@@ -186,8 +189,8 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
             let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
             assert_eq!(state.parts().1.skip(from..end), end);
         }
-        assert_eq!(purge.most(used(state)), used(state));
-        assert_eq!((purge.look(state.parts().0), purge.next()), (Look::Nothing, None));
+        assert_eq!(purge.most_resident(used(state)), used(state));
+        assert_eq!((purge.plan(state.parts().0), purge.due_in()), (Plan::Nothing, None));
         let (engine, zeros) = state.parts();
         assert!(!purge.step(engine, zeros, &mut Visit::unbounded()), "there is no walk any more");
         purge.begin(engine);
@@ -207,7 +210,7 @@ fn a_walk_passes_over_what_went_back_before() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 12, 3 * MIB / 2);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         blocks.iter().for_each(|&block| free(state, block));
         purge.begin(state.parts().0);
         let (purged, steps) = walk(state, &mut purge);
@@ -237,7 +240,7 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
         let behind = block(state, size, true);
         free(state, free_block);
         let mut purge = Purge::new(0);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         purge.begin(state.parts().0);
         walk(state, &mut purge);
         let from = (free_block.addr().get() + TAGS).next_multiple_of(page);
@@ -263,13 +266,13 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
 
 /// A walk learns that untouched free memory is not resident, so none is due for it. Blocks freed behind the walk are due.
 #[test]
-fn a_walk_knows_what_it_did_not_meet() {
+fn a_walk_learns_that_untouched_memory_is_not_resident() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let low = block(state, 2 * MIB, true);
         let [high, between] = apart(state, 4, 2 * MIB);
         let untouched = block(state, 8 * MIB, false);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         high.iter().for_each(|&block| free(state, block));
         free(state, untouched);
         purge.begin(state.parts().0);
@@ -281,9 +284,9 @@ fn a_walk_knows_what_it_did_not_meet() {
         let (purged, _) = walk(state, &mut purge);
         // With huge pages everywhere, one may reach into the untouched block.
         assert!(purged < 12 * MIB, "{purged}");
-        assert_eq!(purge.most(used(state)) - used(state), len, "the walk had been there");
+        assert_eq!(purge.most_resident(used(state)) - used(state), len, "the walk had been there");
         assert!(resident(low, 2 * MIB) > MIB);
-        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
         between.into_iter().for_each(|block| free(state, block));
     });
 }
@@ -300,7 +303,7 @@ fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
     // SAFETY: the blocks have as many bytes.
     blocks.iter().for_each(|block| unsafe { block.write_bytes(0xa5, size) });
     blocks.sort();
-    purge.grown(state.parts().0);
+    purge.note_usage(state.parts().0);
 
     let mut page = 0;
     let (kept, others): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| {
@@ -309,7 +312,7 @@ fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
     put(state, &others);
     purge.begin(state.parts().0);
     assert!(walk(state, purge).0 < MIB, "all OS pages are in use");
-    assert_eq!(purge.look(state.parts().0), Look::Nothing, "so there is nothing to do");
+    assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "so there is nothing to do");
     kept
 }
 
@@ -321,7 +324,7 @@ fn put(state: &mut State, blocks: &[NonNull<u8>]) {
 /// Does all steps of a walk that is due. Afterwards at most `pages` OS pages between the first and the last of these blocks are
 /// resident.
 fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>], pages: usize) {
-    assert_eq!(purge.look(state.parts().0), Look::Begins);
+    assert_eq!(purge.plan(state.parts().0), Plan::Begin);
     purge.begin(state.parts().0);
     walk(state, purge);
     let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
@@ -332,13 +335,13 @@ fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>
 /// Blocks are freed behind a walk, which then gives back memory that was stuck before. The next walk still gives back theirs.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
+fn memory_loosened_behind_a_walk_goes_back_with_the_next() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
         let (low, high) = blocks.split_at(blocks.len() / 2);
         put(state, high);
-        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
         purge.begin(state.parts().0);
         let before = purge.purged();
         while purge.purged() < before + MIB as u64 {
@@ -354,24 +357,24 @@ fn what_comes_loose_behind_a_walk_goes_back_with_the_next() {
 /// A few blocks are freed, which may have loosened much memory: a walk tries after a delay, which doubles each time in vain.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_may_have_come_loose_is_tried_again() {
+fn memory_that_may_be_loose_is_tried_again() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
         let (few, others) = blocks.split_at(blocks.len() / 8);
         purge.stuck.again = os::now() + 100_000;
         put(state, few);
-        assert!(purge.most(used(state)) - used(state) < SURPLUS);
-        assert_eq!(purge.look(state.parts().0), Look::Due);
-        assert!(purge.next().is_some_and(|waits| waits > 50_000));
+        assert!(purge.most_resident(used(state)) - used(state) < SURPLUS);
+        assert_eq!(purge.plan(state.parts().0), Plan::Due);
+        assert!(purge.due_in().is_some_and(|waits| waits > 50_000));
         purge.due = 1;
-        assert_eq!(purge.look(state.parts().0), Look::Due, "what was due is not any more");
+        assert_eq!(purge.plan(state.parts().0), Plan::Due, "what was due is not any more");
         (purge.stuck.again, purge.due) = (0, 0);
         // A walk skips the page that blocks are taken from at present.
         frees_all_between(state, &mut purge, few, 16);
         assert_eq!(
-            purge.look(state.parts().0),
-            Look::Begins,
+            purge.plan(state.parts().0),
+            Plan::Begin,
             "others may have come loose meanwhile"
         );
         purge.delay = 1_000;
@@ -382,11 +385,11 @@ fn what_may_have_come_loose_is_tried_again() {
             let waits = purge.stuck.again - now;
             let least = 1_000 << in_vain;
             assert!((least..least + 60_000).contains(&waits), "{waits}");
-            assert_eq!(purge.look(state.parts().0), Look::Nothing, "nothing was freed since");
+            assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "nothing was freed since");
         }
         put(state, others);
-        assert_eq!(purge.look(state.parts().0), Look::Due);
-        assert!(purge.next().is_some_and(|waits| waits <= 1_000), "so much is looked at anyway");
+        assert_eq!(purge.plan(state.parts().0), Plan::Due);
+        assert!(purge.due_in().is_some_and(|waits| waits <= 1_000), "so much is looked at anyway");
     });
 }
 
@@ -399,11 +402,11 @@ fn memory_that_was_not_known_of_goes_back() {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 8, 2 * MIB);
         blocks.iter().for_each(|&block| free(state, block));
-        purge.grown(state.parts().0);
-        assert_eq!(purge.look(state.parts().0), Look::Nothing, "it knows of none");
+        purge.note_usage(state.parts().0);
+        assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "it knows of none");
         let (engine, zeros) = state.parts();
-        assert!(purge.some(engine, zeros, &mut Visit::unbounded(), Parts::OsPages).0 > 0);
-        assert_eq!(purge.look(state.parts().0), Look::Begins);
+        assert!(purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages).0 > 0);
+        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
         purge.begin(state.parts().0);
         walk(state, &mut purge);
         assert!(blocks.iter().all(|&block| resident(block, 2 * MIB) == 0));
@@ -414,7 +417,7 @@ fn memory_that_was_not_known_of_goes_back() {
 /// The same when a growth of the heap gives part of it back.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
-fn what_comes_loose_and_went_back_in_part_goes_back_whole() {
+fn loose_memory_given_back_in_part_goes_back_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
@@ -423,8 +426,8 @@ fn what_comes_loose_and_went_back_in_part_goes_back_whole() {
         blocks.chunks(some).for_each(|blocks| put(state, &blocks[1..]));
         state.collect();
         let (engine, zeros) = state.parts();
-        assert!(purge.large(engine, zeros, 8 * MIB));
-        assert_eq!(purge.most(used(state)), used(state), "more than was freed");
+        assert!(purge.give_back_large(engine, zeros, 8 * MIB));
+        assert_eq!(purge.most_resident(used(state)), used(state), "more than was freed");
         // The OS pages of the blocks in use, and of the tags on both sides of each.
         frees_all_between(state, &mut purge, &blocks, 4 * 8);
         blocks.iter().step_by(some).for_each(|&block| put(state, &[block]));
@@ -437,7 +440,7 @@ fn a_step_meets_few_blocks() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks: Vec<_> = (0..1024).map(|_| block(state, 20 << 10, false)).collect();
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         blocks.iter().step_by(2).for_each(|&block| free(state, block));
         purge.begin(state.parts().0);
         let (_, steps) = walk(state, &mut purge);
@@ -453,16 +456,17 @@ fn some_memory_goes_back_by_steps() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 4, 2 * MIB);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         blocks.iter().for_each(|&block| free(state, block));
         let mut all = 0;
         for _ in 0..3 {
-            let most = purge.most(used(state));
+            let most = purge.most_resident(used(state));
             let (engine, zeros) = state.parts();
-            let (bytes, more) = purge.some(engine, zeros, &mut Visit::unbounded(), Parts::OsPages);
+            let (bytes, more) =
+                purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages);
             assert!(more && (STEP_BYTES / 2..=STEP_BYTES).contains(&bytes), "{bytes}");
-            assert_eq!(most - purge.most(used(state)), bytes);
-            assert_eq!(purge.next(), None, "it need not go on");
+            assert_eq!(most - purge.most_resident(used(state)), bytes);
+            assert_eq!(purge.due_in(), None, "it need not go on");
             all += bytes;
         }
         let kept: usize = blocks.iter().map(|&block| resident(block, 2 * MIB)).sum();
@@ -480,19 +484,19 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
         let [large, mut between] = apart(state, 6, 2 * MIB);
         let [small, more] = apart(state, 6, MIB / 2);
         between.extend(more);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         large.iter().chain(&small).for_each(|&block| free(state, block));
         let gone = |blocks: &[NonNull<u8>]| {
             blocks.iter().filter(|&&block| resident(block, 2 * MIB) == 0).count()
         };
         for (wanted, blocks) in [(MIB, 1), (3 * MIB, 3), (20 * MIB, 6)] {
-            let before = (purge.purged(), purge.most(used(state)));
+            let before = (purge.purged(), purge.most_resident(used(state)));
             let (engine, zeros) = state.parts();
-            purge.large(engine, zeros, wanted);
+            purge.give_back_large(engine, zeros, wanted);
             assert_eq!(gone(&large), blocks, "{wanted}");
             let purged = (purge.purged() - before.0) as usize;
             assert!(purged > 0 && purged <= 6 * MIB);
-            assert_eq!(before.1 - purge.most(used(state)), purged);
+            assert_eq!(before.1 - purge.most_resident(used(state)), purged);
         }
         assert!(small.iter().all(|&block| resident(block, MIB / 2) > MIB / 4));
         between.into_iter().for_each(|block| free(state, block));
@@ -501,16 +505,16 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
 
 /// Every sixteenth use looks at the clock, and every 128th trims.
 #[test]
-fn every_sixteenth_use_looks() {
+fn every_sixteenth_use_reads_the_clock() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
         let looks: Vec<_> = (1..=64).filter(|_| purge.tick(state.parts().0)).collect();
         assert_eq!(looks, [16, 32, 48, 64]);
-        assert!(!purge.takes_trim());
+        assert!(!purge.start_trim_if_due());
         let trims: Vec<_> = (65..=400)
             .filter(|_| {
                 purge.tick(state.parts().0);
-                purge.takes_trim()
+                purge.start_trim_if_due()
             })
             .collect();
         assert_eq!(trims, [128, 256, 384]);
@@ -519,24 +523,24 @@ fn every_sixteenth_use_looks() {
 
 /// `growth` returns the bytes that the heap grew by once, when they are a mebibyte.
 #[test]
-fn growth_is_told_once() {
+fn growth_is_returned_once() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        purge.grown(state.parts().0);
-        let _ = purge.growth();
+        purge.note_usage(state.parts().0);
+        let _ = purge.take_growth();
         let before = used(state);
         let mut blocks = vec![block(state, MIB / 2, false)];
-        purge.grown(state.parts().0);
-        assert_eq!(purge.growth(), None);
+        purge.note_usage(state.parts().0);
+        assert_eq!(purge.take_growth(), None);
         blocks.push(block(state, MIB, false));
-        purge.grown(state.parts().0);
-        assert_eq!(purge.growth(), Some(used(state) - before));
-        assert_eq!(purge.growth(), None);
+        purge.note_usage(state.parts().0);
+        assert_eq!(purge.take_growth(), Some(used(state) - before));
+        assert_eq!(purge.take_growth(), None);
         // Staying below the most is no growth.
         free(state, blocks.remove(1));
         blocks.push(block(state, MIB, false));
-        purge.grown(state.parts().0);
-        assert_eq!(purge.growth(), None);
+        purge.note_usage(state.parts().0);
+        assert_eq!(purge.take_growth(), None);
         blocks.into_iter().for_each(|block| free(state, block));
     });
 }
@@ -547,9 +551,9 @@ fn growth_is_told_once() {
 fn huge_pages_go_back_as_a_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        state.parts().0.source().huge().only_where_advised();
+        state.parts().0.source().huge().pretend_not_all_huge();
         let large = block(state, 9 * MIB, true);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         free(state, large);
         let start = large.addr().get();
         let (first, end) = (start.next_multiple_of(HUGE), (start + 9 * MIB) & !(HUGE - 1));
@@ -558,7 +562,7 @@ fn huge_pages_go_back_as_a_whole() {
         let (engine, zeros) = state.parts();
         let (mut given, mut more) = (0, true);
         while more {
-            let step = purge.some(engine, zeros, &mut Visit::unbounded(), Parts::HugePages);
+            let step = purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::HugePages);
             assert!(
                 step.0 <= STEP_BYTES,
                 "{} bytes in a step, where no huge page is split",
@@ -570,8 +574,8 @@ fn huge_pages_go_back_as_a_whole() {
         // The rest still counts as resident, and goes back after the delay.
         let rest = 9 * MIB - given;
         assert!(resident(large, 9 * MIB) + 2 * os::page_size() >= rest);
-        assert!(purge.most - engine.usage().block >= rest);
-        assert_eq!(purge.look(engine), Look::Due);
+        assert!(purge.most_resident - engine.usage().block >= rest);
+        assert_eq!(purge.plan(engine), Plan::Due);
         purge.begin(engine);
         walk(state, &mut purge);
         assert_eq!(resident(large, 9 * MIB), 0);
@@ -637,7 +641,7 @@ fn steps_of_a_purge() {
 /// When a few of many small blocks stay, their memory loses its huge pages: otherwise the kernel would fill it up again. It
 /// gets them back once no block is left.
 #[test]
-fn what_goes_back_in_part_is_not_of_huge_pages() {
+fn regions_given_back_in_part_lose_their_huge_pages() {
     on_a_heap(|state| {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); 1 << 19];
@@ -647,11 +651,11 @@ fn what_goes_back_in_part_is_not_of_huge_pages() {
         // SAFETY: `take` filled all of them.
         let blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
         let advised = |state: &mut State| state.parts().0.source().huge().advised();
-        state.parts().0.source().huge().only_where_advised();
+        state.parts().0.source().huge().pretend_not_all_huge();
         let before = advised(state);
         assert!(before >= 4 * HUGE, "{before}");
         let mut purge = Purge::new(LONG);
-        purge.grown(state.parts().0);
+        purge.note_usage(state.parts().0);
         let (stay, go): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|block| block.addr().get().is_multiple_of(128 << 10));
         assert!(stay.len() > 100);
@@ -677,10 +681,10 @@ fn a_purge_is_put_off_for_a_while() {
         let mut purge = Purge::new(0);
         for _ in 0..2 {
             for visit in 1..PUT_OFF {
-                assert!(purge.puts_off(), "{visit}");
+                assert!(purge.try_put_off(), "{visit}");
                 assert!(purge.tick(state.parts().0), "who comes by next asks again");
             }
-            assert!(!purge.puts_off());
+            assert!(!purge.try_put_off());
             purge.begin(state.parts().0);
             walk(state, &mut purge);
         }

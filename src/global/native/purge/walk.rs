@@ -46,20 +46,20 @@ pub(super) struct Walk {
     pub(super) met: usize,
     /// Bytes given back.
     pub(super) given: usize,
-    /// Free bytes of `Purge::most` when it began.
+    /// Free bytes of `Purge::most_resident` when it began.
     pub(super) free: usize,
     /// Stuck bytes within those.
     pub(super) stuck: usize,
     /// Whether it goes on to the heap's end by itself; else it advances as memory is wanted.
     pub(super) whole: bool,
     /// Whether it passed over free memory that is no whole huge page.
-    pub(super) leaves: bool,
+    pub(super) has_skipped: bool,
 }
 
 impl Walk {
     pub(super) fn new(free: usize, stuck: usize, whole: bool) -> Self {
-        let (huge, leaves) = (Walked::NOTHING, false);
-        Self { swept: 0, huge, met: 0, given: 0, free, stuck, whole, leaves }
+        let (huge, has_skipped) = (Walked::NOTHING, false);
+        Self { swept: 0, huge, met: 0, given: 0, free, stuck, whole, has_skipped }
     }
 
     /// Does one step, which ends early when the visit is over. Gives back `parts` of the free
@@ -73,7 +73,7 @@ impl Walk {
         visit: &mut Visit,
     ) -> (usize, bool) {
         let parts = if self.whole { Parts::OsPages } else { parts };
-        self.leaves |= parts != Parts::OsPages;
+        self.has_skipped |= parts != Parts::OsPages;
         let (page, unit) = (os::page_size(), parts.unit());
         let mut left = STEP_BYTES;
         let mut runs = Runs::new();
@@ -87,7 +87,7 @@ impl Walk {
                 self.swept = start;
                 self.met += start.min(end) - begin;
                 let gone = pages(begin..start.min(end));
-                source.huge().found_free(&mut self.huge, Some((gone, 0)));
+                source.huge().note_free(&mut self.huge, Some((gone, 0)));
             }
             if start < end {
                 let stop = match source.huge().may_be_huge(start) {
@@ -98,7 +98,7 @@ impl Walk {
                 // lock, and this step allocates nothing before the runs go back.
                 let written = unsafe { runs.find(start, stop, kind, zeros) };
                 self.met += stop - start;
-                source.huge().found_free(&mut self.huge, Some((pages(start..stop), written)));
+                source.huge().note_free(&mut self.huge, Some((pages(start..stop), written)));
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 self.swept = stop;
                 return left > 0 && !visit.is_over();
@@ -109,7 +109,7 @@ impl Walk {
         let given = unsafe { runs.give_back(zeros) };
         self.given += given;
         if !more {
-            engine.source().huge().found_free(&mut self.huge, None);
+            engine.source().huge().note_free(&mut self.huge, None);
         }
         (given, more)
     }

@@ -31,7 +31,7 @@ fn layout(size: usize) -> Layout {
 /// for each, with more runs than are collected at a time, and with some locked.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "all memory counts as resident there")]
-fn what_takes_memory_goes_back() {
+fn resident_runs_go_back() {
     const PAGES: usize = 300;
     on_a_heap(|state| {
         let page = os::page_size();
@@ -161,9 +161,9 @@ fn blocks_keep_what_they_hold() {
                     }
                     _ => {
                         // As after each call: memory in use counts as resident.
-                        state.grown();
+                        state.take_growth();
                         for _ in 0..random(8) {
-                            state.purge_some(&mut Visit::unbounded(), Parts::OsPages);
+                            state.purge_step_partial(&mut Visit::unbounded(), Parts::OsPages);
                         }
                     }
                 }

@@ -123,7 +123,7 @@ mod tests {
 
     /// A long text is truncated, with an ellipsis; bytes that a terminal must not get are escaped.
     #[test]
-    fn what_is_shown_is_cut_and_escaped() {
+    fn shown_bytes_are_truncated_and_escaped() {
         let shown = |bytes: &[u8]| Shown(bytes).to_string();
         assert_eq!([shown(b""), shown(b"a b"), shown(b"\x1b[\xff")], ["", "a b", "\\x1b[\\xff"]);
         let (all, more) = ("x".repeat(64), "x".repeat(65));

@@ -28,7 +28,7 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
 
         // Where addresses are plentiful the space is a window, and its place cannot be predicted.
         if os::addresses().is_some() && !(cfg!(windows) && heaps == 100) {
-            assert!(!space.reserved.load(Relaxed));
+            assert!(!space.is_reservation.load(Relaxed));
             let (other, _) = opened(heaps);
             assert!(other.slot(0) != base);
         }
@@ -36,7 +36,7 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
         // Without heaps no address is a block.
         assert!(!space.contains(base) && space.list_of(base).is_none());
         let two = slots.min(2);
-        space.have_heaps(two);
+        space.publish_heaps(two);
         for inside in [0, UNIT, len - UNIT, (two - 1) * len, two * len - UNIT] {
             assert!(space.contains(at(inside)), "{inside:#x}");
             assert_eq!(space.slot_of(at(inside)), inside / len);
@@ -67,17 +67,19 @@ fn blocks_of_one_slot_are_told_from_others() {
 
 /// Memory that ends where the slots begin, or begins where they end, does not meet them.
 #[test]
-fn memory_that_meets_the_slots_is_told() {
+fn memory_that_overlaps_the_slots_is_recognized() {
     let (space, slots) = opened(4);
     let (base, all) = (space.slot(0), slots * space.slot_len());
     let at = |bytes: usize| base.wrapping_add(bytes);
     let before = base.wrapping_sub(0x3000);
-    assert!(!space.meets(before, 0x3000));
-    assert!(space.meets(before, 0x3001));
+    assert!(!space.overlaps(before, 0x3000));
+    assert!(space.overlaps(before, 0x3001));
     assert!(
-        space.meets(base, 1) && space.meets(at(all - 1), 1) && space.meets(at(all - 1), 0x2000)
+        space.overlaps(base, 1)
+            && space.overlaps(at(all - 1), 1)
+            && space.overlaps(at(all - 1), 0x2000)
     );
-    assert!(!space.meets(at(all), 0x3000));
+    assert!(!space.overlaps(at(all), 0x3000));
 }
 
 /// The entries of all slots follow the slots without gaps, one per granule, and the marks follow
@@ -95,7 +97,7 @@ fn every_granule_has_an_entry_of_its_own() {
             next = next.wrapping_add(bytes);
         }
     }
-    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + bytes_behind(slots * len));
 }
 
 /// In hardened mode the states follow the marks after a gap, one byte per unit of each slot.
@@ -116,7 +118,7 @@ fn hardened() {
         assert_eq!(space.states_of(slot), Some((next, len / UNIT)));
         next = next.wrapping_add(len / UNIT);
     }
-    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + besides(slots * len));
+    assert_eq!(next.addr() - space.slot(0).addr(), slots * len + bytes_behind(slots * len));
 
     // Discarding states frees the whole OS pages between the two ends.
     let page = os::page_size();
@@ -160,7 +162,7 @@ fn hardened() {
 #[test]
 fn the_list_of_a_page_is_that_of_all_its_granules() {
     let (space, _) = opened(2);
-    space.have_heaps(1);
+    space.publish_heaps(1);
     let ([table, _], _) = space.tables_of(0);
     // SAFETY: the space found these addresses unused.
     assert!(unsafe { space.commit(table, TABLE_STEP, None) });
@@ -185,21 +187,21 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
 /// After a heap could not be made, the next attempt in the same slot finds zeros, in a window and
 /// in a reservation.
 #[test]
-fn what_is_given_up_is_zeros_the_next_time() {
+fn memory_given_up_is_zeros_the_next_time() {
     let (window, _) = opened(2);
     let (base, len) = reservation().expect("there are addresses");
     let reserved = Space::new();
     reserved.base.store(base, Relaxed);
     reserved.slot_shift.store(len.trailing_zeros(), Relaxed);
-    reserved.reserved.store(true, Relaxed);
+    reserved.is_reservation.store(true, Relaxed);
     let page = os::page_size();
     for space in [window, reserved] {
-        assert!(space.take(0));
+        assert!(space.reserve_slot(0));
         let start = space.slot(0);
         for _ in 0..2 {
             // SAFETY: the slot is this test's.
             unsafe {
-                assert!(space.take(0) && space.commit(start, 2 * page, None));
+                assert!(space.reserve_slot(0) && space.commit(start, 2 * page, None));
                 assert_eq!((start.read(), start.add(2 * page - 1).read()), (0, 0));
                 start.write_bytes(1, 2 * page);
                 space.give_up(start.add(page), 0);
@@ -214,14 +216,17 @@ fn what_is_given_up_is_zeros_the_next_time() {
 #[test]
 fn a_slot_takes_addresses_when_it_gets_its_heap() {
     let (space, slots) = opened(2);
-    if !os::IN_RESERVATIONS || space.reserved.load(Relaxed) {
+    if !os::NEEDS_RESERVATION || space.is_reservation.load(Relaxed) {
         return;
     }
     let is_free = |slot| os::is_free(space.slot(slot), space.slot_len());
     assert!(slots > 1 && (0..slots).all(is_free));
-    assert!(space.take(0) && !is_free(0) && is_free(1));
-    assert!(space.take(1) && !is_free(1));
-    assert!(os::reserve_at(space.slot(2), 1 << 16) && !space.take(2), "something else lies there");
+    assert!(space.reserve_slot(0) && !is_free(0) && is_free(1));
+    assert!(space.reserve_slot(1) && !is_free(1));
+    assert!(
+        os::reserve_at(space.slot(2), 1 << 16) && !space.reserve_slot(2),
+        "something else lies there"
+    );
 }
 
 /// Returns a slot with this number, which no heap reaches. Each test uses another number.
@@ -297,7 +302,7 @@ fn a_reservation_has_room_for_what_lies_beside_the_slots() {
     let (start, len) = reservation().expect("there are addresses");
     assert!(start.addr().is_multiple_of(ALIGN) && len.is_power_of_two());
     assert!((LEAST..=LARGEST).contains(&len));
-    let all = len + besides(len);
+    let all = len + bytes_behind(len);
     let page = os::page_size();
     for at in [0, len, all - page] {
         let place = start.wrapping_add(at & !(page - 1));

@@ -32,26 +32,26 @@ impl Plain {
         }
     }
 
-    fn went_back(&mut self, memory: &Range<usize>) {
+    fn note_given_back(&mut self, memory: &Range<usize>) {
         if os::DISCARDED_ARE_ZEROS {
-            self.gained(memory);
+            self.set_known(memory);
         }
     }
 
-    fn gained(&mut self, memory: &Range<usize>) {
+    fn set_known(&mut self, memory: &Range<usize>) {
         self.set(true, |page| memory.start <= page.start && page.end <= memory.end);
     }
 
-    fn used(&mut self, memory: &Range<usize>) {
+    fn note_used(&mut self, memory: &Range<usize>) {
         let (start, end) = (memory.start - EDGE, memory.end + EDGE);
         self.set(false, |page| page.start < end && start < page.end);
     }
 
-    fn extended(&mut self, first: usize, end: usize) {
+    fn note_extended(&mut self, first: usize, end: usize) {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
             self.reached = end;
-            self.gained(&(from..end - EDGE));
+            self.set_known(&(from..end - EDGE));
         }
     }
 
@@ -76,7 +76,7 @@ impl Plain {
 }
 
 #[test]
-fn what_is_known_is_what_a_plain_model_says() {
+fn known_zeros_agree_with_a_plain_model() {
     let mut random = 0x5eed_u64;
     let mut below = |bound: usize| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -110,17 +110,17 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
                 if end < plain.at(390) {
                     // The first block may begin in the new part.
                     let first = [start, end - 48, plain.reached + 32][below(3)];
-                    zeros.extended(first, end);
-                    plain.extended(first, end);
+                    zeros.note_extended(first, end);
+                    plain.note_extended(first, end);
                     gained |= plain.known.contains(&true);
                 }
                 let before = plain.reached - 16 * below(9);
-                zeros.extended(start, before);
-                plain.extended(start, before);
+                zeros.note_extended(start, before);
+                plain.note_extended(start, before);
             }
             2 if step % 8 == 0 => {
                 let end = plain.reached + 16 * below(3);
-                zeros.extended_unknown(end);
+                zeros.note_extended_unknown(end);
                 plain.reached = end;
             }
             3 if step % 8 == 0 => {
@@ -129,12 +129,12 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
                 plain.known.fill(false);
             }
             2..=4 if step > 20 => {
-                zeros.went_back(from..to);
-                plain.went_back(&(from..to));
+                zeros.note_given_back(from..to);
+                plain.note_given_back(&(from..to));
             }
             _ => {
-                zeros.used(from..to);
-                plain.used(&(from..to));
+                zeros.note_used(from..to);
+                plain.note_used(&(from..to));
             }
         }
         if step % 5 == 0 || step > 50 {
@@ -158,7 +158,7 @@ fn of_a_block_too_long_the_first_part_is_known() {
     let page = os::page_size();
     let mut zeros = Zeros::new(start);
     let pages = (KNOWN + 5) * BITS;
-    zeros.gained(start..start + pages * page);
+    zeros.set_known(start..start + pages * page);
     let known = what_is_told(&zeros, start + 3 * page..start + pages * page);
     assert_eq!(known.first, 3);
     assert!(known.bits.iter().all(|&word| word == !0));
@@ -185,7 +185,7 @@ fn a_block_is_cleared_where_it_is_not_known() {
     let known = |index: usize| index % 5 == 2 || (100..400).contains(&index);
     for index in (0..pages).filter(|&index| known(index)) {
         let at = memory.addr() + index * page;
-        zeros.gained(at..at + page);
+        zeros.set_known(at..at + page);
     }
     for (from, to) in [(16, 32), (page, 2 * page), (2 * page, 3 * page), (48, len - 64)] {
         // SAFETY: the memory is this long, and the block is in it.
