@@ -17,6 +17,7 @@ mod a_heap_opened_by_half;
 mod a_hostile_request;
 mod a_library_that_is_unloaded;
 mod a_lock_held_across_a_fork;
+mod a_lock_printed_while_it_is_taken;
 mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;

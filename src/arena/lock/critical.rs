@@ -1,6 +1,7 @@
 //! The lock of firmware: what the crate `critical-section` is on this machine.
 
 use core::cell::Cell;
+use core::fmt;
 
 use critical_section::RestoreState;
 
@@ -8,11 +9,17 @@ use super::{Lock, NewLock, Single};
 
 /// A critical section: on one processor, interrupts wait. What an arena does in it is bounded
 /// ([`small`](crate::small)). Using an arena that is in use, which only a visitor of its walk can, panics.
-#[derive(Debug)]
 pub struct CriticalSection {
     single: Single,
     /// Of who is in the section.
     restore: Cell<RestoreState>,
+}
+
+/// Without its state, which who formats it may not read outside of the section.
+impl fmt::Debug for CriticalSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CriticalSection").finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the cells are reached within a critical section alone, by one at a time.

@@ -10,6 +10,7 @@
 //! | any `lock_api::RawMutex` (feature `lock_api`) | [`Sync`], if the mutex is | what a kernel or a firmware has |
 
 use core::cell::Cell;
+use core::fmt;
 #[cfg(target_has_atomic = "8")]
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -104,9 +105,15 @@ impl NewLock for Exclusive {
 }
 
 /// No lock, for a `static`: whoever makes it promises that there is one thread.
-#[derive(Debug)]
 pub struct Unshared {
     single: Single,
+}
+
+/// Without its state: another thread, which uses nothing that the lock keeps apart, may format it.
+impl fmt::Debug for Unshared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unshared").finish_non_exhaustive()
+    }
 }
 
 impl Unshared {
