@@ -10,6 +10,8 @@ mod child;
 
 mod a_block_freed_to_the_wrong_claim;
 mod a_block_kept_with_a_gap;
+#[cfg(feature = "allocator-api2")]
+mod a_block_known_by_any_size_that_fits;
 mod a_block_that_grew_up_to_the_seam;
 mod a_claim_that_cannot_grow_downwards;
 mod a_growth_of_too_many_granules;
