@@ -295,6 +295,9 @@ impl Reserved {
     /// A reservation of at most `capacity` bytes, extent and bookkeeping together.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
+        // Pointers into the same memory lie no further apart; with 32 bits the system may have more at a time.
+        let most = isize::MAX as usize;
+        let capacity = if capacity < most { capacity } else { most };
         // SAFETY: a region of no bytes hands out nothing.
         let region = unsafe { Region::new(core::ptr::null_mut(), 0) };
         Self { capacity, region, backed: os::Backed::NONE, mappings: mappings::Mappings::new() }

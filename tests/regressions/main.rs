@@ -24,6 +24,7 @@ mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
+mod a_reservation_of_more_than_half_the_addresses;
 mod a_resize_to_the_largest_size;
 mod a_shrink_that_fails;
 mod a_size_of_zero;
