@@ -33,9 +33,10 @@ pub(crate) const OWNERS: usize = 16;
 /// One range of addresses, used from both ends.
 ///
 /// # Safety
-/// The memory of [`extend`](Self::extend) and [`dedicate`](Self::dedicate) is valid for reads and
-/// writes, disjoint from everything else, and stays valid and in place until the source is
-/// dropped, also when the source is moved. An implementer never hands out a byte twice, except
+/// The memory of [`extend`](Self::extend), [`dedicate`](Self::dedicate) and [`map`](Self::map) lies
+/// where they say, aligned and zeroed as they say, is valid for reads and writes, disjoint from
+/// everything else, and stays valid and in place until it is given back or the source is dropped, also
+/// when the source is moved. An implementer never hands out a byte twice, except
 /// after [`retract`](Self::retract). The extent, the dedicated memory and the mappings are what its
 /// methods tell, and change by calls of its methods alone: nobody else takes memory from it meanwhile.
 pub unsafe trait Source {
