@@ -68,12 +68,23 @@ pub fn in_turns(
 }
 
 /// Writes the first and the last byte of every block, as the least a program would do.
+///
+/// Safe code cannot show it memory that is no block:
+/// ```compile_fail,E0133
+/// use std::alloc::Layout;
+/// use std::ptr::NonNull;
+/// use pagewise_replay::{timing::Writes, workload::Observer};
+///
+/// fn hostile(live: &Box<u64>) {
+///     Observer::<()>::allocated(&mut Writes, NonNull::from(&**live).cast(), Layout::new::<u64>());
+/// }
+/// ```
 pub struct Writes;
 
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block is live and at least one byte long; the writes are volatile so that
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise: the block is live and at least one byte long; the writes are volatile so that
         // the compiler keeps them although nobody reads them.
         unsafe {
             block.write_volatile(1);
