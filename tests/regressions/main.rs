@@ -12,6 +12,8 @@ mod a_block_freed_to_the_wrong_claim;
 mod a_block_kept_with_a_gap;
 #[cfg(feature = "allocator-api2")]
 mod a_block_known_by_any_size_that_fits;
+#[cfg(target_pointer_width = "64")]
+mod a_block_of_all_words_there_can_be;
 mod a_block_that_grew_up_to_the_seam;
 mod a_claim_that_cannot_grow_downwards;
 mod a_growth_of_too_many_granules;
