@@ -21,11 +21,13 @@ use crate::error::{AllocError, Fault, Freed};
 /// Freeing never needs memory, so it cannot fail.
 ///
 /// # Safety
-/// An implementer promises that a block returned by [`allocate`](Self::allocate) is valid for
-/// reads and writes of its whole length, aligned as asked, disjoint from every other block in use
-/// and from the strategy's own bookkeeping, and stays so until it is freed — also when the
-/// strategy itself is moved; and that [`owns`](Self::owns) is `true` for the blocks of this strategy
-/// and for those of no other. A caller may rely on both.
+/// An implementer promises that a block returned by [`allocate`](Self::allocate), or by what resizes
+/// one, is valid for reads and writes of its whole length, as long as asked or longer, aligned as
+/// asked, disjoint from every other block in use and from the strategy's own bookkeeping, and stays so
+/// until it is freed — also when the strategy itself is moved; that a block that is resized keeps its
+/// contents; that [`has_block`](Self::has_block) is `true` of a block in use alone, by a layout with
+/// which it may be freed; and that [`owns`](Self::owns) is `true` for the blocks of this strategy
+/// and for those of no other. A caller may rely on all of it.
 pub unsafe trait Strategy {
     /// Allocates a block of at least `layout.size()` bytes, aligned to `layout.align()` bytes.
     ///

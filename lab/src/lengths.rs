@@ -109,11 +109,11 @@ impl<M> Look<M> {
 }
 
 impl<T: ?Sized, M: Fn(&T, &[NonNull<u8>]) -> Option<Vec<u64>>> Observer<T> for Look<M> {
-    fn allocated(&mut self, block: NonNull<u8>, _: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, _: Layout) {
         self.made.insert(block, self.done);
     }
 
-    fn leaving(&mut self, block: NonNull<u8>, _: Layout) -> Result<(), String> {
+    unsafe fn leaving(&mut self, block: NonNull<u8>, _: Layout) -> Result<(), String> {
         self.made.remove(&block);
         Ok(())
     }

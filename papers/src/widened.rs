@@ -83,14 +83,14 @@ unsafe impl<T: Target + ?Sized> Target for Widened<'_, T> {
         new_size: usize,
     ) -> Option<NonNull<u8>> {
         let new_size = self.words.size(new_size, self.header);
-        // SAFETY: passed on; the block was allocated with this layout.
+        // SAFETY: the caller guarantees it; the block was allocated with this layout.
         unsafe { self.target.reallocate(block, self.layout(layout)?, new_size) }
     }
 
     #[inline]
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
         let Some(layout) = self.layout(layout) else { return };
-        // SAFETY: passed on; the block was allocated with this layout.
+        // SAFETY: the caller guarantees it; the block was allocated with this layout.
         unsafe { self.target.free(block, layout) };
     }
 }

@@ -82,12 +82,12 @@ mod direct {
         }
 
         unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { mi::mi_free(block.cast()) };
         }
 
         unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 if layout.align() <= 8 {
                     mi::mi_realloc(block.cast(), new_size).cast()

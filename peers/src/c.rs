@@ -12,19 +12,19 @@ mod face {
 
     #[inline]
     pub(crate) unsafe fn free(block: *mut u8) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { ALLOCATOR.free(block) }
     }
 
     #[inline]
     pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { ALLOCATOR.reallocate(block, size) }
     }
 
     #[inline]
     pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { ALLOCATOR.usable_size(block) }
     }
 }
@@ -47,19 +47,19 @@ macro_rules! face {
 
             #[inline]
             pub(crate) unsafe fn free(block: *mut u8) {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees it.
                 unsafe { theirs::$free(block.cast()) }
             }
 
             #[inline]
             pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees it.
                 unsafe { theirs::$realloc(block.cast(), size).cast() }
             }
 
             #[inline]
             pub(crate) unsafe fn usable_size(block: *mut u8) -> usize {
-                // SAFETY: passed on.
+                // SAFETY: the caller guarantees it.
                 unsafe { theirs::$usable_size(block.cast()) }
             }
         }

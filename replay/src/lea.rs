@@ -114,14 +114,14 @@ unsafe impl Target for Lea {
         new_size: usize,
     ) -> Option<NonNull<u8>> {
         let (size, align) = (layout.size(), layout.align());
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), size, align, new_size) })
     }
 
     #[inline]
     unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
         // As C calls it: the other form would check the size.
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.c_free(block.as_ptr()) };
     }
 }

@@ -68,13 +68,24 @@ pub fn in_turns(
 }
 
 /// Writes the first and the last byte of every block, as the least a program would do.
+///
+/// Safe code cannot show it memory that is no block:
+/// ```compile_fail,E0133
+/// use std::alloc::Layout;
+/// use std::ptr::NonNull;
+/// use pagewise_replay::{timing::Writes, workload::Observer};
+///
+/// fn hostile(live: &Box<u64>) {
+///     Observer::<()>::allocated(&mut Writes, NonNull::from(&**live).cast(), Layout::new::<u64>());
+/// }
+/// ```
 pub struct Writes;
 
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block is live and at least one byte long. The writes are volatile so that the
-        // compiler keeps them although they are never read.
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller guarantees that the block is live and has this layout, so it is at least one
+        // byte long. The writes are volatile so that the compiler keeps them although they are never read.
         unsafe {
             block.write_volatile(1);
             block.add(layout.size() - 1).write_volatile(1);

@@ -27,7 +27,7 @@ pub(super) const ALIGN: usize = 4 * WORD;
 pub(super) const NIL: u32 = u32::MAX;
 
 /// Words a memory may have: a length must fit 30 bits.
-pub(super) const MAX_WORDS: u32 = 1 << 30;
+pub(super) const MAX_WORDS: u32 = (1 << 30) - 1;
 
 /// Flags beside a block's length: it is free; its contents start behind a gap.
 const FREE: u32 = 1;
@@ -201,7 +201,7 @@ impl Words {
     /// Changes whether a block is free, and nothing else; its contents start without a gap.
     #[inline(always)]
     pub(super) fn mark(&mut self, block: Block, free: bool) {
-        debug_assert!(block.len > 0 && block.len < MAX_WORDS);
+        debug_assert!(block.len > 0 && block.len <= MAX_WORDS);
         self.write(block.start, block.len << FLAGS | if free { FREE } else { 0 });
     }
 

@@ -67,7 +67,7 @@ mod cancel {
     use core::ffi::c_int;
 
     unsafe extern "C" {
-        /// POSIX's function.
+        /// As in POSIX.
         pub(super) fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
     }
 

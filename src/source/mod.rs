@@ -33,8 +33,9 @@ pub(crate) const OWNERS: usize = 16;
 /// A range of addresses that is used from both ends.
 ///
 /// # Safety
-/// The memory of [`extend`](Self::extend) and [`dedicate`](Self::dedicate) is valid for reads and
-/// writes, is disjoint from everything else, and stays valid and in place until the source is
+/// The memory of [`extend`](Self::extend), [`dedicate`](Self::dedicate) and [`map`](Self::map) has the
+/// address, length, alignment and zeros that they document. It is valid for reads and writes, is
+/// disjoint from everything else, and stays valid and in place until it is given back or the source is
 /// dropped, even if the source is moved. No byte is handed out twice, except after
 /// [`retract`](Self::retract). The methods report extent, dedicated memory and mappings correctly,
 /// and these change only by calls of the methods: nothing else takes memory from the source.
@@ -301,6 +302,9 @@ impl Reserved {
     /// Returns a reservation of at most `capacity` bytes for extent and bookkeeping together.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
+        // Pointers into one allocation are at most this far apart. A 32-bit system may reserve more.
+        let most = isize::MAX as usize;
+        let capacity = if capacity < most { capacity } else { most };
         // SAFETY: a region of 0 bytes hands out no memory.
         let region = unsafe { Region::new(core::ptr::null_mut(), 0) };
         Self { capacity, region, backed: os::Backed::NONE, mappings: mappings::Mappings::new() }

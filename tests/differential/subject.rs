@@ -55,17 +55,17 @@ impl Subject for System {
     }
 
     unsafe fn reallocate(&self, block: *mut u8, _: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { libc::realloc(block.cast(), new_size).cast() }
     }
 
     unsafe fn free(&self, block: *mut u8, _: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { libc::free(block.cast()) };
     }
 
     unsafe fn usable_size(&self, block: *mut u8, _: Layout) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { libc::malloc_usable_size(block.cast()) }
     }
 
@@ -88,17 +88,17 @@ impl Subject for Pagewise {
     }
 
     unsafe fn reallocate(&self, block: *mut u8, _: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { Pagewise::reallocate(self, block, new_size) }
     }
 
     unsafe fn free(&self, block: *mut u8, _: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { Pagewise::free(self, block) };
     }
 
     unsafe fn usable_size(&self, block: *mut u8, _: Layout) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { Pagewise::usable_size(self, block) }
     }
 
@@ -118,12 +118,12 @@ impl Subject for Growing {
     }
 
     unsafe fn reallocate(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.realloc(block, layout, new_size) }
     }
 
     unsafe fn free(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.deallocate(NonNull::new_unchecked(block), layout) };
     }
 

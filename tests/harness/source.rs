@@ -28,7 +28,7 @@ impl Memory {
     /// There is only one region, and neither it nor anything allocated from it is used after the
     /// memory was dropped.
     pub(crate) unsafe fn region(&mut self) -> Region {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.part(0..self.0.len() * 8) }
     }
 
@@ -78,7 +78,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.source.retract(bytes) };
     }
 
@@ -99,7 +99,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.source.unmap(block) };
     }
 

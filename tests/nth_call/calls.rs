@@ -81,7 +81,7 @@ macro_rules! calls {
             if is_refused(libc::$call, libc::$error) {
                 return -1 as c_long as $result;
             }
-            // SAFETY: passed on.
+            // SAFETY: the caller guarantees it.
             unsafe { libc::syscall(libc::$call, $($argument),*) as $result }
         }
     )*};

@@ -10,6 +10,10 @@ mod child;
 
 mod a_block_freed_to_the_wrong_claim;
 mod a_block_kept_with_a_gap;
+#[cfg(feature = "allocator-api2")]
+mod a_block_known_by_any_size_that_fits;
+#[cfg(target_pointer_width = "64")]
+mod a_block_of_all_words_there_can_be;
 mod a_block_that_grew_up_to_the_seam;
 mod a_claim_that_cannot_grow_downwards;
 mod a_growth_of_too_many_granules;
@@ -17,10 +21,12 @@ mod a_heap_opened_by_half;
 mod a_hostile_request;
 mod a_library_that_is_unloaded;
 mod a_lock_held_across_a_fork;
+mod a_lock_printed_while_it_is_taken;
 mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
+mod a_reservation_of_more_than_half_the_addresses;
 mod a_resize_to_the_largest_size;
 mod a_shrink_that_fails;
 mod a_size_of_zero;

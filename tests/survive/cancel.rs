@@ -1,5 +1,5 @@
-//! A thread that was cancelled goes on until it waits, by C's library's rules. Nothing of the allocator's is a place to end:
-//! it may hold locks, or be about to stop the process.
+//! A cancelled thread runs on to its next cancellation point, mostly a call that waits. No call of the
+//! allocator is one: it may hold locks, or be about to stop the process.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -13,9 +13,9 @@ unsafe extern "C" {
     fn pthread_cancel(thread: libc::pthread_t) -> c_int;
 }
 
-/// Runs `work` in a thread that was cancelled, and must come to its end all the same.
+/// Runs `work` in a cancelled thread, which must still finish it.
 fn in_a_cancelled_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
-    // SAFETY: what is written to is initialised by the calls; the thread is waited for.
+    // SAFETY: the calls initialise what they write to; the thread is joined.
     unsafe {
         let (mut thread, mut answer) = (mem::zeroed(), ptr::null_mut());
         assert_eq!(libc::pthread_create(&mut thread, ptr::null(), work, ptr::null_mut()), 0);
@@ -25,7 +25,7 @@ fn in_a_cancelled_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
 }
 
 fn cancel() {
-    // SAFETY: the calling thread ends where it waits next, if it does.
+    // SAFETY: the calling thread ends at its next cancellation point, if it meets one.
     assert_eq!(unsafe { pthread_cancel(libc::pthread_self()) }, 0);
 }
 
@@ -56,7 +56,7 @@ fn misuse() {
     in_a_cancelled_thread(free_twice);
 }
 
-/// It waited for locks before the fork, and ended there, with those it had taken.
+/// The thread used to wait for locks before the fork, and end there with those it had taken.
 #[test]
 fn a_fork_is_done() {
     passes("cancel::forks");
@@ -79,7 +79,7 @@ fn forks() {
         }
         ptr::null_mut()
     }
-    // Nobody waits for the children: that is a place to end.
+    // The children are not waited for: that is a cancellation point.
     // SAFETY: there are no others.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let allocate = || {

@@ -78,8 +78,8 @@ refused! {
     futex: SYS_futex, Later;
 }
 
-/// What docs/global.md lists for a sandbox that kills, but for `getcpu`; and what ends the test. The page left out the three
-/// of the second line.
+/// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that end the
+/// test. The page used to leave out the three of the second line.
 const KNOWN: [c_long; 16] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -205,7 +205,7 @@ fn work() {
     say_done();
 }
 
-/// Ends the process, with nothing but two calls.
+/// Ends the process by two system calls alone.
 fn say_done() -> ! {
     let done = b"all done\n";
     // SAFETY: the bytes are valid for reads.

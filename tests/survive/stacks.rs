@@ -1,4 +1,4 @@
-//! Threads with as little stack as the system allows: whatever a thread does first, it opens a heap.
+//! Threads with the smallest stack that the system allows can open a heap, by any first request.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -7,9 +7,9 @@ use std::{mem, ptr};
 use crate::ALLOCATOR;
 use crate::child::passes;
 
-/// Runs `work` in a thread that has the least stack that the C library gives.
+/// Runs `work` in a thread with the smallest stack that the C library allows.
 fn on_the_least_stack(work: extern "C" fn(*mut c_void) -> *mut c_void) {
-    // SAFETY: what is written to is initialised by the calls; the thread is waited for.
+    // SAFETY: the calls initialise what they write to; the thread is joined.
     unsafe {
         let mut attributes = mem::zeroed();
         let mut thread = mem::zeroed();
@@ -20,7 +20,7 @@ fn on_the_least_stack(work: extern "C" fn(*mut c_void) -> *mut c_void) {
     }
 }
 
-/// Allocates, resizes and frees a block of each kind, first one that is zeros.
+/// Allocates, resizes and frees a block of each kind, a zeroed one first.
 extern "C" fn all_kinds(_: *mut c_void) -> *mut c_void {
     for size in [100_000, 24, 9000, 900_000, 3 << 20, 40 << 20] {
         // SAFETY: the blocks are written to within their size, and freed once.
@@ -38,7 +38,7 @@ extern "C" fn all_kinds(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// A heap was made on the stack, before it was moved to where it lies: that alone took 13 KiB.
+/// A heap used to be built on the stack and then moved, which took 13 KiB.
 #[test]
 fn a_thread_opens_a_heap_on_the_least_stack() {
     passes("stacks::opens");

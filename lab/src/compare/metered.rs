@@ -138,7 +138,7 @@ struct Marks<'m> {
 }
 
 impl<T: ?Sized> Observer<T> for Marks<'_> {
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         self.meter.mark_range(block.addr().get(), layout.size());
     }
 }

@@ -77,19 +77,24 @@ impl Audit {
 }
 
 impl<T: Strategy + ?Sized> Observer<T> for Audit {
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         self.last_key += 1;
         self.enter(block, layout, self.last_key);
     }
 
-    fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
+    unsafe fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
         let address = block.addr().get();
         let key = self.keys.remove(&address).ok_or("a block was given out over another")?;
         self.resizing = key;
         verify(block, filled(layout.size()), key)
     }
 
-    fn resized(&mut self, block: NonNull<u8>, old: usize, layout: Layout) -> Result<(), String> {
+    unsafe fn resized(
+        &mut self,
+        block: NonNull<u8>,
+        old: usize,
+        layout: Layout,
+    ) -> Result<(), String> {
         let key = self.resizing;
         let kept = filled(old).filter(|&index| index < layout.size());
         verify(block, kept, key).map_err(|fault| format!("when resized, {fault}"))?;

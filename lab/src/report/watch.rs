@@ -119,11 +119,11 @@ impl<H> Watch<H> {
 }
 
 impl<T: ?Sized, H: Holds<T>> Observer<T> for Watch<H> {
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         self.enter(block, layout, self.done);
     }
 
-    fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
+    unsafe fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
         if self.is_over() {
             return Ok(());
         }
@@ -136,7 +136,12 @@ impl<T: ?Sized, H: Holds<T>> Observer<T> for Watch<H> {
         Ok(())
     }
 
-    fn resized(&mut self, block: NonNull<u8>, _: usize, layout: Layout) -> Result<(), String> {
+    unsafe fn resized(
+        &mut self,
+        block: NonNull<u8>,
+        _: usize,
+        layout: Layout,
+    ) -> Result<(), String> {
         self.enter(block, layout, self.resizing);
         Ok(())
     }

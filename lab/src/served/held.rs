@@ -66,7 +66,7 @@ struct Watch {
 }
 
 impl<T: ?Sized> Observer<T> for Watch {
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         let (address, size) = (block.addr().get(), layout.size());
         match &mut self.gauge {
             Some(gauge) => {

@@ -100,18 +100,18 @@ unsafe impl Target for Direct {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on; the new size is not 0.
+        // SAFETY: the caller guarantees it; the new size is not 0.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, new_size) })
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.dealloc(block.as_ptr(), layout) };
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         Some(unsafe { self.0.usable_size(block.as_ptr()) })
     }
 }

@@ -122,11 +122,11 @@ pub(super) struct Program<'m> {
 }
 
 impl<T: ?Sized> Observer<T> for Program<'_> {
-    fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+    unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
         self.memory.reference(block.addr().get(), self.touch.at_first(layout.size()));
     }
 
-    fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
+    unsafe fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
         self.memory.reference(block.addr().get(), self.touch.at_last(layout.size()));
         Ok(())
     }

@@ -192,7 +192,7 @@ unsafe impl Target for Modelled {
         new_size: usize,
     ) -> Option<NonNull<u8>> {
         let moved = self.allocate(Layout::from_size_align(new_size, layout.align()).ok()?)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.free(block, layout) };
         Some(moved)
     }

@@ -154,14 +154,14 @@ unsafe impl Target for Simulated<'_> {
     ) -> Option<NonNull<u8>> {
         let resized = Layout::from_size_align(new_size, layout.align()).ok()?;
         let moved = self.allocate(resized)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.free(block, layout) };
         Some(moved)
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
         if layout.size() <= self.largest {
-            // SAFETY: passed on; the strategy served it.
+            // SAFETY: the caller guarantees it; the strategy served it.
             unsafe { self.strategy.deallocate(block, layout) };
         }
     }

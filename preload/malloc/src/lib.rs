@@ -65,7 +65,7 @@ extern "C" fn open() {
 fn stop(message: &str) -> ! {
     // SAFETY: the pointer is valid for reads of `message.len()` bytes; `abort` does not return.
     unsafe {
-        // Not `write`, where a thread that was cancelled would end.
+        // Not `write`, which is a cancellation point.
         libc::syscall(libc::SYS_write, 2, message.as_ptr(), message.len());
         libc::abort()
     }

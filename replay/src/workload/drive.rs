@@ -12,15 +12,22 @@ use crate::system::charged::processor_time;
 /// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
 pub trait Observer<T: ?Sized> {
     /// A block was allocated.
+    ///
+    /// # Safety
+    /// The block is live, has this layout and at least one byte, and nothing else uses it before the
+    /// observer returns.
     #[inline(always)]
-    fn allocated(&mut self, _block: NonNull<u8>, _layout: Layout) {}
+    unsafe fn allocated(&mut self, _block: NonNull<u8>, _layout: Layout) {}
 
     /// A block is about to be resized or freed.
     ///
     /// # Errors
     /// What is wrong with the block; ends the replay.
+    ///
+    /// # Safety
+    /// As for [`allocated`](Self::allocated).
     #[inline(always)]
-    fn leaving(&mut self, _block: NonNull<u8>, _layout: Layout) -> Result<(), String> {
+    unsafe fn leaving(&mut self, _block: NonNull<u8>, _layout: Layout) -> Result<(), String> {
         Ok(())
     }
 
@@ -28,9 +35,18 @@ pub trait Observer<T: ?Sized> {
     ///
     /// # Errors
     /// As [`leaving`](Self::leaving).
+    ///
+    /// # Safety
+    /// As for [`allocated`](Self::allocated).
     #[inline(always)]
-    fn resized(&mut self, block: NonNull<u8>, _old: usize, layout: Layout) -> Result<(), String> {
-        self.allocated(block, layout);
+    unsafe fn resized(
+        &mut self,
+        block: NonNull<u8>,
+        _old: usize,
+        layout: Layout,
+    ) -> Result<(), String> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.allocated(block, layout) };
         Ok(())
     }
 
@@ -151,23 +167,27 @@ impl Table {
         match op.kind {
             Kind::Allocate => {
                 let block = target.allocate(new).ok_or(Halt::Exhausted)?;
-                observer.allocated(block, new);
+                // SAFETY: the target allocated it for this layout just now.
+                unsafe { observer.allocated(block, new) };
                 *entry = block.as_ptr();
             }
             Kind::Reallocate => {
                 // SAFETY: the decoder made sure that the slot's block is live.
                 let block = unsafe { NonNull::new_unchecked(*entry) };
-                observer.leaving(block, old).map_err(Halt::Fault)?;
+                // SAFETY: as above, and it is of the layout `old`.
+                unsafe { observer.leaving(block, old) }.map_err(Halt::Fault)?;
                 // SAFETY: `block` is live, of the layout `old`, and not used after.
                 let moved = unsafe { target.reallocate(block, old, new.size()) };
                 let block = moved.ok_or(Halt::Exhausted)?;
-                observer.resized(block, old.size(), new).map_err(Halt::Fault)?;
+                // SAFETY: the target resized it to this layout just now.
+                unsafe { observer.resized(block, old.size(), new) }.map_err(Halt::Fault)?;
                 *entry = block.as_ptr();
             }
             Kind::Free => {
                 // SAFETY: as above.
                 let block = unsafe { NonNull::new_unchecked(*entry) };
-                observer.leaving(block, old).map_err(Halt::Fault)?;
+                // SAFETY: as above, and it is of the layout `old`.
+                unsafe { observer.leaving(block, old) }.map_err(Halt::Fault)?;
                 // SAFETY: as above; the decoder lets no later operation use the block.
                 unsafe { target.free(block, old) };
             }

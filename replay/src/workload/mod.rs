@@ -170,11 +170,11 @@ mod tests {
     struct Log(Vec<(char, usize)>);
 
     impl<T: ?Sized> Observer<T> for Log {
-        fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
+        unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
             assert!(block.addr().get().is_multiple_of(layout.align()));
             self.0.push(('a', layout.size()));
         }
-        fn leaving(&mut self, _: NonNull<u8>, layout: Layout) -> Result<(), String> {
+        unsafe fn leaving(&mut self, _: NonNull<u8>, layout: Layout) -> Result<(), String> {
             self.0.push(('l', layout.size()));
             Ok(())
         }

@@ -58,13 +58,13 @@ unsafe impl<S: Strategy + ?Sized> Target for S {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { Strategy::reallocate(self, block, layout, new_size) }.ok().map(NonNull::cast)
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees it.
         unsafe { self.deallocate(block, layout) };
     }
 }

@@ -2,6 +2,7 @@
 //! machine.
 
 use core::cell::Cell;
+use core::fmt;
 
 use critical_section::RestoreState;
 
@@ -9,11 +10,17 @@ use super::{Lock, NewLock, Single};
 
 /// A critical section: on one processor, it disables interrupts. An arena's work in it is bounded
 /// (with [`small`](crate::small)). Using the arena from a visitor of its own walk panics.
-#[derive(Debug)]
 pub struct CriticalSection {
     single: Single,
     /// The state to restore when the section is left.
     restore: Cell<RestoreState>,
+}
+
+/// Without the cells, which may be read only within a critical section.
+impl fmt::Debug for CriticalSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CriticalSection").finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the cells are accessed only within a critical section, so by one thread or handler at a

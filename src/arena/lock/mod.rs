@@ -10,6 +10,7 @@
 //! | any `lock_api::RawMutex` (feature `lock_api`) | [`Sync`], if the mutex is | the lock of a kernel or firmware |
 
 use core::cell::Cell;
+use core::fmt;
 #[cfg(target_has_atomic = "8")]
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -104,9 +105,15 @@ impl NewLock for Exclusive {
 }
 
 /// No lock, for a `static`: its creator guarantees that there is only one thread.
-#[derive(Debug)]
 pub struct Unshared {
     single: Single,
+}
+
+/// Without the lock's state: another thread may format it while this one holds the lock.
+impl fmt::Debug for Unshared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unshared").finish_non_exhaustive()
+    }
 }
 
 impl Unshared {

@@ -204,7 +204,7 @@ pub(super) struct Huge {
 }
 
 impl Huge {
-    /// The marks are zeros, and nobody else's.
+    /// The marks are zeros, and only this value uses them.
     pub(super) fn new(huge_pages: HugePages, extent: Range<usize>, marks: &'static Marks) -> Self {
         let from = match huge_pages {
             HugePages::System | HugePages::Never => usize::MAX & !(HUGE - 1),

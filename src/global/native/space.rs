@@ -440,7 +440,7 @@ impl Slot {
     /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
     ///
     /// # Safety
-    /// The memory is not accessible yet, and nobody else's; the marks are zeros, and nobody else's either.
+    /// The memory is not accessible yet; the marks are zeros; nothing else uses either.
     pub(super) unsafe fn new(
         slot: usize,
         own: usize,

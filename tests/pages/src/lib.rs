@@ -38,7 +38,7 @@ fn whole_pages(len: usize) -> usize {
 /// # Safety
 /// The memory is no longer used.
 unsafe fn unmap(address: *mut c_void, len: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { libc::syscall(libc::SYS_munmap, address, len) as c_int }
 }
 
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees it.
     unsafe { mmap(address, len, protection, flags, file, offset) }
 }
 
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn mmap64(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
     demand_aligned("munmap", address);
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees it.
     unsafe { unmap(address, whole_pages(len)) }
 }
 
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, len: usize) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: c_int) -> c_int {
     demand_aligned("mprotect", address);
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees it.
     unsafe { libc::syscall(libc::SYS_mprotect, address, whole_pages(len), protection) as c_int }
 }
 
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn mprotect(address: *mut c_void, len: usize, protection: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int {
     demand_aligned("madvise", address);
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees it.
     unsafe { libc::syscall(libc::SYS_madvise, address, whole_pages(len), advice) as c_int }
 }
 

@@ -68,7 +68,7 @@ impl<'s> Game<'s> {
     /// # Safety
     /// It is in use, and is forgotten.
     unsafe fn free(&mut self, block: NonNull<u8>, size: usize) {
-        // SAFETY: passed on; the layout is the one it was allocated with.
+        // SAFETY: the caller guarantees it; the layout is the one it was allocated with.
         unsafe { self.strategy.deallocate(block, self.layout(size)) };
         self.requested -= size;
     }

@@ -21,7 +21,7 @@ pub(crate) fn malloc(size: usize) -> *mut u8 {
 /// # Safety
 /// That of `free`, unless this is the misuse to try.
 pub(crate) unsafe fn free(block: *mut u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { black_box(libc::free as unsafe extern "C" fn(*mut c_void))(black_box(block).cast()) };
 }
 
@@ -31,7 +31,7 @@ pub(crate) unsafe fn free(block: *mut u8) {
 /// That of `realloc`, unless this is the misuse to try.
 pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     let realloc = libc::realloc as unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { black_box(realloc)(black_box(block).cast(), size).cast() }
 }
 

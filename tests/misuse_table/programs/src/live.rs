@@ -137,6 +137,6 @@ pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
 /// # Safety
 /// A block of this size once started here. Its present contents are read, whatever they are.
 pub(crate) unsafe fn contains(block: *mut u8, size: usize, value: u64) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     words(size).any(|offset| unsafe { block.add(offset).cast::<u64>().read_volatile() == value })
 }

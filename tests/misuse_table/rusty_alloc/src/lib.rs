@@ -13,7 +13,7 @@ macro_rules! pass_on {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $of),*) -> $answer {
             #[allow(unused_unsafe, reason = "some of them are safe")]
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 alloc::$theirs($($argument as _),*) as $answer
             }
@@ -55,7 +55,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
 /// As the C function demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { out.write(memalign(align, size)) };
     0
 }

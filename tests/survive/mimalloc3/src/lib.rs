@@ -17,7 +17,7 @@ macro_rules! pass_on {
             /// As the C function demands.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $of),*) -> $answer {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees it.
                 unsafe { $theirs($($argument),*) }
             }
         )*

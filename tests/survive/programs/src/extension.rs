@@ -15,6 +15,6 @@ pub extern "C" fn give(size: usize) -> *mut c_void {
 /// As for `free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn take(block: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { libc::free(block) };
 }

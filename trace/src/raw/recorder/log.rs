@@ -249,7 +249,7 @@ impl Log {
         if first + len as u64 > begin + room {
             return None;
         }
-        let place = self.place(settings, first)?;
+        let place = self.pointer(settings, first)?;
         // SAFETY: the chunk is valid for as many words from the first on, as was just seen, and is never
         // unmapped.
         Some(unsafe { core::slice::from_raw_parts(place, len) })
@@ -258,6 +258,13 @@ impl Log {
     /// Returns a place that was claimed; `None` if the log has stopped or cannot grow.
     #[inline]
     fn place(&self, settings: &Settings, index: u64) -> Option<&AtomicU64> {
+        // SAFETY: a place is a valid word, and its chunk never unmapped.
+        Some(unsafe { &*self.pointer(settings, index)? })
+    }
+
+    /// As [`place`](Self::place), but returns a pointer that may access the whole chunk.
+    #[inline]
+    fn pointer(&self, settings: &Settings, index: u64) -> Option<*const AtomicU64> {
         let (chunk, first, len) = chunk_of(index);
         let mut words = self.chunks.get(chunk).map_or(ptr::null_mut(), |c| c.load(Acquire));
         if words.is_null() {
@@ -265,7 +272,7 @@ impl Log {
         }
         // SAFETY: a published chunk is `len` words long, valid and never unmapped. Mapping it made
         // sure that the file has room up to the limit, and claimed places are below the limit.
-        Some(unsafe { &*words.add((index - first) as usize) })
+        Some(unsafe { words.add((index - first) as usize) })
     }
 
     /// Marks the log as stopped, unless it is.
@@ -408,6 +415,29 @@ fn create(settings: &Settings) -> Option<NonNull<Head>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw::request::Request;
+
+    /// Words that were claimed together are written through a pointer that may access all of them; Miri
+    /// checks that.
+    #[test]
+    fn a_record_of_several_words_is_written_where_it_was_claimed() {
+        let chunk: Vec<_> = (0..FIRST).map(|_| AtomicU64::new(0)).collect();
+        let functions = Default::default();
+        let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
+        let (mut log, mut settings) = (Box::<Log>::new_uninit(), Box::<Settings>::new_uninit());
+        // SAFETY: zeros are a value of each field of both, and the directory has room.
+        let (log, settings) = unsafe {
+            log.as_mut_ptr().write_bytes(0, 1);
+            settings.as_mut_ptr().write_bytes(0, 1);
+            Settings::write(settings.as_mut_ptr(), &request);
+            (log.assume_init(), settings.assume_init())
+        };
+        log.chunks[0].store(chunk.as_ptr().cast_mut(), Release);
+        log.cursor.store(1, Relaxed);
+        log.append_words(&settings, 3, |at| at as u64 + 7);
+        let written: Vec<_> = chunk[..5].iter().map(|word| word.load(Relaxed)).collect();
+        assert_eq!(written, [0, 7, 8, 9, 0]);
+    }
 
     #[test]
     fn the_clock_is_looked_at_wherever_a_multiple_is_claimed() {

@@ -142,7 +142,7 @@ fn map(len: usize, flags: c_int, file: c_int, from: libc::off_t) -> Option<NonNu
 /// # Safety
 /// `base` was mapped with `len` bytes, and nothing uses it any more.
 pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { libc::munmap(base.as_ptr().cast(), len) };
 }
 

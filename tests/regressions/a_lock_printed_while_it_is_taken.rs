@@ -1,0 +1,39 @@
+//! The `Debug` output of locks that threads share leaves out the state that only the holder may read:
+//! reading it was a data race.
+
+use std::fmt::Debug;
+
+use pagewise::arena::lock::{Lock, Unshared};
+
+/// A lock prints the same whether it is held or not.
+fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
+    let free = format!("{lock:?}");
+    lock.lock();
+    let taken = format!("{lock:?}");
+    // SAFETY: taken above.
+    unsafe { lock.unlock() };
+    assert_eq!(free, taken);
+}
+
+#[test]
+fn unshared() {
+    // SAFETY: it keeps nothing apart.
+    tells_nothing(&unsafe { Unshared::new() });
+}
+
+#[cfg(feature = "critical-section")]
+#[test]
+fn critical_section() {
+    use critical_section::{Impl, RawRestoreState, set_impl};
+    use pagewise::arena::lock::{CriticalSection, NewLock};
+
+    struct OneThread;
+    set_impl!(OneThread);
+    // SAFETY: only this test has critical sections, in one thread.
+    unsafe impl Impl for OneThread {
+        unsafe fn acquire() -> RawRestoreState {}
+        unsafe fn release((): RawRestoreState) {}
+    }
+
+    tells_nothing(&CriticalSection::NEW);
+}
