@@ -1,0 +1,179 @@
+//! The head of a quick list: how many blocks it has, takes, and has room for.
+
+use core::cell::Cell;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// The head of a quick list; its blocks follow it. Only its thread changes it. Other threads read
+/// `top` for statistics, so no `&mut` to a list may exist: its fields change through shared
+/// references.
+///
+/// The child of a fork, in which the list's thread may not exist, takes over the blocks that are
+/// counted. So a block is written before it is counted, and uncounted before it is used. A fork
+/// copies the thread's memory as of some point of its program order, so compiler fences suffice to
+/// keep that order.
+///
+/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, except while the list is being
+/// changed. In a dummy list these fields are 0; place 0 never holds a block.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct List {
+    /// The [place](super::lists::entry) of the block pushed last; `bottom` if the list is empty.
+    pub(super) top: AtomicU32,
+    /// The largest value that `top` may take at present.
+    pub(super) last_place: Cell<u32>,
+    /// Size of its blocks in bytes.
+    pub(super) size: u16,
+    /// Size class of its blocks.
+    pub(super) class: u16,
+    /// Number of blocks that the list has room for.
+    pub(super) most: u16,
+    /// Batches taken from or put back to heaps since the list was made or last widened; saturates.
+    batches: Cell<u8>,
+    /// Length of the current run of batches in one direction: positive if they were taken, negative
+    /// if put back.
+    streak: Cell<i8>,
+    /// The place of the null entry in `none`, just before the first block.
+    pub(super) bottom: u32,
+    /// Zeros up to the first block: a pop from an empty list reads null here.
+    pub(super) none: [u32; 3],
+}
+
+/// Blocks that a list takes at first, so that threads that do little keep little.
+const FIRST: u32 = 64;
+
+/// Batches after which a list's capacity doubles, up to its room: larger batches cost less per
+/// block.
+const WIDEN: u8 = 8;
+
+/// Batches in the same direction after which the next ones are larger.
+const STREAK: i8 = 2;
+
+impl List {
+    /// Returns the number of blocks on the list.
+    #[inline(always)]
+    pub(super) fn count(&self) -> u32 {
+        self.top.load(Relaxed) - self.bottom
+    }
+
+    /// Sets the number of blocks on the list to `count`.
+    #[inline(always)]
+    pub(super) fn set_count(&self, count: u32) {
+        self.top.store(self.bottom + count, Relaxed);
+    }
+
+    /// Returns the number of blocks that the list takes at present.
+    #[inline(always)]
+    pub(super) fn capacity(&self) -> u32 {
+        self.last_place.get() - self.bottom
+    }
+
+    pub(super) fn set_capacity(&self, capacity: u32) {
+        self.last_place.set(self.bottom + capacity);
+    }
+
+    /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
+    /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
+    /// takes blocks of a class usually goes on for a while.
+    pub(super) fn note_batch_taken(&self) -> bool {
+        let streak = self.streak.get().max(0);
+        self.streak.set(streak.saturating_add(1));
+        streak >= STREAK && self.is_wide()
+    }
+
+    /// As [`note_batch_taken`](Self::note_batch_taken), for batches that are put back.
+    pub(super) fn note_batch_put_back(&self) -> bool {
+        let streak = self.streak.get().min(0);
+        self.streak.set(streak.saturating_sub(1));
+        streak <= -STREAK && self.is_wide()
+    }
+
+    /// Checks whether the list takes all that it has room for, or more than at first.
+    fn is_wide(&self) -> bool {
+        self.capacity() > FIRST || self.capacity() == u32::from(self.most)
+    }
+
+    /// Counts a batch; returns whether that widened the list.
+    pub(super) fn widen(&self) -> bool {
+        self.batches.set(self.batches.get().saturating_add(1));
+        let wider = self.batches.get() >= WIDEN && self.capacity() < self.most.into();
+        if wider {
+            self.set_capacity((2 * self.capacity()).min(self.most.into()));
+            self.batches.set(0);
+        }
+        wider
+    }
+
+    /// Lowers the capacity to that of a new list.
+    pub(super) fn narrow(&self) {
+        self.set_capacity(FIRST.min(self.most.into()));
+        self.batches.set(0);
+        self.streak.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes an empty list that takes `capacity` blocks at present, and has room for `most`.
+    fn list(capacity: u32, most: u16) -> List {
+        const BOTTOM: u32 = 1000;
+        List {
+            top: AtomicU32::new(BOTTOM),
+            last_place: Cell::new(BOTTOM + capacity),
+            size: 16,
+            class: 0,
+            most,
+            batches: Cell::new(0),
+            streak: Cell::new(0),
+            bottom: BOTTOM,
+            none: [0; 3],
+        }
+    }
+
+    /// A list's capacity doubles after eight batches, up to its room; a list that was emptied
+    /// begins anew.
+    #[test]
+    fn a_list_is_widened_by_batches() {
+        for most in [2, 63, 64, 65, 100, 256] {
+            let list = list(2, most);
+            list.set_count(1);
+            for _ in 0..2 {
+                list.narrow();
+                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
+                let mut capacity = FIRST.min(most.into());
+                for _ in 0..40 {
+                    assert_eq!(list.capacity(), capacity);
+                    for batch in 1..=WIDEN {
+                        let wider = batch == WIDEN && capacity < most.into();
+                        assert_eq!(list.widen(), wider, "{capacity} of {most}");
+                    }
+                    capacity = (2 * capacity).min(most.into());
+                }
+                assert_eq!((list.capacity(), list.count()), (most.into(), 1));
+                (0..3).for_each(|_| _ = list.note_batch_taken());
+            }
+        }
+    }
+
+    /// The third batch in the same direction is larger, on a list that takes more than at first.
+    #[test]
+    fn batches_that_go_the_same_way_are_larger() {
+        for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
+        {
+            for _ in 0..2 {
+                assert_eq!(
+                    [(); 4].map(|()| list.note_batch_taken()),
+                    [false, false, is_wide, is_wide]
+                );
+                assert_eq!([(); 3].map(|()| list.note_batch_put_back()), [false, false, is_wide]);
+            }
+            for _ in 0..300 {
+                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
+            }
+            let last = (0..300).map(|_| list.note_batch_taken()).last();
+            assert_eq!(last, Some(is_wide), "it is counted to the end");
+        }
+    }
+}
