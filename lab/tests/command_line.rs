@@ -88,7 +88,7 @@ fn an_unknown_strategy_is_refused_with_the_nearest_and_a_way_to_list_all() {
     let strategy = ["--strategy", "LEST-FREE"];
     for command in ["compare", "replay"] {
         let run = pagewise(&[command, &bench.trace(), strategy[0], strategy[1]]);
-        run.fails(2, "no strategy 'LEST-FREE'; did you mean LEAST-FREE?");
+        run.fails(2, "unknown strategy 'LEST-FREE'; did you mean LEAST-FREE?");
     }
     pagewise(&["compare", &bench.trace(), "--strategy", "xyz"])
         .fails(2, "'xyz'; `pagewise strategies` lists all");

@@ -157,7 +157,7 @@ fn a_plot_has_a_chart_for_each_trace_and_one_of_the_means() {
     let args = ["compare", &bench.trace(), &copy, "--strategy", "MRU,SYSTEM", "--repeat", "1"];
     pagewise(&[&args[..], &["--plot", &plot]].concat()).succeeds();
     let svg = fs::read_to_string(&plot).unwrap();
-    for part in ["geometric means over 2 traces", "small", "copy", "MRU", "most bytes resident"] {
+    for part in ["geometric means over 2 traces", "small", "copy", "MRU", "peak resident bytes"] {
         assert!(svg.contains(part), "{part}");
     }
     // Two points and the two colours' meaning.

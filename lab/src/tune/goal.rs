@@ -90,7 +90,7 @@ impl fmt::Display for Cap {
         match self {
             Self::None => f.write_str("no cap"),
             Self::Bytes(count) => write!(f, "the cap of {}", bytes(*count)),
-            Self::Ratio(ratio) => write!(f, "the cap of {ratio} times what is requested"),
+            Self::Ratio(ratio) => write!(f, "the cap of {ratio} times the bytes requested"),
         }
     }
 }

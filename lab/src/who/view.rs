@@ -15,7 +15,7 @@ pub(crate) enum View {
     Temporary,
     /// Bytes live at the end
     Leaked,
-    /// Blocks gone within 1,000 events
+    /// Blocks freed within 1,000 events
     Short,
     /// Blocks alive for a tenth of the trace or more
     Long,

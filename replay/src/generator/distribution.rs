@@ -71,7 +71,7 @@ impl Distribution {
 
 fn parse<T: std::str::FromStr>(record: &csv::StringRecord, column: usize) -> anyhow::Result<T> {
     let text = record.get(column).unwrap_or_default();
-    text.parse().map_err(|_| anyhow!("'{text}' is not a number that makes sense here"))
+    text.parse().map_err(|_| anyhow!("'{text}' is not a number in range"))
 }
 
 fn positive(record: &csv::StringRecord, column: usize) -> anyhow::Result<f64> {
