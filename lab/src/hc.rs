@@ -91,7 +91,10 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
         let Some((name, value)) = part.split_once('=') else {
             let preset = PRESETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(part));
             let (_, preset) = preset.filter(|_| place == 0).ok_or_else(|| {
-                format!("'{part}' is not of the form NAME=VALUE; HCGEN, HCMEM or HCPERF may only come first")
+                format!(
+                    "'{part}' is not of the form NAME=VALUE; HCGEN, HCMEM or HCPERF may only \
+                         come first"
+                )
             })?;
             settings = *preset;
             continue;
@@ -134,7 +137,10 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let error = |text| parse(text).unwrap_err();
-        assert!(error("QL_LOW=1").starts_with("unknown parameter QL_LOW; expected one of QL_HIGH, COALESCE"));
+        assert!(
+            error("QL_LOW=1")
+                .starts_with("unknown parameter QL_LOW; expected one of QL_HIGH, COALESCE")
+        );
         assert!(error("SPLIT=2").contains("SPLIT: '2' is neither on nor off"));
         assert!(error("QL_HIGH=100").contains("multiple of 16"));
         assert!(error("THRESHOLD=x").contains("THRESHOLD: 'x' is not a number"));

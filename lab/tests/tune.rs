@@ -168,7 +168,8 @@ fn a_cap_that_nothing_keeps_and_wrong_options_are_refused() {
     assert!(run.stderr.contains("no candidate keeps the cap of 1.0 KiB: the least peak held is"));
     pagewise(&["tune", &trace]).fails(2, "--for");
     pagewise(&["tune", &trace, "--for", "beauty"]).fails(2, "beauty");
-    pagewise(&["tune", &trace, "--for", "speed", "--cap-ratio", "0.5"]).fails(2, "expected a number of at least 1");
+    pagewise(&["tune", &trace, "--for", "speed", "--cap-ratio", "0.5"])
+        .fails(2, "expected a number of at least 1");
     pagewise(&["tune", &trace, "--for", "speed", "--global", "--arena"]).fails(2, "--arena");
     pagewise(&["tune", &trace, "--for", "speed", "--against", "fastmalloc"]).fails(2, "jemalloc");
     pagewise(&["tune", &trace, "--for", "speed", "--against", "/no/lib.so"]).fails(2, "/no/lib.so");

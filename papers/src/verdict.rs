@@ -29,7 +29,11 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     let counts = count(table);
     let mut lines = Vec::new();
     if !counts.missed.is_empty() {
-        lines.push("order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):".to_owned());
+        lines.push(
+            "order or shape not reproduced (each pair listed at the lower published one; \
+                    far off: beyond three tolerances):"
+                .to_owned(),
+        );
         lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
     }
     lines.push(counts.summary(table));
@@ -87,7 +91,7 @@ impl Counts {
             }
         }
         let stated = match &tolerances[..] {
-            [] => "figures are in units of their own".to_owned(),
+            [] => "published figures are in other units".to_owned(),
             [(one, _)] => format!("{} within {one}", self.near),
             several => {
                 let each = several.iter().map(|(near, of)| format!("{near} ({})", of.join(", ")));
@@ -253,7 +257,8 @@ mod tests {
     use super::*;
     use crate::table::columns;
 
-    const MISSED: &str = "order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):";
+    const MISSED: &str = "order or shape not reproduced (each pair listed at the lower published \
+                          one; far off: beyond three tolerances):";
 
     type Figures<'f> = (&'f str, &'f [(f64, Option<f64>)]);
 

@@ -72,7 +72,7 @@ stops! {
         free();
     }
 
-    a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or is none") interior {
+    a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
         let blocks = others(asked());
         // SAFETY: the misuse to be noticed.
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };

@@ -88,4 +88,6 @@ held      peak bytes taken from the system, bookkeeping included, where known
 OS pages  pages of the system that contain blocks or bookkeeping
 ";
 
-const MORE: &str = "Next: --each shows every program, --strategy all compares every strategy, `pagewise compare FILE.pwt` compares over a program of your own, `pagewise --help` lists the other commands.";
+const MORE: &str = "Next: --each shows every program, --strategy all compares every strategy, \
+                    `pagewise compare FILE.pwt` compares over a program of your own, `pagewise \
+                    --help` lists the other commands.";

@@ -135,8 +135,9 @@ impl Import {
             [_, _, claimed, _] | [_, claimed] => claimed,
             _ => return None,
         };
-        (claimed != self.operations)
-            .then(|| format!("its header claims {claimed} operations, but it has {}", self.operations))
+        (claimed != self.operations).then(|| {
+            format!("its header claims {claimed} operations, but it has {}", self.operations)
+        })
     }
 }
 

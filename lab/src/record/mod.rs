@@ -297,7 +297,12 @@ fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
     }
     if output.is_some_and(output::is_stream) {
         return if all {
-            Err(Usage("--all writes several files, which cannot go to standard output: give -o a file name".to_owned()).into())
+            Err(Usage(
+                "--all writes several files, which cannot go to standard output: give -o a \
+                       file name"
+                    .to_owned(),
+            )
+            .into())
         } else {
             Ok(())
         };

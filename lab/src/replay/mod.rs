@@ -88,11 +88,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_strategy = matches!(competitor, Competitor::Strategy(_) | Competitor::Hybrid);
     if !is_strategy && args.audit.is_some() {
         let name = competitor.name();
-        return Err(Usage(format!("--audit checks only pagewise's own strategies, not {name}")).into());
+        return Err(
+            Usage(format!("--audit checks only pagewise's own strategies, not {name}")).into()
+        );
     }
     if !is_strategy && args.plot.is_some() {
         let name = competitor.name();
-        return Err(Usage(format!("--plot draws only pagewise's own strategies, not {name}")).into());
+        return Err(
+            Usage(format!("--plot draws only pagewise's own strategies, not {name}")).into()
+        );
     }
     output::claim(args.plot.as_deref())?;
     let trace = input::rereadable_one(&args.trace)?;

@@ -164,6 +164,5 @@ fn anonymous() -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
     let kibibytes =
         line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    Ok(kibibytes.with_context(|| format!("resident memory is unknown: {FILE} is malformed"))?
-        << 10)
+    Ok(kibibytes.with_context(|| format!("resident memory is unknown: {FILE} is malformed"))? << 10)
 }

@@ -149,7 +149,8 @@ impl Library {
         let malloc = malloc.unwrap_or(Path::new("an unknown file"));
         if malloc.file_name() != self.path.file_name() {
             bail!(
-                "{} did not replace malloc, which came from {} (is it an allocator's shared library for this machine?{})",
+                "{} did not replace malloc, which came from {} (is it an allocator's shared \
+                 library for this machine?{})",
                 self.path.display(),
                 malloc.display(),
                 hint(&self.path.to_string_lossy())

@@ -86,7 +86,8 @@ pub(super) fn code(
     let options = textwrap::Options::new(76).initial_indent("/// ").subsequent_indent("/// ");
     let origin = textwrap::fill(&origin, options.break_words(false)) + "\n";
     let capacity = format!(
-        "/// Address space in bytes; only touched pages take memory.\nconst CAPACITY: usize = {CAPACITY};\n"
+        "/// Address space in bytes; only touched pages take memory.\nconst CAPACITY: usize = \
+         {CAPACITY};\n"
     );
     let body = |uses: &str, parameters: &str, kind: &str, make: &str| {
         format!(
@@ -140,7 +141,8 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
 /// # Errors
 /// If it cannot be run; the library's messages.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
-    let myself = std::env::current_exe().context("the path of this program's executable is unknown")?;
+    let myself =
+        std::env::current_exe().context("the path of this program's executable is unknown")?;
     let mut command = Command::new(myself);
     command.arg("--version").env("PAGEWISE_VERBOSE", "1").stdout(Stdio::null());
     for line in code.lines().filter(|line| !line.starts_with('#')) {
@@ -223,7 +225,9 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let package = tempfile::tempdir().context("cannot make a folder to compile the code in")?;
     let at = |name: &str| package.path().join(name);
     let root = Path::new(PAGEWISE).canonicalize().with_context(|| {
-        format!("the code cannot be compiled: pagewise was built in {PAGEWISE}, which no longer exists")
+        format!(
+            "the code cannot be compiled: pagewise was built in {PAGEWISE}, which no longer exists"
+        )
     })?;
     let features = if code.contains(NEEDS_STRATEGIES) { "[\"strategies\"]" } else { "[]" };
     let manifest = format!(

@@ -59,7 +59,10 @@ impl Tuned {
         let text =
             std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
         serde_json::from_slice(&text).with_context(|| {
-            format!("{} is not a result of `pagewise tune TRACE --for GOAL -o FILE`", path.display())
+            format!(
+                "{} is not a result of `pagewise tune TRACE --for GOAL -o FILE`",
+                path.display()
+            )
         })
     }
 }
@@ -95,7 +98,8 @@ impl Found {
                 words += &format!(", {ratio:.2} times that of {name}");
             } else {
                 let end = if words.is_empty() { "" } else { "." };
-                words += &format!("{end} The candidate takes {ratio:.2} times the {noun} of {name}");
+                words +=
+                    &format!("{end} The candidate takes {ratio:.2} times the {noun} of {name}");
             }
             last = Some(noun);
         }
@@ -111,9 +115,7 @@ impl Found {
                 Family::Preload => "Keep the library's default settings.",
                 _ => "Keep the default.",
             };
-            return format!(
-                "No gain: the best candidate takes {change} than the default. {keep}"
-            );
+            return format!("No gain: the best candidate takes {change} than the default. {keep}");
         }
         let price = match goal {
             Goal::Memory | Goal::Faults => format!(", in {:.2} times its time", chosen.time),
@@ -223,10 +225,7 @@ mod tests {
     #[test]
     fn without_a_gain_the_default_stands_beside_the_others() {
         let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
-        assert!(
-            none.starts_with("No gain: the best candidate takes 10.0 % more peak"),
-            "{none}"
-        );
+        assert!(none.starts_with("No gain: the best candidate takes 10.0 % more peak"), "{none}");
         let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);
         assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.80 times the peak resident of libpagewise.so. No gain"), "{stay}");
     }

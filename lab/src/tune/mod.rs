@@ -320,7 +320,8 @@ impl Plan<'_> {
         let put_forward = search.put_forward();
         if put_forward.is_empty() {
             return Err(Usage(format!(
-                "no candidate stays within {}: the least {} is {}, and the peak requested is {}; raise the cap, or try more --candidates",
+                "no candidate stays within {}: the least {} is {}, and the peak requested is {}; \
+                 raise the cap, or try more --candidates",
                 self.cap,
                 family.memory(),
                 search.least_memory(),

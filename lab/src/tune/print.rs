@@ -32,7 +32,11 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
         );
     }
     if verified && !tuned.code.is_empty() {
-        text += if is_preload { "\nThe library accepts the settings.\n" } else { "\nThe code compiles.\n" };
+        text += if is_preload {
+            "\nThe library accepts the settings.\n"
+        } else {
+            "\nThe code compiles.\n"
+        };
     }
     text + &next(tuned, is_preload)
 }
@@ -42,7 +46,9 @@ fn next(tuned: &Tuned, is_preload: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let run = match (tuned.code.is_empty(), is_preload) {
         (true, _) => "try more --candidates, or another --for",
-        (false, true) => "run the program this way, and measure its own time and memory (docs/c.md)",
+        (false, true) => {
+            "run the program this way, and measure its own time and memory (docs/c.md)"
+        }
         (false, false) => "build the program with it, and measure its own time and memory",
     };
     let report = "-o tune.json here, then `pagewise report";

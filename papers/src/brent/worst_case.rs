@@ -166,7 +166,7 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
             .into(),
         rows: rows.collect(),
         notes: vec![
-            "published: the constant of M log₂ n; our bound has the terms O(M + p log n) in it"
+            "published: the constant of M log₂ n; our bound includes the terms O(M + p log n)"
                 .into(),
             "sizes in bytes; for BUDDY in units of 16, for BEST-FIT, whose bound is M n, of 256"
                 .into(),

@@ -77,7 +77,7 @@ fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
         if !programs.iter().any(|program| program.trace.name == *name) {
             let names: Vec<_> = programs.iter().map(|program| &program.trace.name[..]).collect();
             let names = names.join(", ");
-            return Err(Usage(format!("no bundled trace '{name}'. There are: {names}")).into());
+            return Err(Usage(format!("no bundled trace '{name}'; available: {names}")).into());
         }
     }
     programs.retain(|program| asked.is_empty() || asked.contains(&program.trace.name));
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         [&PROFILED[..], &[LARGE], &SEARCHED].into_iter().filter(|of| wanted(of)).count() as u64;
     let progress = Progress::new(passes * programs.len() as u64);
     let mut printer = Printer::new(args.asked.json);
-    printer.say("Hasan & Chang 2006, published beside ours")?;
+    printer.say("Hasan & Chang 2006, published figures beside ours")?;
     if args.quick {
         printer.say("--quick: a short search, few rounds")?;
     }

@@ -43,7 +43,7 @@ impl Distribution {
         let column = |name: &str| {
             let found = headers.iter().position(|header| header.eq_ignore_ascii_case(name));
             found.ok_or_else(|| {
-                anyhow!("line 1: no column '{name}'; there must be {}", COLUMNS.join(", "))
+                anyhow!("line 1: no column '{name}'; expected the columns {}", COLUMNS.join(", "))
             })
         };
         let [size, rate, live] = [column("size")?, column("rate")?, column("live")?];
@@ -101,7 +101,7 @@ mod tests {
         let message = |text| format!("{:#}", read(text).unwrap_err());
         assert_eq!(
             message("size,rate\n"),
-            "line 1: no column 'live'; there must be size, rate, live"
+            "line 1: no column 'live'; expected the columns size, rate, live"
         );
         assert_eq!(message("size,rate,live\n"), "no sizes");
         assert_eq!(

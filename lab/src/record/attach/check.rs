@@ -59,10 +59,7 @@ impl Process {
 
     /// Refuses processes that certainly cannot be recorded.
     fn check(&self, status: &str) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            self.id as u32 != std::process::id(),
-            "pagewise cannot attach to itself"
-        );
+        anyhow::ensure!(self.id as u32 != std::process::id(), "pagewise cannot attach to itself");
         let state = field(status, "State").and_then(|state| state.chars().next());
         anyhow::ensure!(!matches!(state, Some('Z' | 'X')), "{self} has ended");
         anyhow::ensure!(
@@ -74,7 +71,8 @@ impl Process {
             None | Some("0") => {}
             Some(other) => {
                 anyhow::bail!(
-                    "{self} is being traced by process {other}, perhaps a debugger: end that process first"
+                    "{self} is being traced by process {other}, perhaps a debugger: end that \
+                     process first"
                 )
             }
         }
@@ -82,7 +80,8 @@ impl Process {
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         anyhow::ensure!(
             filters(status) <= filters(&own),
-            "{self} restricts its system calls (seccomp), and those of the recorder could kill it: start it with `pagewise record`"
+            "{self} restricts its system calls (seccomp), and those of the recorder could kill it: \
+             start it with `pagewise record`"
         );
         let mut head = [0; 20];
         let program = fs::File::open(format!("/proc/{}/exe", self.id));
@@ -122,10 +121,12 @@ impl Process {
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         match scope.trim() {
             "" | "0" => anyhow::anyhow!(
-                "the system forbids attaching to {self}, which has more rights than its user or protects itself: start it with `pagewise record`"
+                "the system forbids attaching to {self}, which has more rights than its user or \
+                 protects itself: start it with `pagewise record`"
             ),
             "3" => anyhow::anyhow!(
-                "this system lets nobody attach to a process (kernel.yama.ptrace_scope is 3): start {} with `pagewise record`",
+                "this system lets nobody attach to a process (kernel.yama.ptrace_scope is 3): \
+                 start {} with `pagewise record`",
                 self.name
             ),
             scope => anyhow::anyhow!(
@@ -148,7 +149,8 @@ impl Process {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(self.denied()),
             found => found.ok().and_then(same).with_context(|| {
                 format!(
-                    "{self} sees other files, as in a container: run pagewise inside it, or set TMPDIR to a folder that has the same path for both"
+                    "{self} sees other files, as in a container: run pagewise inside it, or set \
+                     TMPDIR to a folder that has the same path for both"
                 )
             }),
         }

@@ -124,7 +124,8 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
             @if let Some((caption, grid)) = compare::means(compared) {
                 (table(&caption, &grid))
                 (figure("means", 0, "Time against memory, over all traces",
-                    "Geometric means. Down and to the left is better; the dotted line joins those that no other beats in both."))
+                    "Geometric means. Down and to the left is better; the dotted line joins those \
+                     that no other beats in both."))
             }
             nav aria-label="Traces" {
                 @for (index, name) in names.iter().enumerate() {
@@ -152,7 +153,8 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
                  the run."))
             div.pair {
                 (figure("sizes", index, "Requested sizes",
-                    "Allocations and reallocations; a bar covers the sizes from half its label up to its label."))
+                    "Allocations and reallocations; a bar covers the sizes from half its label up \
+                     to its label."))
                 (figure("lifetimes", index, "Lifetimes",
                     "From allocation to free. Blocks that are never freed are not counted."))
             }
@@ -162,14 +164,18 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
             h3 { "Comparison of the allocators" }
             (table("The best in each column stands out.", &compare::grid(&one.compared)))
             (figure("trade", index, "Time against memory",
-                "Down and to the left is better; the dotted line joins those that no other beats in both."))
+                "Down and to the left is better; the dotted line joins those that no other beats \
+                 in both."))
             (figure("held", index, "Bytes held over time",
-                "Bytes that each strategy has taken from the operating system, bookkeeping included."))
+                "Bytes that each strategy has taken from the operating system, bookkeeping \
+                 included."))
             (figure("fragmentation", index, "Fragmentation over time",
                 "Share of the bytes held that the program has not requested."))
             (maps(index))
             (figure("faults", index, "Page faults",
-                &format!("Page faults against the number of pages of {page} that memory holds (strict LRU, both axes logarithmic). Every block is written when allocated and read before it is freed.")))
+                &format!("Page faults against the number of pages of {page} that memory holds \
+                          (strict LRU, both axes logarithmic). Every block is written when \
+                          allocated and read before it is freed.")))
         }
     }
 }
@@ -222,7 +228,8 @@ fn fewest_faults(simulated: &Simulated) -> Option<String> {
     let best = rows().min_by_key(|row| faults(row))?;
     let worst = rows().max_by_key(|row| faults(row))?;
     Some(format!(
-        "Fewest page faults: with memory for {} of {}, half of the peak requested, {} has {} faults; {} has the most, {}.",
+        "Fewest page faults: with memory for {} of {}, half of the peak requested, {} has {} \
+         faults; {} has the most, {}.",
         count(pages as u64, "page"),
         bytes(simulated.page_size as u64),
         best.strategy,
@@ -266,7 +273,8 @@ fn maps(trace: usize) -> Markup {
             figcaption {
                 "Heaps over time"
                 small {
-                    "Where the blocks lie, addresses upwards. A dashed line stands for addresses without any block. The paler a colour, the emptier that stretch."
+                    "Where the blocks lie, addresses upwards. A dashed line stands for addresses \
+                     without any block. The paler a colour, the emptier that stretch."
                 }
             }
             div.key {
@@ -288,7 +296,8 @@ fn next(collected: &[Collected]) -> Markup {
         steps.push(("pagewise who TRACE --callers 8", "the calls that lead to each function"));
         steps.push(("pagewise who TRACE --at end --of live", "the blocks live at another moment"));
     } else {
-        let about = "also record call stacks: the page then shows a flame graph of the functions that allocate";
+        let about = "also record call stacks: the page then shows a flame graph of the functions \
+                     that allocate";
         steps.push(("pagewise record --stacks -- COMMAND", about));
     }
     steps.push((
@@ -321,11 +330,13 @@ fn terms(collected: &[Collected]) -> Markup {
         ),
         (
             "resident",
-            "Peak memory in use, in a separate process: anonymous memory, less the memory in use before the first block.",
+            "Peak memory in use, in a separate process: anonymous memory, less the memory in use \
+             before the first block.",
         ),
         (
             "held",
-            "Peak bytes taken from the operating system, bookkeeping included; unknown for some allocators.",
+            "Peak bytes taken from the operating system, bookkeeping included; unknown for some \
+             allocators.",
         ),
         ("frag", "1 − peak bytes requested ÷ peak bytes held."),
         (
@@ -334,7 +345,8 @@ fn terms(collected: &[Collected]) -> Markup {
         ),
         (
             "items",
-            "List items that the strategy's bookkeeping visits, per allocation or reallocation with the free that matches it; known only for strategies.",
+            "List items that the strategy's bookkeeping visits, per allocation or reallocation \
+             with the free that matches it; known only for strategies.",
         ),
     ];
     html! {

@@ -17,9 +17,11 @@ pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
         h3 { "Who allocates" }
         (verdict(words(sites)))
         (figure("flame", trace, "Flame graph",
-            "Functions below their callers; the width is the memory that a function and its callees request. Click or Enter zooms in, Escape zooms out; arrow keys move."))
+            "Functions below their callers; the width is the memory that a function and its \
+             callees request. Click or Enter zooms in, Escape zooms out; arrow keys move."))
         (figure("areas", trace, "Live bytes over time, by function",
-            "The functions with the most bytes live at the peak, stacked; each part of the run is shown at its moment of most live bytes."))
+            "The functions with the most bytes live at the peak, stacked; each part of the run is \
+             shown at its moment of most live bytes."))
         (top(sites))
         @if !sites.told.is_empty() { (waste(sites)) }
     }
@@ -130,7 +132,8 @@ fn top(sites: &Sites) -> Markup {
         div.wide tabindex="0" {
             table.sites {
                 caption { span {
-                    "The functions with the largest shares; below each, the line of its heaviest call."
+                    "The functions with the largest shares; below each, the line of its heaviest \
+                     call."
                     @if left > 0 { " " (thousands(left as u64)) " others have less." }
                 } }
                 thead { tr {
