@@ -122,7 +122,7 @@ fn parameters_out_of_range_are_refused() {
     wrong("--sizemap", "geometric=0.5", "ratio");
     wrong("--repeat", "0", "--repeat");
     let audit = ["replay", &bench.trace(), "--strategy", "SYSTEM", "--audit"];
-    pagewise(&audit).fails(2, "SYSTEM cannot be audited");
+    pagewise(&audit).fails(2, "--audit checks only pagewise's own strategies, not SYSTEM");
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn the_global_allocator_is_named_wherever_a_strategy_is() {
     assert!(replayed["peak_resident_bytes"].as_u64() > Some(100_000), "{replayed}");
     assert!(replayed["peak_held_bytes"].is_null() && replayed["timeline"].is_null());
     pagewise(&["replay", &trace, "--strategy", "GLOBAL", "--audit"])
-        .fails(2, "GLOBAL cannot be audited");
+        .fails(2, "--audit checks only pagewise's own strategies, not GLOBAL");
     let simulated = parsed(&["simulate", &trace, "--strategy", "GLOBAL,MRU", "--json"]);
     assert_eq!(simulated[0]["strategy"], "GLOBAL");
     // Both refer to every page of every block; only the blocks' places differ.
@@ -178,7 +178,7 @@ fn a_replay_is_plotted() {
         assert!(svg.contains(part), "{part}");
     }
     let system = ["replay", &bench.trace(), "--strategy", "SYSTEM", "--plot", "-"];
-    pagewise(&system).fails(2, "SYSTEM does not tell what it holds over time");
+    pagewise(&system).fails(2, "--plot draws only pagewise's own strategies, not SYSTEM");
 }
 
 #[test]

@@ -130,10 +130,10 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
     for command in ["replay", "compare", "simulate"] {
         let run = pagewise(&[command, &path, "--strategy", "MRU"]);
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
-        assert!(run.stderr.contains("a replay would take 1.0 TiB, and --memory"), "{}", run.stderr);
+        assert!(run.stderr.contains("a replay would take 1.0 TiB, but --memory"), "{}", run.stderr);
     }
     // Requests for that much work are refused accordingly.
-    pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "too much work to follow");
+    pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "is too much work");
 }
 
 #[test]

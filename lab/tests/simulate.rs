@@ -233,7 +233,7 @@ fn an_empty_trace_faults_nowhere() {
 fn a_library_that_is_no_allocator_is_found_out() {
     let bench = Workbench::new();
     let run = pagewise(&["simulate", &bench.trace(), "--json", "--preload", "libm.so.6"]);
-    run.fails(1, "libm.so.6 did not take the place of malloc");
+    run.fails(1, "libm.so.6 did not replace malloc");
 }
 
 /// Where mimalloc is installed.
@@ -244,7 +244,7 @@ fn mimalloc_is_simulated_beside_the_system() {
     let args = ["--strategy", "SYSTEM", "--preload", "libmimalloc.so.2", "--json"];
     let run = pagewise(&[&["simulate", &*bench.trace()], &args[..]].concat());
     if run.status != 0 {
-        return run.fails(1, "libmimalloc.so.2 did not take the place of malloc");
+        return run.fails(1, "libmimalloc.so.2 did not replace malloc");
     }
     let rows: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(rows[1]["strategy"], "MIMALLOC (libmimalloc.so.2)");

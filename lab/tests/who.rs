@@ -402,7 +402,7 @@ fn what_cannot_be_told_is_said() {
         assert!(stderr.contains(part), "{stderr}");
     };
     fails(&["who", "trace.pwt"], "has no call stacks: `pagewise record --stacks` records them");
-    fails(&["who", "trace.pwt", "--at", "noon"], "neither `peak`, `end` nor the number");
+    fails(&["who", "trace.pwt", "--at", "noon"], "expected `peak`, `end` or the number");
     fails(&["record", "--stacks=0", "--", "true"], "0 is not in 1..=256");
     fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
     place.record("places", &["--stacks"]);

@@ -76,6 +76,6 @@ mod tests {
     fn a_table_is_chosen_by_its_number_or_all_numbers_are_told() {
         assert!(matches!(parse_number::<Short>("iv"), Ok("IV")));
         let Err(Usage(message)) = parse_number::<Short>("V") else { panic!("there is no V") };
-        assert_eq!(message, "there are the tables I, IV");
+        assert_eq!(message, "available tables: I, IV");
     }
 }
