@@ -50,7 +50,7 @@ pub(crate) enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
-  pagewise                   compare the usual allocators over the bundled traces
+  pagewise                   compare allocators over the bundled traces
   pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
   pagewise info gawk.pwt     summarise the trace
   pagewise who gawk.pwt      functions that allocate, if recorded with --stacks

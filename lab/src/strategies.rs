@@ -13,7 +13,7 @@ use pagewise_replay::text::last_column;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Strategies, or families of them; none: all
+    /// Strategies, or families of them [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Print a JSON array, one object per strategy
@@ -89,7 +89,9 @@ impl Row {
                 beside(library.file(), "this library's malloc, in a process of its own")
             }
             Competitor::Lea => beside("crate dlmalloc", "Doug Lea's allocator"),
-            Competitor::System => beside("the C library", "malloc, in a process of its own"),
+            Competitor::System => {
+                beside("the C library", "the C library's malloc, in a process of its own")
+            }
         }
     }
 

@@ -229,7 +229,10 @@ fn refuses_another_user(place: &Place, process: u32) {
         .output();
     fs::remove_file(&copy).unwrap();
     let text = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(text.contains("belongs to another user: run pagewise as that user, or as root"), "{text}");
+    assert!(
+        text.contains("belongs to another user: run pagewise as that user, or as root"),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1, "{text} {}", place.root().display());
 }
 
@@ -308,7 +311,9 @@ fn a_recording_that_was_never_turned_on_says_so() {
     let said = format!("pagewise: {file} says neither `start` nor `stop`\n");
     let rest = text.strip_prefix(&said).unwrap_or(&text);
     assert!(
-        rest.starts_with("pagewise: sh left no recording (exited with status 0): recording was never")
+        rest.starts_with(
+            "pagewise: sh left no recording (exited with status 0): recording was never"
+        )
     );
     assert!(!output.status.success() && rest.lines().count() == 1, "{text}");
 }

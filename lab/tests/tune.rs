@@ -165,7 +165,9 @@ fn a_cap_that_nothing_keeps_and_wrong_options_are_refused() {
     let cap = ["tune", &trace, "--for", "speed", "--arena", "--cap", "1K"];
     let run = pagewise(&[&cap[..], &["--candidates", "8", "--emit", &file]].concat());
     assert_eq!((run.status, run.stdout.as_str()), (2, ""));
-    assert!(run.stderr.contains("no candidate stays within the cap of 1.0 KiB: the least peak held is"));
+    assert!(
+        run.stderr.contains("no candidate stays within the cap of 1.0 KiB: the least peak held is")
+    );
     pagewise(&["tune", &trace]).fails(2, "--for");
     pagewise(&["tune", &trace, "--for", "beauty"]).fails(2, "beauty");
     pagewise(&["tune", &trace, "--for", "speed", "--cap-ratio", "0.5"])

@@ -30,8 +30,7 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     let mut lines = Vec::new();
     if !counts.missed.is_empty() {
         lines.push(
-            "order or shape not reproduced (each pair listed at the lower published one; \
-                    far off: beyond three tolerances):"
+            "order or shape not reproduced (each pair at the row with the lower published figure; far off: beyond three tolerances):"
                 .to_owned(),
         );
         lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
@@ -246,7 +245,7 @@ fn count_only_ours(table: &Table, rows: &[&Row], counts: &mut Counts) {
                 let ours = format!("{ours:.*}", column.decimals);
                 counts
                     .missed
-                    .push(format!("{name}: {} is {ours}, and none published", column.name));
+                    .push(format!("{name}: {} is {ours}, but none published", column.name));
             }
         }
     }
@@ -257,8 +256,7 @@ mod tests {
     use super::*;
     use crate::table::columns;
 
-    const MISSED: &str = "order or shape not reproduced (each pair listed at the lower published \
-                          one; far off: beyond three tolerances):";
+    const MISSED: &str = "order or shape not reproduced (each pair at the row with the lower published figure; far off: beyond three tolerances):";
 
     type Figures<'f> = (&'f str, &'f [(f64, Option<f64>)]);
 
@@ -329,7 +327,7 @@ mod tests {
         ];
         let mut table = table(Ranked::Down, &rows);
         table.rows[1].1[0].published = None;
-        assert_eq!(lines(&table)[1], "  y: a is 2.0, and none published");
+        assert_eq!(lines(&table)[1], "  y: a is 2.0, but none published");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) use verdict::of as verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to compare over; `-` is standard input; none: the bundled ones
+    /// Traces to compare over; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]

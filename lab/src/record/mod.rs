@@ -98,15 +98,21 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Examples:
-  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt    to gawk.pwt
+  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
+      writes gawk.pwt
+  pagewise compare gawk.pwt
+      compares allocators over it
   pagewise record -o build.pwt --program rustc -- cargo build
-  pagewise record --duration 1min --max-log 2G -- redis-server                 until Ctrl-C
-  pagewise record --paused --control ctl -- ./server                           then: echo start > ctl
+  pagewise record --duration 1min --max-log 2G -- redis-server
+      records for a minute; end the server with Ctrl-C
+  pagewise record --paused --control ctl -- ./server
+      records from `echo start > ctl` on
   pagewise record -o - -- ls | pagewise info -
-  pagewise record --stacks --pid $(pidof server) --duration 1min                a running server
-  pagewise record --stacks -- ./server && pagewise who server.pwt              functions that allocate
-  pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
-  pagewise compare gawk.pwt                                                  compare allocators over it";
+  pagewise record --stacks --pid $(pidof server) --duration 1min
+      records a running server
+  pagewise record --stacks -- ./server && pagewise who server.pwt
+      shows which functions allocate
+  pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q a.ps";
 
 /// Runs the subcommand. The exit status is the command's, or an error's of our own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

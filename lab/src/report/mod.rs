@@ -47,7 +47,7 @@ const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYST
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to report on; `-` is standard input; none: the bundled ones
+    /// Traces to report on; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// HTML file to write; `-` is standard output

@@ -46,7 +46,7 @@ pub(crate) use self::system::Paged;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, mut_arg("page_size", |arg| arg.long("strategy-page")))]
 pub(crate) struct Args {
-    /// Traces to replay; `-` is standard input; none: the bundled ones
+    /// Traces to replay; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more

@@ -19,9 +19,7 @@ const ASIDE: f64 = 0.1;
 pub(crate) enum Goal {
     /// Processor time
     Speed,
-    /// The most memory at one time
-    Memory,
-    /// Page faults
+    /// Peak memory Memory, Page faults
     Faults,
     /// The geometric mean of the three
     Balanced,

@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// than once
     #[arg(long, value_name = "TRACE")]
     held_out: Vec<PathBuf>,
-    /// Allocators of others to compare with: mimalloc, jemalloc, tcmalloc, or the path of a shared
-    /// library; none: only the C library's and Lea's
+    /// Other allocators to compare with: mimalloc, jemalloc, tcmalloc, or the path of a shared
+    /// library; `none`: only the C library's and Lea's
     #[arg(
         long,
         value_name = "NAME",
@@ -72,10 +72,10 @@ pub(crate) struct Args {
         default_value = "mimalloc,jemalloc,tcmalloc"
     )]
     against: Vec<String>,
-    /// The most memory at one time, in bytes
+    /// Cap on the peak memory, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cap: Option<usize>,
-    /// The most memory, as a multiple of the most that is requested at one time
+    /// Cap on the peak memory, as a multiple of the peak requested
     #[arg(long, value_name = "R", conflicts_with = "cap", value_parser = parse_ratio)]
     cap_ratio: Option<f64>,
     /// Number of candidates of each kind to measure

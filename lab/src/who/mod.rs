@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Group allocations by function, line or call stack
     #[arg(long, value_enum, default_value = "function")]
     by: By,
-    /// When to look at the live blocks: `peak`, when the most bytes are live, `end`, or after event N
+    /// Moment at which to count live blocks: `peak` (most bytes live), `end`, or after event N
     #[arg(long, value_name = "peak|end|N", value_parser = parse_at, default_value = "peak")]
     at: At,
     /// Show these figures only
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Number of groups to show for each figure
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Also show the innermost N frames of each group's heaviest stack [with --by stack: 16]
+    /// Also show the N innermost frames of each group's heaviest stack [16 if grouped by stack]
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
     /// Skip functions whose names begin with NAME: they allocate for their callers

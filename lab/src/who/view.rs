@@ -11,7 +11,7 @@ pub(crate) enum View {
     Allocated,
     /// Allocations
     Count,
-    /// Blocks freed before their thread allocated again
+    /// Blocks freed before their thread allocates again
     Temporary,
     /// Bytes live at the end
     Leaked,

@@ -47,9 +47,9 @@ Examples:
 
 Tables 7 to 10 rest on a search: 256 settings of the allocator are tried on each
 program, for the memory they hold (the same in every run) and for time (in
-turns, alone on one CPU; the machine's noise is in it). Four programs are the
-paper's own on their own inputs, at the paper's word size; three stand for
-others. Programs the paper does not have follow without published figures.";
+turns, alone on one CPU; times include the machine's noise). Four programs are
+the paper's own on their own inputs, at the paper's word size; three stand for
+others. Programs that are not in the paper follow, without published figures.";
 
 /// The tables that need no more than the traces.
 const PROFILED: [&str; 4] = ["1", "3", "4", profile::FIGURE_6];
