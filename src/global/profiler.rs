@@ -68,9 +68,9 @@ impl fmt::Display for ProfileError {
             Self::On => "the profiler is already on",
             Self::NeverOn => "the profiler was never started",
             Self::Rate => "the bytes per sample must be from 1 to 1073741824",
-            Self::Memory => "there is no memory for the profile",
+            Self::Memory => "not enough memory for the profile",
             Self::Busy => "the profiler is busy: the process forks, or a signal interrupted it",
-            Self::Unsupported => "there is no profiler on this system",
+            Self::Unsupported => "this system has no profiler",
         })
     }
 }

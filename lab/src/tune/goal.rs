@@ -19,7 +19,9 @@ const ASIDE: f64 = 0.1;
 pub(crate) enum Goal {
     /// Processor time
     Speed,
-    /// Peak memory Memory, Page faults
+    /// Peak memory
+    Memory,
+    /// Page faults
     Faults,
     /// The geometric mean of the three
     Balanced,

@@ -148,7 +148,7 @@ pub(super) fn table_7_3_3(options: Options, progress: &Progress) -> anyhow::Resu
             yktvmv::seconds(options).0
         ),
         format!(
-            "published: pf/t and CPU/t \u{201c}almost independent of t\u{201d}; ours change by {:.1} and {:.0} % at the most, NOFREE left out",
+            "published: pf/t and CPU/t \u{201c}almost independent of t\u{201d}; ours change by {:.1} and {:.0} % at most, without NOFREE",
             most(1),
             most(2)
         ),

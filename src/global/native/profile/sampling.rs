@@ -43,7 +43,7 @@ impl Refused {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::On => "one is already running",
-            Self::Memory => "there is no memory for it",
+            Self::Memory => "not enough memory",
             Self::Busy => "the process forks, or a signal interrupted the profiler",
             Self::Rate => "its rate is out of range",
             Self::None => "none was started",
