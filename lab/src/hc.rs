@@ -144,7 +144,7 @@ mod tests {
         assert!(error("SPLIT=2").contains("SPLIT: '2' is neither on nor off"));
         assert!(error("QL_HIGH=100").contains("multiple of 16"));
         assert!(error("THRESHOLD=x").contains("THRESHOLD: 'x' is not a number"));
-        assert!(error("SPLIT=on,HCMEM").contains("may come first"));
+        assert!(error("SPLIT=on,HCMEM").contains("may only come first"));
         assert!(error("").contains("no NAME=VALUE"));
     }
 }

@@ -199,7 +199,7 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     program.tell('a');
     let mut recording = Recording::of(&place, program.child.id(), &[]);
     recording.says(&place, ATTACHED);
-    refused(program.child.id(), "is being recorded already");
+    refused(program.child.id(), "is already being recorded");
     recording.end(&place);
 
     // SAFETY: sends signals to our child.
@@ -308,7 +308,7 @@ fn a_recording_that_was_never_turned_on_says_so() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    let said = format!("pagewise: {file} says neither `start` nor `stop`\n");
+    let said = format!("pagewise: {file} contains neither `start` nor `stop`\n");
     let rest = text.strip_prefix(&said).unwrap_or(&text);
     assert!(
         rest.starts_with(

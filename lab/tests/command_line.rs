@@ -115,7 +115,7 @@ fn parameters_out_of_range_are_refused() {
         pagewise(&["compare", &bench.trace(), option, value]).fails(2, part);
     };
     wrong("--page-size", "1000", "power of two");
-    wrong("--page-size", "12Q", "suffixes");
+    wrong("--page-size", "12Q", "unknown suffix");
     wrong("--ffcrossover", "1M", "FFCROSSOVER");
     wrong("--freetol", "1M", "FREETOL");
     wrong("--sizemap", "cubic", "geometric[=RATIO]");

@@ -276,7 +276,7 @@ fn a_generator_that_fails_leaves_nothing_behind() {
     let generate = |distribution: &str, seconds: &str, output: &str| {
         pagewise(&["generate", "--distribution", distribution, "--seconds", seconds, "-o", output])
     };
-    generate("no-such.csv", "1", &output).fails(1, "no-such.csv (built in are cambridg-like");
+    generate("no-such.csv", "1", &output).fails(1, "no-such.csv (built in: cambridg-like");
     generate(&bench.path("sizes.csv"), "0", &output).fails(2, "--seconds");
     generate(&bench.path("sizes.csv"), "1", &bench.path("none/new.pwt")).fails(1, "none/new.pwt");
     assert_eq!(bench.files(), before);

@@ -192,11 +192,11 @@ fn what_cannot_be_simulated_is_said() {
     let wrong = |option: &[&str], part: &str| {
         pagewise(&[&["simulate", &bench.trace()], option].concat()).fails(2, part);
     };
-    wrong(&["--page-size", "4M"], "from 512 to 2 MiB");
+    wrong(&["--page-size", "4M"], "from 512 bytes to 2 MiB");
     wrong(&["--page-size", "5000"], "power of two");
     wrong(&["--same-page", "--page-size", "2M"], "page size");
     wrong(&["--same-page", "--strategy-page", "4K"], "cannot be used with");
-    wrong(&["--working-set", "0"], "of percent as in 25%");
+    wrong(&["--working-set", "0"], "a percentage such as 25%");
     wrong(&["--strategy", "LEST-FREE"], "did you mean LEAST-FREE?");
     wrong(&["--touch", "never"], "written");
     wrong(&["--preload", "/none/libmimalloc.so.2"], "Debian's package libmimalloc2.0");

@@ -42,7 +42,7 @@ trace; the highest bar stands for the figure beside it.";
 
 /// Below everything.
 const NEXT: &str = "\
-Next: `pagewise compare` finds the best allocator, `pagewise report` draws charts.";
+Next: `pagewise compare` finds the best allocator, `pagewise report` plots it.";
 
 /// Runs the subcommand.
 ///

@@ -114,7 +114,7 @@ Simulation:
 const NOTES: &str = "\
 *         the fewest in its column
 touched   pages referenced: the faults if memory holds everything
-Next: --plot FILE.svg draws the curves, --working-set sets other sizes of memory.
+Next: --plot FILE.svg draws the curves, --working-set sets other memory sizes.
 ";
 
 /// Runs the subcommand.
