@@ -243,7 +243,7 @@ impl ConfigArgs {
         config.check().map_err(|error| Usage(error.to_string()))?;
         let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::told(hc)));
         if !self.is_given() {
-            return Ok(format!("each strategy with its defaults, seed {}{hc}", self.seed));
+            return Ok(format!("default parameters, seed {}{hc}", self.seed));
         }
         let sizemap = match self.sizemap {
             Some(Choice::Given(SizeMap::Linear)) => "linear".to_owned(),

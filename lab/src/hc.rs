@@ -145,6 +145,6 @@ mod tests {
         assert!(error("QL_HIGH=100").contains("multiple of 16"));
         assert!(error("THRESHOLD=x").contains("THRESHOLD: 'x' is not a number"));
         assert!(error("SPLIT=on,HCMEM").contains("may only come first"));
-        assert!(error("").contains("no NAME=VALUE"));
+        assert!(error("").contains("of the form NAME=VALUE"));
     }
 }

@@ -205,7 +205,7 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     // SAFETY: sends signals to our child.
     unsafe { libc::kill(program.child.id() as i32, libc::SIGSTOP) };
     thread::sleep(Duration::from_millis(200));
-    refused(program.child.id(), "is stopped: let it go on first (`kill -CONT ");
+    refused(program.child.id(), "is stopped: resume it first (`kill -CONT ");
     // SAFETY: as above.
     unsafe { libc::kill(program.child.id() as i32, libc::SIGCONT) };
     refuses_another_user(&place, program.child.id());

@@ -215,7 +215,7 @@ fn the_verdict_comes_first_and_all_fits_80_columns() {
     });
     assert!(explained && one.lines().any(|line| line.starts_with("SYSTEM ")), "{one}");
     assert!(one.contains("\nNext: `pagewise tune small.pwt"), "{one}");
-    assert!(one.starts_with("small: ") && one.contains("each strategy with its defaults"), "{one}");
+    assert!(one.starts_with("small: ") && one.contains("default parameters"), "{one}");
     let tables = |text: &str| text.matches(table).count();
     assert_eq!([&one, &many, &each].map(|text| tables(text)), [1, 1, 3]);
 }
