@@ -129,7 +129,7 @@ fn freed_among_others() {
 
 #[test]
 fn a_free_block_resized_stops_the_process() {
-    aborts("misuse::resized", "pagewise: a block was resized or measured that is free");
+    aborts("misuse::resized", "pagewise: a free block was resized or measured");
 }
 
 #[test]

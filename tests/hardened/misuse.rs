@@ -96,7 +96,7 @@ stops! {
         }
     }
 
-    a_free_block_resized("checks", IN_HEAPS, "resized or measured that is free") resized {
+    a_free_block_resized("checks", IN_HEAPS, "a free block was resized or measured") resized {
         let blocks = others(asked());
         // SAFETY: the last is the misuse to be noticed.
         unsafe {
@@ -105,7 +105,7 @@ stops! {
         }
     }
 
-    a_free_block_measured("checks", IN_HEAPS, "resized or measured that is free") measured {
+    a_free_block_measured("checks", IN_HEAPS, "a free block was resized or measured") measured {
         let blocks = others(asked());
         // SAFETY: the last is the misuse to be noticed.
         unsafe {

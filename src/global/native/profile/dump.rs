@@ -102,7 +102,7 @@ fn dump() {
     let written = match snapshot() {
         Err(Refused::Busy) => return WANTED.store(true, Relaxed),
         Err(refused) => Err(refused.text()),
-        Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "the file cannot be written"),
+        Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "input or output failed"),
     };
     if let Err(why) = written
         && os::standard_error() == target.standard_error
