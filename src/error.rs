@@ -30,7 +30,7 @@ impl core::error::Error for AllocError {}
 
 /// The answer of a checked free ([`Strategy::try_free`](crate::Strategy::try_free)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a free that was refused has freed nothing"]
+#[must_use = "a refused free frees nothing"]
 pub enum Freed {
     /// The block was in use and is now free.
     Freed,

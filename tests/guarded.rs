@@ -108,7 +108,7 @@ stops! {
         }
     }
 
-    a_free_within(was_aborted: "that is no block in use", "allocated by") within {
+    a_free_within(was_aborted: "that is not a block in use", "allocated by") within {
         // SAFETY: the misuse to be noticed.
         unsafe { ALLOCATOR.free(block().add(16)) };
     }

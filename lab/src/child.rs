@@ -61,7 +61,7 @@ pub(crate) const fn served<J: Job>() -> Served {
 /// If there is no such job; the job's own errors.
 pub(crate) fn run(args: &Args, jobs: &[Served]) -> anyhow::Result<ExitCode> {
     let job = jobs.iter().find(|(name, _)| *name == args.job);
-    let (_, serve) = job.with_context(|| format!("there is no job '{}'", args.job))?;
+    let (_, serve) = job.with_context(|| format!("unknown job '{}'", args.job))?;
     serve(args)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn ask<J: Job>(
     trace: &Path,
     library: Option<&Library>,
 ) -> anyhow::Result<Result<J::Found, Stop>> {
-    let myself = env::current_exe().context("this program's own file is not known")?;
+    let myself = env::current_exe().context("the path of this program's executable is unknown")?;
     let mut command = Command::new(myself);
     command.arg("alone").args(input::Limits::options());
     command.args(["--job", J::NAME, "--parameters"]).arg(serde_json::to_string(job)?);
@@ -117,14 +117,14 @@ pub(crate) fn ask<J: Job>(
     }
     fix_layout(&mut command);
 
-    let output = command.output().context("a replay in a process of its own could not be run")?;
+    let output = command.output().context("cannot start a child process for a replay")?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = message.trim().trim_start_matches("pagewise: ");
-        bail!("a replay in a process of its own failed ({}): {message}", output.status);
+        bail!("a replay in a child process failed ({}): {message}", output.status);
     }
     let answer: Answer<J::Found> = serde_json::from_slice(&output.stdout)
-        .context("what a replay in a process of its own said is unreadable")?;
+        .context("the output of a replay's child process is unreadable")?;
     if let Some(library) = library {
         library.check_loaded(answer.malloc.as_deref())?;
     }

@@ -10,7 +10,7 @@ use crate::{
 
 /// Record a program's allocations, replay them under every strategy, and compare.
 ///
-/// Without a command: `compare` over the bundled traces.
+/// Without a command, runs `compare` over the bundled traces.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewise",
@@ -50,20 +50,21 @@ pub(crate) enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
-  pagewise                   the allocators that users choose among, compared
+  pagewise                   compare allocators over the bundled traces
   pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
-  pagewise info gawk.pwt     what the program asked for
-  pagewise who gawk.pwt      who allocated it, if recorded with --stacks
-  pagewise compare gawk.pwt  every strategy over that trace
-  pagewise strategies        which there are, family by family
+  pagewise info gawk.pwt     summarise the trace
+  pagewise who gawk.pwt      functions that allocate, if recorded with --stacks
+  pagewise compare gawk.pwt  compare allocators over that trace
+  pagewise strategies        list the strategies by family
   pagewise replay gawk.pwt --strategy MOST-FREE --audit
   pagewise simulate gawk.pwt --plot gawk.svg
       page faults in memory of any size
   pagewise report gawk.pwt -o gawk.html
-      all of that, as a page to look at
-  pagewise tune gawk.pwt --for memory --preload settings of libpagewise.so, and what they gain
+      an HTML page with charts of all of that
+  pagewise tune gawk.pwt --for memory --preload
+      find settings for libpagewise.so, and measure the gain
   pagewise tune gawk.pwt --for memory --global
       the same for a program in Rust: a Tuning to paste
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
-`pagewise COMMAND --help` tells more about each.";
+`pagewise COMMAND --help` explains each command.";

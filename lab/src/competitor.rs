@@ -161,7 +161,7 @@ fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
         Some((last, [])) => format!("did you mean {last}? "),
         Some((last, others)) => format!("did you mean {} or {last}? ", others.join(", ")),
     };
-    Usage(format!("no strategy '{asked}'; {guess}`pagewise strategies` lists all"))
+    Usage(format!("unknown strategy '{asked}'; {guess}`pagewise strategies` lists all"))
 }
 
 /// Returns the names most like the one that was asked for, if any is like it at all: three at the
@@ -182,26 +182,25 @@ fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'stat
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Parameters of the strategies")]
 pub(crate) struct ConfigArgs {
-    /// p: size of a page, a power of two from 512 bytes to 1 MiB. If neither this nor one of the next
-    /// three is given PAGEWISE has what an arena ships with: pages of 16 KiB, FFCROSSOVER 1 KiB
-    /// [default: 64K]
+    /// p: size of a page, a power of two from 512 bytes to 1 MiB. Without this and the next three
+    /// options, PAGEWISE has an arena's defaults: pages of 16 KiB, FFCROSSOVER 1 KiB [default: 64K]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     page_size: Option<usize>,
-    /// FFCROSSOVER: largest size served by pages; larger ones by FIRST-FIT [default: a quarter of
-    /// the page size]
+    /// FFCROSSOVER: largest size that pages serve; FIRST-FIT serves larger ones [default: a quarter
+    /// of the page size]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     ffcrossover: Option<usize>,
-    /// FREETOL: bytes free in a page before it can become the current one; 1: any free block will
-    /// do [default: 1]
+    /// FREETOL: bytes that must be free in a page before it can become the current one; 1: one free
+    /// block suffices [default: 1]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     freetol: Option<usize>,
-    /// SIZEMAP: how sizes are rounded up to classes: linear, page-fitting, geometric[=RATIO], or
+    /// SIZEMAP: rule that rounds sizes up to classes: linear, page-fitting, geometric[=RATIO], or
     /// optimal (for the trace, found by dynamic programming) [default: page-fitting]
     #[arg(long, value_name = "MAP", value_parser = parse_sizemap)]
     sizemap: Option<Choice>,
-    /// The parameters of HC, the tunable hybrid: NAME=VALUE, separated by commas, after HCGEN, HCMEM or
-    /// HCPERF if not HCGEN's are to be changed; QL_HIGH=144,SPLIT=off for example. `compare` and `replay`
-    /// know it as the strategy HC [default: HCGEN]
+    /// Parameters of HC, the tunable hybrid: NAME=VALUE, separated by commas, for example
+    /// QL_HIGH=144,SPLIT=off. They change those of HCGEN, or of HCMEM or HCPERF if the list begins
+    /// with that name. `compare` and `replay` list the hybrid as HC [default: HCGEN]
     #[arg(long, value_name = "SETTINGS", value_parser = hc::parse)]
     hc: Option<hybrid::Settings>,
     /// Seed of the strategies that choose at random
@@ -244,7 +243,7 @@ impl ConfigArgs {
         config.check().map_err(|error| Usage(error.to_string()))?;
         let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::told(hc)));
         if !self.is_given() {
-            return Ok(format!("each strategy as it ships, seed {}{hc}", self.seed));
+            return Ok(format!("default parameters, seed {}{hc}", self.seed));
         }
         let sizemap = match self.sizemap {
             Some(Choice::Given(SizeMap::Linear)) => "linear".to_owned(),
@@ -318,9 +317,9 @@ fn parse_sizemap(text: &str) -> Result<Choice, String> {
         None if text == "geometric" => Ok(geometric(std::f64::consts::E)),
         Some(("geometric", ratio)) => match ratio.parse() {
             Ok(ratio) if ratio > 1.0 && ratio <= 1024.0 => Ok(geometric(ratio)),
-            _ => Err("the ratio must be a number above 1, at most 1024".to_owned()),
+            _ => Err("the ratio must be above 1 and at most 1024".to_owned()),
         },
-        _ => Err("there are linear, page-fitting, geometric[=RATIO] and optimal".to_owned()),
+        _ => Err("expected linear, page-fitting, geometric[=RATIO] or optimal".to_owned()),
     }
 }
 
@@ -334,7 +333,7 @@ mod tests {
         let error = Competitor::find("SYSTEN").unwrap_err().to_string();
         assert!(error.contains("did you mean SYSTEM?"), "{error}");
         let error = Competitor::find("zzzzzz").unwrap_err().to_string();
-        assert_eq!(error, "no strategy 'zzzzzz'; `pagewise strategies` lists all");
+        assert_eq!(error, "unknown strategy 'zzzzzz'; `pagewise strategies` lists all");
         let error = Competitor::choose(&["niels".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("did you mean nielsen?"), "{error}");
         assert!(matches!(Competitor::find("hc"), Ok(Competitor::Hybrid)));

@@ -17,7 +17,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let reason = error.downcast_ref::<ReadError>().map(ReadError::reason);
     let way_out = match reason {
         Some(Reason::NotATrace) => {
-            "; `pagewise record` makes one, and `pagewise import` of a .rep file or a raw log"
+            "; `pagewise record` makes a trace, `pagewise import` converts a .rep file or a raw log"
         }
         _ => "",
     };

@@ -40,16 +40,16 @@ The CSV file has a header line and one line per size:
   size,rate,live
   16,1000,250        16 bytes: 1000 allocations per second, 250 live on average
   4096,2.5,40
-The mean time a block is held follows by Little's law: live / rate seconds. The
-simulation starts with nothing live, and nears the live counts after a few such
-times.
+The mean lifetime of a block follows from Little's law: live / rate seconds. The
+simulation starts with nothing live, and approaches the live counts after a few
+mean lifetimes.
 
-Built in are distributions that meet the five statistics of Brent's Table 7.1
-(requests per second, blocks and bytes live, mean size, mean lifetime); the
-sizes' shares are made up, since the paper does not give them:
+The built-in distributions match the five statistics of Brent's Table 7.1
+(requests per second, blocks and bytes live, mean size, mean lifetime). The
+paper does not give the share of each size; these shares are invented:
   cambridg-like    196 requests/s,  2,347 blocks of   307,397 bytes live
   yktvmv-like    1,033 requests/s, 27,360 blocks of 3,226,427 bytes live
-  cambridg-spread, yktvmv-spread: the same, sizes with lifetimes of their own";
+  cambridg-spread, yktvmv-spread: the same, each size with its own lifetime";
 
 /// Runs the subcommand.
 ///
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Ok(writer.finish()?)
     })
-    .with_context(|| format!("{} was not made", output::shown(&args.output)))?;
+    .with_context(|| format!("cannot make {}", output::shown(&args.output)))?;
     output::say(&format!(
         "{}: {}, at most {} in {} live; seed {}",
         output::shown(&args.output),
@@ -93,6 +93,6 @@ fn parse_seconds(text: &str) -> Result<f64, Usage> {
         // A 64-bit microsecond clock would last longer, but such a run would take too long to wait
         // for.
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
-        _ => Err(Usage("a number of seconds above 0, at most a thousand million".into())),
+        _ => Err(Usage("expected a number of seconds above 0, at most 1,000,000,000".into())),
     }
 }

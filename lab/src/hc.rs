@@ -60,7 +60,7 @@ mod switch {
 
 mod number {
     pub(super) fn read<N: std::str::FromStr>(text: &str) -> Result<N, String> {
-        text.parse().map_err(|_| format!("'{text}' is not a number that makes sense here"))
+        text.parse().map_err(|_| format!("'{text}' is not a number in range"))
     }
 
     pub(super) fn tell(number: impl ToString) -> String {
@@ -91,7 +91,10 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
         let Some((name, value)) = part.split_once('=') else {
             let preset = PRESETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(part));
             let (_, preset) = preset.filter(|_| place == 0).ok_or_else(|| {
-                format!("'{part}' is no NAME=VALUE; HCGEN, HCMEM or HCPERF may come first")
+                format!(
+                    "'{part}' is not of the form NAME=VALUE; HCGEN, HCMEM or HCPERF may only \
+                         come first"
+                )
             })?;
             settings = *preset;
             continue;
@@ -99,7 +102,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
         let of_name = |one: &&Parameter| one.name.eq_ignore_ascii_case(name.trim());
         let parameter = PARAMETERS.iter().find(of_name).ok_or_else(|| {
             let names: Vec<_> = PARAMETERS.iter().map(|one| one.name).collect();
-            format!("there is no {name}; there are {}", names.join(", "))
+            format!("unknown parameter {name}; expected one of {}", names.join(", "))
         })?;
         settings = (parameter.set)(settings, value.trim())
             .map_err(|error| format!("{}: {error}", parameter.name))?;
@@ -134,11 +137,14 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let error = |text| parse(text).unwrap_err();
-        assert!(error("QL_LOW=1").starts_with("there is no QL_LOW; there are QL_HIGH, COALESCE"));
+        assert!(
+            error("QL_LOW=1")
+                .starts_with("unknown parameter QL_LOW; expected one of QL_HIGH, COALESCE")
+        );
         assert!(error("SPLIT=2").contains("SPLIT: '2' is neither on nor off"));
         assert!(error("QL_HIGH=100").contains("multiple of 16"));
         assert!(error("THRESHOLD=x").contains("THRESHOLD: 'x' is not a number"));
-        assert!(error("SPLIT=on,HCMEM").contains("may come first"));
-        assert!(error("").contains("no NAME=VALUE"));
+        assert!(error("SPLIT=on,HCMEM").contains("may only come first"));
+        assert!(error("").contains("of the form NAME=VALUE"));
     }
 }

@@ -13,7 +13,7 @@ use pagewise_replay::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = MAN)]
 pub(crate) struct ManArgs {
-    /// The folder to write them into, which must exist: pagewise.1, pagewise-record.1 …
+    /// An existing folder to write them into: pagewise.1, pagewise-record.1 …
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::competitor::{Competitor, LIBPAGEWISE};
 use pagewise_replay::text::last_column;
 
-/// List the strategies, family by family, with what they do and where they come from
+/// List the strategies by family, with a description and the source of each
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Strategies, or families of them; none: all
+    /// Strategies, or families of them [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Print a JSON array, one object per strategy
@@ -27,9 +27,9 @@ Examples:
   pagewise strategies fits lazy                 two families
   pagewise strategies --json | jq -r '.[].name'
 
-Any of these names, and those of the families, `--strategy` takes wherever a
-command has it. Those with a star are compared unless others are asked for.
-O(n): an allocation or a free may visit every free block there is.";
+`--strategy` takes these names and those of the families, in every command that
+has it. A star marks the strategies compared by default. O(n): an allocation or
+a free may visit every free block.";
 
 /// Describes a competitor in a sentence; `None` if there is none of that name.
 pub(crate) fn about(name: &str) -> Option<&'static str> {
@@ -86,10 +86,12 @@ impl Row {
                 "pagewise's global allocator, for other programs, in a process of its own",
             ),
             Competitor::Library(library) => {
-                beside(library.file(), "malloc of this library, in a process of its own")
+                beside(library.file(), "this library's malloc, in a process of its own")
             }
             Competitor::Lea => beside("crate dlmalloc", "Doug Lea's allocator"),
-            Competitor::System => beside("the C library", "malloc, in a process of its own"),
+            Competitor::System => {
+                beside("the C library", "the C library's malloc, in a process of its own")
+            }
         }
     }
 
@@ -106,7 +108,7 @@ pub(crate) fn explained(competitors: &[Competitor]) -> String {
     /// The most that are explained at once.
     const MOST: usize = 16;
     if competitors.len() > MOST {
-        return "Who these are: `pagewise strategies`.\n".to_owned();
+        return "`pagewise strategies` describes them.\n".to_owned();
     }
     let widest = competitors.iter().map(|one| one.name().len()).max().unwrap_or(0);
     let line = |one: &Competitor| {
@@ -146,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let gap = if index > 0 { "\n" } else { "" };
         text += &match family_of(family[0].name) {
             Some(Family { name, source, .. }) => format!("{gap}{name}: {source}\n"),
-            None => format!("{gap}beside the strategies\n"),
+            None => format!("{gap}other allocators\n"),
         };
         family.iter().for_each(|row| text += &(row.line() + "\n"));
     }

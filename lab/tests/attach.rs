@@ -199,13 +199,13 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     program.tell('a');
     let mut recording = Recording::of(&place, program.child.id(), &[]);
     recording.says(&place, ATTACHED);
-    refused(program.child.id(), "is being recorded already");
+    refused(program.child.id(), "is already being recorded");
     recording.end(&place);
 
     // SAFETY: sends signals to our child.
     unsafe { libc::kill(program.child.id() as i32, libc::SIGSTOP) };
     thread::sleep(Duration::from_millis(200));
-    refused(program.child.id(), "is stopped: let it go on first (`kill -CONT ");
+    refused(program.child.id(), "is stopped: resume it first (`kill -CONT ");
     // SAFETY: as above.
     unsafe { libc::kill(program.child.id() as i32, libc::SIGCONT) };
     refuses_another_user(&place, program.child.id());
@@ -229,7 +229,10 @@ fn refuses_another_user(place: &Place, process: u32) {
         .output();
     fs::remove_file(&copy).unwrap();
     let text = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(text.contains("is another user's: run pagewise as that user, or as root"), "{text}");
+    assert!(
+        text.contains("belongs to another user: run pagewise as that user, or as root"),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1, "{text} {}", place.root().display());
 }
 
@@ -305,10 +308,12 @@ fn a_recording_that_was_never_turned_on_says_so() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    let said = format!("pagewise: {file} says neither `start` nor `stop`\n");
+    let said = format!("pagewise: {file} contains neither `start` nor `stop`\n");
     let rest = text.strip_prefix(&said).unwrap_or(&text);
     assert!(
-        rest.starts_with("pagewise: sh left no recording (exited with status 0): it was never")
+        rest.starts_with(
+            "pagewise: sh left no recording (exited with status 0): recording was never"
+        )
     );
     assert!(!output.status.success() && rest.lines().count() == 1, "{text}");
 }

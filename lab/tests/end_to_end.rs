@@ -138,7 +138,7 @@ fn the_global_allocator_is_named_wherever_a_strategy_is() {
     assert!(replayed["peak_resident_bytes"].as_u64() > Some(100_000), "{replayed}");
     assert!(replayed["peak_held_bytes"].is_null() && replayed["timeline"].is_null());
     pagewise(&["replay", &trace, "--strategy", "GLOBAL", "--audit"])
-        .fails(2, "GLOBAL cannot be audited");
+        .fails(2, "--audit checks only pagewise's own strategies, not GLOBAL");
     let simulated = parsed(&["simulate", &trace, "--strategy", "GLOBAL,MRU", "--json"]);
     assert_eq!(simulated[0]["strategy"], "GLOBAL");
     // Both refer to every page of every block; only the blocks' places differ.
@@ -157,7 +157,7 @@ fn a_plot_has_a_chart_for_each_trace_and_one_of_the_means() {
     let args = ["compare", &bench.trace(), &copy, "--strategy", "MRU,SYSTEM", "--repeat", "1"];
     pagewise(&[&args[..], &["--plot", &plot]].concat()).succeeds();
     let svg = fs::read_to_string(&plot).unwrap();
-    for part in ["geometric means over 2 traces", "small", "copy", "MRU", "most bytes resident"] {
+    for part in ["geometric means over 2 traces", "small", "copy", "MRU", "peak resident bytes"] {
         assert!(svg.contains(part), "{part}");
     }
     // Two points and the two colours' meaning.
@@ -178,7 +178,7 @@ fn a_replay_is_plotted() {
         assert!(svg.contains(part), "{part}");
     }
     let system = ["replay", &bench.trace(), "--strategy", "SYSTEM", "--plot", "-"];
-    pagewise(&system).fails(2, "SYSTEM does not tell what it holds over time");
+    pagewise(&system).fails(2, "--plot draws only pagewise's own strategies, not SYSTEM");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn the_verdict_comes_first_and_all_fits_80_columns() {
     });
     assert!(explained && one.lines().any(|line| line.starts_with("SYSTEM ")), "{one}");
     assert!(one.contains("\nNext: `pagewise tune small.pwt"), "{one}");
-    assert!(one.starts_with("small: ") && one.contains("each strategy as it ships"), "{one}");
+    assert!(one.starts_with("small: ") && one.contains("default parameters"), "{one}");
     let tables = |text: &str| text.matches(table).count();
     assert_eq!([&one, &many, &each].map(|text| tables(text)), [1, 1, 3]);
 }
@@ -276,7 +276,7 @@ fn a_generator_that_fails_leaves_nothing_behind() {
     let generate = |distribution: &str, seconds: &str, output: &str| {
         pagewise(&["generate", "--distribution", distribution, "--seconds", seconds, "-o", output])
     };
-    generate("no-such.csv", "1", &output).fails(1, "no-such.csv (built in are cambridg-like");
+    generate("no-such.csv", "1", &output).fails(1, "no-such.csv (built in: cambridg-like");
     generate(&bench.path("sizes.csv"), "0", &output).fails(2, "--seconds");
     generate(&bench.path("sizes.csv"), "1", &bench.path("none/new.pwt")).fails(1, "none/new.pwt");
     assert_eq!(bench.files(), before);

@@ -82,7 +82,7 @@ fn the_guide_leads_from_a_program_to_a_tuned_one() {
     let code = fs::read_to_string(program.join("src/allocator.rs")).expect("the code");
     assert!(code.contains("Pagewise::with(\n    Tuning::new()"), "{code}");
     let page = fs::read_to_string(program.join("access_log.html")).expect("the report");
-    assert!(page.contains("What tuning gains: access_log"));
+    assert!(page.contains("Gain from tuning: access_log"));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn more_live_blocks_than_memory_allows() {
     refused(
         &path,
         &["--memory", "4G"],
-        "268,435,456 live blocks would take 40.0 GiB, and --memory",
+        "268,435,456 live blocks would take 40.0 GiB, but --memory",
     );
 }
 
@@ -101,7 +101,7 @@ fn more_events_than_the_limit() {
     let events = 8 << 20;
     let file = forge(&[ALLOCATE, FREE], 8, [events, 1, 16], PLAIN);
     let path = bench.write("events.pwt", file);
-    refused(&path, &["--most-events", "1000000"], "8,388,608 events, and --most-events allows");
+    refused(&path, &["--most-events", "1000000"], "8,388,608 events, but --most-events allows");
 }
 
 #[test]
@@ -109,7 +109,11 @@ fn claims_that_lie() {
     let bench = Workbench::new();
     // Fewer live blocks than there are: found at the second event, not at the end.
     let few = forge(&[ALLOCATE], 2, [2 << 20, 1, 16], PLAIN);
-    refused(&bench.write("few.pwt", few), &[], "claims 1 live blocks at most, the events have 2");
+    refused(
+        &bench.write("few.pwt", few),
+        &[],
+        "claims 1 live blocks at most, but the events have 2",
+    );
     let many = forge(&[ALLOCATE], 1, [1 << 40, 1, 16], PLAIN);
     refused(&bench.write("many.pwt", many), &[], "more events than the file can hold");
     let odd = forge(&[ALLOCATE], 1, [1 << 20, 1 << 28, 16], PLAIN);
@@ -130,10 +134,10 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
     for command in ["replay", "compare", "simulate"] {
         let run = pagewise(&[command, &path, "--strategy", "MRU"]);
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
-        assert!(run.stderr.contains("a replay would take 1.0 TiB, and --memory"), "{}", run.stderr);
+        assert!(run.stderr.contains("a replay would take 1.0 TiB, but --memory"), "{}", run.stderr);
     }
     // Requests for that much work are refused accordingly.
-    pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "too much work to follow");
+    pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "is too much work");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn a_malloc_lab_file_becomes_a_trace() {
     fs::write(place.path().join("short1.rep"), text).unwrap();
     let output = import(place.path(), &["short1.rep", "-o", "short1.pwt"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("its header claims 9 operations, it has 5"));
+    assert!(stderr(&output).contains("its header claims 9 operations, but it has 5"));
     let reader = trace::open(place.path().join("short1.pwt")).unwrap();
     assert_eq!(reader.header().origin.program, "short1");
     let events: Vec<Event> = reader.map(|event| event.unwrap()).collect();

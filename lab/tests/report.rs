@@ -359,13 +359,13 @@ fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
     let search = ["tune", &trace, "--for", "memory", "--candidates", "12", "--against", "none"];
     pagewise(&[&search[..], &["-o", &tuned]].concat()).succeeds();
     let (page, text) = report(&bench, &[&trace, "--strategy", "MRU", "--tune", &tuned]);
-    for part in ["What tuning gains: small", " than the default", "pub fn heap()"] {
+    for part in ["Gain from tuning: small", " than the default", "pub fn heap()"] {
         assert!(text.contains(part), "{part}");
     }
     let (_, without) = report(&bench, &[&trace, "--strategy", "MRU"]);
-    assert!(!without.contains("What tuning gains"));
+    assert!(!without.contains("Gain from tuning"));
     pagewise(&["report", &trace, "-o", &bench.path("x.html"), "--tune", &trace])
-        .fails(1, "is no result of `pagewise tune");
+        .fails(1, "is not a result of `pagewise tune");
     let Some(browser) = Browser::find() else { return };
     fs::write(&page, text).expect("written");
     let seen = examine(&browser, &page);

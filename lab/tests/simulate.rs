@@ -192,11 +192,11 @@ fn what_cannot_be_simulated_is_said() {
     let wrong = |option: &[&str], part: &str| {
         pagewise(&[&["simulate", &bench.trace()], option].concat()).fails(2, part);
     };
-    wrong(&["--page-size", "4M"], "from 512 to 2 MiB");
+    wrong(&["--page-size", "4M"], "from 512 bytes to 2 MiB");
     wrong(&["--page-size", "5000"], "power of two");
     wrong(&["--same-page", "--page-size", "2M"], "page size");
     wrong(&["--same-page", "--strategy-page", "4K"], "cannot be used with");
-    wrong(&["--working-set", "0"], "of percent as in 25%");
+    wrong(&["--working-set", "0"], "a percentage such as 25%");
     wrong(&["--strategy", "LEST-FREE"], "did you mean LEAST-FREE?");
     wrong(&["--touch", "never"], "written");
     wrong(&["--preload", "/none/libmimalloc.so.2"], "Debian's package libmimalloc2.0");
@@ -233,7 +233,7 @@ fn an_empty_trace_faults_nowhere() {
 fn a_library_that_is_no_allocator_is_found_out() {
     let bench = Workbench::new();
     let run = pagewise(&["simulate", &bench.trace(), "--json", "--preload", "libm.so.6"]);
-    run.fails(1, "libm.so.6 did not take the place of malloc");
+    run.fails(1, "libm.so.6 did not replace malloc");
 }
 
 /// Where mimalloc is installed.
@@ -244,7 +244,7 @@ fn mimalloc_is_simulated_beside_the_system() {
     let args = ["--strategy", "SYSTEM", "--preload", "libmimalloc.so.2", "--json"];
     let run = pagewise(&[&["simulate", &*bench.trace()], &args[..]].concat());
     if run.status != 0 {
-        return run.fails(1, "libmimalloc.so.2 did not take the place of malloc");
+        return run.fails(1, "libmimalloc.so.2 did not replace malloc");
     }
     let rows: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(rows[1]["strategy"], "MIMALLOC (libmimalloc.so.2)");

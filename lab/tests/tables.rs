@@ -105,7 +105,7 @@ fn adversaries_stay_below_the_bound() {
 
 #[test]
 fn an_unknown_table_is_refused() {
-    pagewise(&["tables", "brent", "--table", "9.9"]).fails(2, "there are the tables 3.1, 3.2");
+    pagewise(&["tables", "brent", "--table", "9.9"]).fails(2, "available tables: 3.1, 3.2");
 }
 
 #[test]
@@ -170,5 +170,5 @@ fn nielsens_algorithms_fail_where_the_paper_says() {
 
 #[test]
 fn an_unknown_table_of_nielsen_is_refused() {
-    pagewise(&["tables", "nielsen", "--table", "VII"]).fails(2, "there are the tables I, II, IV");
+    pagewise(&["tables", "nielsen", "--table", "VII"]).fails(2, "available tables: I, II, IV");
 }

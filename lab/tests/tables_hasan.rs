@@ -53,6 +53,6 @@ fn settings_are_found_and_memory_is_compared() {
 #[test]
 fn what_is_not_there_is_refused() {
     pagewise(&["tables", "hasan", "--table", "2"])
-        .fails(2, "there are the tables 1, 3, 4, Fig. 6, 5.2, 5.5, 7");
+        .fails(2, "available tables: 1, 3, 4, Fig. 6, 5.2, 5.5, 7");
     pagewise(&["tables", "hasan", "--program", "cfrac"]).fails(2, "no bundled trace 'cfrac'");
 }

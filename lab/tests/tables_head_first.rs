@@ -68,7 +68,7 @@ fn the_benchmark_prints_both_figures_and_says_how_it_was_run() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let there_are = "there are the tables 1, 2, 3, 4, 5, 6, 7, 8, 9, 9.1";
+    let there_are = "available tables: 1, 2, 3, 4, 5, 6, 7, 8, 9, 9.1";
     pagewise(&["tables", "head-first", "--table", "10"]).fails(2, there_are);
     pagewise(&["tables", "head-first", "--threads", "1"]).fails(2, "2..=1024");
 }

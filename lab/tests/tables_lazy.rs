@@ -64,5 +64,5 @@ fn a_row_of_the_paper_is_found_by_the_traces_note() {
 #[test]
 fn an_unknown_table_of_lazy_fits_is_refused() {
     pagewise(&["tables", "lazy", "--table", "7"])
-        .fails(2, "there are the tables 2, 2.1, 3, 3.1, 4, 4.1, 5, 6, 6.1, time");
+        .fails(2, "available tables: 2, 2.1, 3, 3.1, 4, 4.1, 5, 6, 6.1, time");
 }

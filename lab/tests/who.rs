@@ -402,7 +402,7 @@ fn what_cannot_be_told_is_said() {
         assert!(stderr.contains(part), "{stderr}");
     };
     fails(&["who", "trace.pwt"], "has no call stacks: `pagewise record --stacks` records them");
-    fails(&["who", "trace.pwt", "--at", "noon"], "neither `peak`, `end` nor the number");
+    fails(&["who", "trace.pwt", "--at", "noon"], "expected `peak`, `end` or the number");
     fails(&["record", "--stacks=0", "--", "true"], "0 is not in 1..=256");
     fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
     place.record("places", &["--stacks"]);
@@ -435,7 +435,7 @@ fn what_blocks_take_is_told_for_each_function() {
         assert_eq!(leaky["taken"]["SYSTEM"]["bytes"], leaky["live_bytes"]);
     }
     let text = place.said(&["who", "trace.pwt", "--waste", "--of", "live"]);
-    let table = text.split("What blocks live at the peak take").nth(1).expect("a table");
+    let table = text.split("Bytes that blocks live at the peak take").nth(1).expect("a table");
     assert!(table.contains("PAGEWISE      SYSTEM function"), "{table}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let many = "MRU,LRU,SYSTEM,PAGEWISE,BUDDY";

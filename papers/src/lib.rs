@@ -25,7 +25,7 @@ mod widened;
 
 use std::process::ExitCode;
 
-/// Make the papers' tables again, with the published figures beside ours
+/// Reproduce the papers' tables, with the published figures beside ours
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -44,10 +44,10 @@ impl<P: Paper> Asked<P> {
 /// The options of papers whose experiments are random, and can be made shorter.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Random {
-    /// Short runs, for a quick look; figures are off
+    /// Short runs, for a quick look; figures are inaccurate
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Seed of what is random: the same seed gives the same figures
+    /// Seed of the random choices: the same seed gives the same figures
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Random {
 fn parse_number<P: Paper>(text: &str) -> Result<&'static str, Usage> {
     let numbers = P::numbers();
     let found = numbers.iter().copied().find(|number| number.eq_ignore_ascii_case(text));
-    found.ok_or_else(|| Usage(format!("there are the tables {}{}", numbers.join(", "), P::NOTE)))
+    found.ok_or_else(|| Usage(format!("available tables: {}{}", numbers.join(", "), P::NOTE)))
 }
 
 #[cfg(test)]
@@ -76,6 +76,6 @@ mod tests {
     fn a_table_is_chosen_by_its_number_or_all_numbers_are_told() {
         assert!(matches!(parse_number::<Short>("iv"), Ok("IV")));
         let Err(Usage(message)) = parse_number::<Short>("V") else { panic!("there is no V") };
-        assert_eq!(message, "there are the tables I, IV");
+        assert_eq!(message, "available tables: I, IV");
     }
 }

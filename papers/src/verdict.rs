@@ -29,7 +29,10 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
     let counts = count(table);
     let mut lines = Vec::new();
     if !counts.missed.is_empty() {
-        lines.push("order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):".to_owned());
+        lines.push(
+            "order or shape not reproduced (each pair at the row with the lower published figure; far off: beyond three tolerances):"
+                .to_owned(),
+        );
         lines.extend(counts.missed.iter().map(|line| format!("  {line}")));
     }
     lines.push(counts.summary(table));
@@ -87,7 +90,7 @@ impl Counts {
             }
         }
         let stated = match &tolerances[..] {
-            [] => "figures are in units of their own".to_owned(),
+            [] => "published figures are in other units".to_owned(),
             [(one, _)] => format!("{} within {one}", self.near),
             several => {
                 let each = several.iter().map(|(near, of)| format!("{near} ({})", of.join(", ")));
@@ -242,7 +245,7 @@ fn count_only_ours(table: &Table, rows: &[&Row], counts: &mut Counts) {
                 let ours = format!("{ours:.*}", column.decimals);
                 counts
                     .missed
-                    .push(format!("{name}: {} is {ours}, and none published", column.name));
+                    .push(format!("{name}: {} is {ours}, but none published", column.name));
             }
         }
     }
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
     use crate::table::columns;
 
-    const MISSED: &str = "order or shape missed (each pair at the one published as lower; far off: beyond three tolerances):";
+    const MISSED: &str = "order or shape not reproduced (each pair at the row with the lower published figure; far off: beyond three tolerances):";
 
     type Figures<'f> = (&'f str, &'f [(f64, Option<f64>)]);
 
@@ -324,7 +327,7 @@ mod tests {
         ];
         let mut table = table(Ranked::Down, &rows);
         table.rows[1].1[0].published = None;
-        assert_eq!(lines(&table)[1], "  y: a is 2.0, and none published");
+        assert_eq!(lines(&table)[1], "  y: a is 2.0, but none published");
     }
 
     #[test]

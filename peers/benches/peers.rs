@@ -128,7 +128,7 @@ fn options() -> Result<Options, String> {
             "--wine" => options.wine = true,
             // Cargo passes it to every bench.
             "--bench" => {}
-            other => return Err(format!("there is no option {other}; --help tells all")),
+            other => return Err(format!("unknown option {other}; see --help")),
         }
     }
     if options.instructions {
@@ -153,10 +153,10 @@ fn compare(options: &Options) -> Result<(), String> {
         peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
     // One without C's functions lists fewer.
     let workloads = listed.iter().max_by_key(|names| names.len());
-    let workloads = workloads.ok_or("no allocator of that name")?;
+    let workloads = workloads.ok_or("unknown allocator")?;
     if let Some(unknown) = options.only.iter().flatten().find(|name| !workloads.contains(name)) {
         return Err(format!(
-            "there is no workload {unknown:?}; there are: {}",
+            "unknown workload {unknown:?}; available: {}",
             workloads.join(", ")
         ));
     }

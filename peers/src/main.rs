@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         [workloads::ALL, buffers::WORKLOADS, servers::WORKLOADS, latency::WORKLOADS, c::WORKLOADS];
     let all = parts_of.into_iter().flatten();
     let Some((_, run)) = all.clone().find(|(workload, _)| *workload == name) else {
-        eprintln!("there is no workload {name:?}; there are:");
+        eprintln!("unknown workload {name:?}; available:");
         all.for_each(|(workload, _)| eprintln!("  {workload}"));
         return ExitCode::FAILURE;
     };

@@ -32,7 +32,7 @@ pub struct Limits {
     /// the machine's memory, at most 4G]
     #[arg(long, global = true, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<usize>,
-    /// Refuse a trace of more events than this; a request counts once more for each MiB it asks for
+    /// Refuse a trace of more events than this; each MiB requested counts as one more event
     #[arg(long, global = true, value_name = "N", default_value_t = MOST_EVENTS)]
     most_events: u64,
 }
@@ -93,7 +93,7 @@ pub fn within_memory(path: &Path, bytes: u64, what: &str) -> anyhow::Result<()> 
     let most = Limits::get().memory();
     if bytes > most {
         bail!(
-            "{}: {what} would take {}, and --memory allows {}",
+            "{}: {what} would take {}, but --memory allows {}",
             shown(path),
             units::bytes(bytes),
             units::bytes(most)
@@ -138,7 +138,7 @@ pub fn open(path: &Path) -> anyhow::Result<Events> {
     let most = Limits::get().most_events;
     if events > most {
         bail!(
-            "{}: the header claims {}, and --most-events allows {}",
+            "{}: the header claims {}, but --most-events allows {}",
             shown(path),
             units::count(events, "event"),
             units::thousands(most)
@@ -229,7 +229,8 @@ impl Events {
         }
         if self.work > self.most {
             bail!(
-                "{}: what the first {} ask for is too much work to follow: --most-events allows {}",
+                "{}: following the requests of the first {} is too much work: --most-events allows \
+                 {}",
                 shown(&self.path),
                 units::count(self.count, "event"),
                 units::thousands(self.most)

@@ -123,8 +123,7 @@ fn fill_stream<T>(
         None => File::options().write(true).open(path),
     };
     let mut stream = open().with_context(|| unwritable(path))?;
-    let mut whole =
-        tempfile::tempfile().context("no temporary file can be made for what is written")?;
+    let mut whole = tempfile::tempfile().context("cannot make a temporary file for the output")?;
     let result = fill(&whole, write)?;
     let copied = whole.rewind().and_then(|()| io::copy(&mut whole, &mut stream));
     copied.with_context(|| unwritable(path))?;

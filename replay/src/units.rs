@@ -12,7 +12,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => return Err(format!("'{suffix}' is none of the suffixes K, M, G")),
+        _ => return Err(format!("unknown suffix '{suffix}'; expected K, M or G")),
     };
     let number: usize = number.parse().map_err(|_| "not a number of bytes".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())

@@ -70,7 +70,7 @@ family! {
     }
 
     "LEAST-FREE", "Brent §2.10, §4",
-    "from the current page; the next one is the page with the fewest free blocks, but φ0",
+    "from the current page; the next one is the page with the fewest free blocks, but at least φ0",
     [apart compared] (paged LeastFree) {
         pub type LeastFree<S, M = ()> = Paged<CurrentPage<LeftHeaders<Least>>, S, M>;
     }

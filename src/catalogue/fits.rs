@@ -17,11 +17,11 @@ family! {
     [linear] (growing FirstFitList) { pub type FirstFitList<S, M = ()> = BoundaryTagHeap<fit::First, Immediate, NoArea, S, M>; }
 
     "FIRST-FIT (LIFO)", "Hasan & Chang §2.5; Chung & Moon §2",
-    "of the free blocks that fit the one freed last, from one list",
+    "the free block that fits and was freed last, from one list",
     [linear] (growing FirstFitLifo) { pub type FirstFitLifo<S, M = ()> = BoundaryTagHeap<fit::Lifo, Immediate, NoArea, S, M>; }
 
     "FIRST-FIT (FIFO)", "Hasan & Chang §2.5; Chung & Moon §2",
-    "of the free blocks that fit the one freed first, from one list",
+    "the free block that fits and was freed first, from one list",
     [linear] (growing FirstFitFifo) { pub type FirstFitFifo<S, M = ()> = BoundaryTagHeap<fit::Fifo, Immediate, NoArea, S, M>; }
 
     "NEXT-FIT", "Knuth §2.5; Hasan & Chang §2",
@@ -33,7 +33,7 @@ family! {
     [linear] (growing SegregatedFit) { pub type SegregatedFit<S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, NoArea, S, M>; }
 
     "BEST-FIT", "Knuth §2.5; Hasan & Chang §2",
-    "the smallest free block that fits, the lowest of those",
+    "the smallest free block that fits; in a tie, the lowest",
     [compared chosen] (growing BestFit) {
         /// ```
         /// use core::alloc::Layout;
@@ -53,6 +53,6 @@ family! {
     [] (growing DeferredBestFit) { pub type DeferredBestFit<S, M = ()> = BoundaryTagHeap<fit::Best, fit::Deferred, NoArea, S, M>; }
 
     "WORST-FIT", "Knuth §2.5; Hasan & Chang §2",
-    "the largest free block, the lowest of those",
+    "the largest free block; in a tie, the lowest",
     [compared] (growing WorstFit) { pub type WorstFit<S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, NoArea, S, M>; }
 }

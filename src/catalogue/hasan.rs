@@ -10,7 +10,7 @@ family! {
     "hasan", "Hasan & Chang 2006", "hybrid";
 
     "HCGEN", "Hasan & Chang §3, Table 6",
-    "quick lists, segregated fits and best fit; free blocks are joined when it is needed",
+    "quick lists, segregated fits and best fit; free blocks are joined when needed",
     [compared] (constant HcGen) {
         /// ```
         /// use core::alloc::Layout;
@@ -33,7 +33,7 @@ family! {
     [compared] (constant HcMem) { pub type HcMem<S, M = ()> = Hybrid<Constant<hybrid::Memory>, S, M>; }
 
     "HCPERF", "Hasan & Chang Table 7",
-    "as HCGEN, with what most programs have there for speed",
+    "as HCGEN, with the settings that most programs have there for speed",
     [compared chosen] (constant HcPerf) { pub type HcPerf<S, M = ()> = Hybrid<Constant<hybrid::Performance>, S, M>; }
 
     "KINGSLEY", "4.2BSD; Hasan & Chang §4.2",

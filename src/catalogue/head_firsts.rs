@@ -93,7 +93,7 @@ family! {
     }
 
     "HEAD-FIRST (HALF-FIT)", "Hakarsa §6; Ogasawara 1995",
-    "the unallocated region's high end, else a block of the first list whose blocks all fit",
+    "the unallocated region's high end, else a block of the first list in which all blocks fit",
     [] (growing HeadFirstHalfFit) {
         pub type HeadFirstHalfFit<S, M = ()> =
             SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::HalfFit, S, M>;

@@ -82,7 +82,7 @@ lazy! {
     [linear] LazyFirstFit<NoArea>;
 
     "LF", "Chung & Moon Table 1",
-    "lazy first fit: bumps in a free-space area, whose next is found by first fit",
+    "lazy first fit: bumps a pointer in a free-space area; first fit finds the next area",
     [linear] LazyFirstFit<Apart>;
 
     "LFB", "Chung & Moon Table 1",
@@ -118,7 +118,7 @@ lazy! {
     [] LazyWorstFit<NoArea>;
 
     "LW", "Chung & Moon Table 1",
-    "lazy worst fit: bumps in a free-space area, whose next is found by worst fit",
+    "lazy worst fit: bumps a pointer in a free-space area; worst fit finds the next area",
     [] LazyWorstFit<Apart>;
 
     "LWB", "Chung & Moon Table 1",
@@ -134,7 +134,7 @@ lazy! {
     [] LazyBestFit<NoArea>;
 
     "LB", "Chung & Moon §3",
-    "lazy best fit: bumps in a free-space area, whose next is found by best fit",
+    "lazy best fit: bumps a pointer in a free-space area; best fit finds the next area",
     [] LazyBestFit<Apart>;
 
     "LBB", "Chung & Moon §3",

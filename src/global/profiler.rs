@@ -65,12 +65,12 @@ pub enum ProfileError {
 impl fmt::Display for ProfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::On => "the profiler is on already",
-            Self::NeverOn => "the profiler was never on",
+            Self::On => "the profiler is already on",
+            Self::NeverOn => "the profiler was never started",
             Self::Rate => "the bytes per sample must be from 1 to 1073741824",
-            Self::Memory => "there is no memory for the profile",
+            Self::Memory => "not enough memory for the profile",
             Self::Busy => "the profiler is busy: the process forks, or a signal interrupted it",
-            Self::Unsupported => "there is no profiler on this system",
+            Self::Unsupported => "this system has no profiler",
         })
     }
 }
@@ -96,7 +96,7 @@ impl Profiler<'_> {
     /// is in use already does not appear in the profile.
     ///
     /// # Errors
-    /// If the profiler is on already, the rate is out of range, there is not enough memory, or this
+    /// If the profiler is already on, the rate is out of range, there is not enough memory, or this
     /// system has no profiler.
     pub fn start(&self, bytes_per_sample: usize) -> Result<(), ProfileError> {
         native::start(self.tuning, bytes_per_sample)

@@ -266,10 +266,12 @@ impl fmt::Display for TuningError {
         match self {
             Self::Pages(error) => error.fmt(f),
             Self::Unit => f.write_str("the unit must be 16"),
-            Self::PageSize => f.write_str("the page size must be 16 KiB at least"),
-            Self::Crossover => f.write_str("FFCROSSOVER must be a multiple of 16, 32 KiB at most"),
-            Self::QuickBlocks => f.write_str("a quick list must have from 2 to 1024 blocks"),
-            Self::HeapsPerCpu => f.write_str("the heaps for each CPU must be from 1 to 16"),
+            Self::PageSize => f.write_str("the page size must be at least 16 KiB"),
+            Self::Crossover => f.write_str("FFCROSSOVER must be a multiple of 16, at most 32 KiB"),
+            Self::QuickBlocks => f.write_str("a quick list must hold from 2 to 1024 blocks"),
+            Self::HeapsPerCpu => {
+                f.write_str("the number of heaps for each CPU must be from 1 to 16")
+            }
             Self::MappingFrom => f.write_str("the least mapping must be from 64 KiB to 1 GiB"),
         }
     }

@@ -97,7 +97,7 @@ fn catalogue() -> String {
     let mut text = String::from(
         "# All strategies\n\n\
          Their names, for `--strategy` and `catalogue::find`, by family; [what they are](strategies.md). O(n): an\n\
-         allocation or a free may visit every free block there is. This page is made of `src/catalogue/` by\n\
+         allocation or a free may visit every free block. This page is made of `src/catalogue/` by\n\
          `WRITE=1 cargo test --test documents`.\n",
     );
     for family in catalogue::families() {

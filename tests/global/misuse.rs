@@ -82,7 +82,7 @@ freed_twice! {
     a_large_block_above_a_free_one: large_above, 50_000, [true, false], "pagewise: a block was freed twice";
     a_large_block_below_a_free_one: large_below, 50_000, [false, true], "pagewise: a block was freed twice";
     a_large_block_between_free_ones: large_between, 3 << 20, [true, true], "pagewise: a block was freed twice";
-    a_mapping_freed_twice: mapping, 40 << 20, [false, false], "that is no block in use";
+    a_mapping_freed_twice: mapping, 40 << 20, [false, false], "that is not a block in use";
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn freed_among_others() {
 
 #[test]
 fn a_free_block_resized_stops_the_process() {
-    aborts("misuse::resized", "pagewise: a block was resized or measured that is free");
+    aborts("misuse::resized", "pagewise: a free block was resized or measured");
 }
 
 #[test]
@@ -145,7 +145,10 @@ fn resized() {
 
 #[test]
 fn a_foreign_pointer_stops_the_process() {
-    aborts("misuse::foreign", "pagewise: a pointer was freed or resized that is no block in use");
+    aborts(
+        "misuse::foreign",
+        "pagewise: a pointer was freed or resized that is not a block in use",
+    );
 }
 
 #[test]

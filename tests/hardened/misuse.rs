@@ -72,7 +72,7 @@ stops! {
         free();
     }
 
-    a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or is none") interior {
+    a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
         let blocks = others(asked());
         // SAFETY: the misuse to be noticed.
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
@@ -96,7 +96,7 @@ stops! {
         }
     }
 
-    a_free_block_resized("checks", IN_HEAPS, "resized or measured that is free") resized {
+    a_free_block_resized("checks", IN_HEAPS, "a free block was resized or measured") resized {
         let blocks = others(asked());
         // SAFETY: the last is the misuse to be noticed.
         unsafe {
@@ -105,7 +105,7 @@ stops! {
         }
     }
 
-    a_free_block_measured("checks", IN_HEAPS, "resized or measured that is free") measured {
+    a_free_block_measured("checks", IN_HEAPS, "a free block was resized or measured") measured {
         let blocks = others(asked());
         // SAFETY: the last is the misuse to be noticed.
         unsafe {

@@ -42,7 +42,7 @@ fn out_of_memory() {
     let dropped = profiler().snapshot().expect("there is one").dropped();
     let mut file = Vec::new();
     profiler().write(&mut file).expect("it is written");
-    let comment = format!("{dropped} samples were dropped for want of memory");
+    let comment = format!("{dropped} samples were dropped for lack of memory");
     assert_eq!(Profile::read(&file).comment(), Some(&*comment));
 }
 

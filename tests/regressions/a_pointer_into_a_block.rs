@@ -10,9 +10,9 @@ use crate::ALLOCATOR;
 use crate::child::{aborts, passes};
 
 /// Noticed when the blocks of a list go back to their heap.
-const AT_PUT_BACK: &str = "pagewise: a block was freed twice, or is none";
+const AT_PUT_BACK: &str = "pagewise: a block was freed twice, or the pointer is not a block";
 /// Noticed at once.
-const AT_ONCE: &str = "pagewise: a pointer was freed or resized that is no block in use";
+const AT_ONCE: &str = "pagewise: a pointer was freed or resized that is not a block in use";
 
 /// Frees the address `offset` bytes behind the start of a block of `size` bytes, after `before`
 /// others.

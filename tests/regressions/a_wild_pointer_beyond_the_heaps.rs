@@ -4,7 +4,7 @@
 use crate::ALLOCATOR;
 use crate::child::aborts;
 
-const MESSAGE: &str = "pagewise: a pointer was freed or resized that is no block in use";
+const MESSAGE: &str = "pagewise: a pointer was freed or resized that is not a block in use";
 
 /// Returns an address a quarter of the window above a block: a slot of a heap that is never opened.
 fn beyond() -> *mut u8 {

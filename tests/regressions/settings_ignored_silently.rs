@@ -12,9 +12,9 @@ use std::{env, ptr};
 use crate::child::{self, Ended};
 
 const INVALID: &str =
-    "pagewise: PAGEWISE_PURGE_DELAY=abc is ignored: a number of milliseconds is expected";
+    "pagewise: PAGEWISE_PURGE_DELAY=abc is ignored: expected a number of milliseconds";
 const MISSPELT: &str =
-    "pagewise: PAGEWISE_HUGE_PAGE is unknown and ignored: is PAGEWISE_HUGE_PAGES meant?";
+    "pagewise: PAGEWISE_HUGE_PAGE is unknown and ignored: did you mean PAGEWISE_HUGE_PAGES?";
 const STRANGE: &str = "pagewise: PAGEWISE_\\x1b[31m\\xff is unknown and ignored";
 
 /// Faults and, of the recorder, a variable that the allocator does not read.

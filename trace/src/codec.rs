@@ -154,7 +154,7 @@ impl Decoder {
             }
             THREAD => Ok(Event::Thread { thread: narrow(number(content)?)? }),
             TICK => Ok(Event::Tick { ticks: number(content)? }),
-            _ => Err(Reason::Frame("an event is of no known kind")),
+            _ => Err(Reason::Frame("the kind of an event is unknown")),
         }
     }
 

@@ -44,7 +44,7 @@ impl fmt::Display for Invalid {
         match self {
             Self::NotLive { slot } => write!(f, "no block is live in slot {slot}"),
             Self::Slot { slot, expected } => {
-                write!(f, "an allocation takes slot {slot} where {expected} is due")
+                write!(f, "an allocation takes slot {slot}, but {expected} is the next")
             }
             Self::TooManyLive => f.write_str("more than 2^28 blocks are live"),
             Self::Size { size } => write!(f, "a block of {size} bytes exceeds the address space"),
@@ -172,7 +172,7 @@ impl fmt::Display for ReadError {
             Reason::Version { found, known } => {
                 return write!(
                     f,
-                    "trace format version {found} is not known to this pagewise (it knows {known})",
+                    "unknown trace format version {found} (this pagewise reads version {known})",
                 );
             }
             Reason::Truncated => f.write_str("the file ends too early")?,
@@ -184,9 +184,9 @@ impl fmt::Display for ReadError {
             Reason::Times(what) => write!(f, "bad times: {what}")?,
             Reason::Event(invalid) => write!(f, "bad event: {invalid}")?,
             Reason::Claim { what, claimed, found } => {
-                write!(f, "the header claims {claimed} {what}, the events have {found}")?;
+                write!(f, "the header claims {claimed} {what}, but the events have {found}")?;
             }
-            Reason::Trailing => f.write_str("something follows the last event")?,
+            Reason::Trailing => f.write_str("extra data after the last event")?,
         }
         write!(f, " (after {event} events, at byte {offset})")
     }
@@ -232,7 +232,7 @@ impl fmt::Display for WriteError {
             Self::Io(error) => write!(f, "{error}"),
             Self::Event { event, invalid } => write!(f, "event {event}: {invalid}"),
             Self::BadStacks => {
-                f.write_str("the call stacks are too many, or lack one that is named")
+                f.write_str("too many call stacks, or an event names one that does not exist")
             }
             Self::HeaderTooLong => f.write_str("program, arguments and note exceed 1 MiB"),
         }

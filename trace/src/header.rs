@@ -175,14 +175,14 @@ impl Header {
         let version = u16::from_le_bytes([fixed[8], fixed[9]]);
         let times = version == VERSION_WITH_TIMES;
         if fixed[11] & !if times { STACKS } else { 0 } != 0 {
-            return Err(Reason::Header("it has parts of no known kind"));
+            return Err(Reason::Header("it has parts of an unknown kind"));
         }
         let program = text(&mut texts)?;
         let note = text(&mut texts)?;
         let arguments =
             (0..u32_at(fixed, 52)).map(|_| text(&mut texts)).collect::<Result<_, _>>()?;
         if !texts.is_empty() {
-            return Err(Reason::Header("something follows the last argument"));
+            return Err(Reason::Header("extra data after the last argument"));
         }
         let header = Self {
             origin: Origin {

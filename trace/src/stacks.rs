@@ -176,7 +176,7 @@ impl Stacks {
             stacks.nodes.push(Node { parent: parent as u32, frame });
         }
         if !input.0.is_empty() {
-            return Err(bad("something follows the last"));
+            return Err(bad("extra data after the last"));
         }
         Ok(stacks)
     }

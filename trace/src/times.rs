@@ -86,7 +86,7 @@ impl Times {
         });
         let samples = samples.collect::<Result<_, Reason>>()?;
         if !bytes.is_empty() {
-            return Err(Reason::Times("something follows the last"));
+            return Err(Reason::Times("extra data after the last"));
         }
         Ok(Self { samples })
     }

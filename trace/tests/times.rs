@@ -84,7 +84,7 @@ fn unknown_parts_are_refused() {
         let checksum = crc32fast::hash(&file[..body]);
         file[body..body + 4].copy_from_slice(&checksum.to_le_bytes());
         let error = read(&file).unwrap_err().to_string();
-        let expected = if version == 4 { "version 4 is not known" } else { "of no known kind" };
+        let expected = if version == 4 { "format version 4" } else { "of an unknown kind" };
         assert!(error.contains(expected), "{error}");
     }
 }

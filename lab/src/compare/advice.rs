@@ -46,7 +46,7 @@ pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     } else {
         let (name, ..) = best;
         format!(
-            "For a program in C: use {name}, {}; {LIBPAGEWISE} has {:.2} and {:.2}.",
+            "For a program in C: use {name}, {}; {LIBPAGEWISE} takes {:.2} and {:.2} times.",
             with(best),
             ours.1,
             ours.2

@@ -38,7 +38,7 @@ pub(crate) use verdict::of as verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to compare over; `-` is standard input; none: the bundled ones
+    /// Traces to compare over; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -53,21 +53,21 @@ pub(crate) struct Options {
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
-    /// than once [default: what a user would choose among, and SYSTEM; LIBPAGEWISE, MIMALLOC,
-    /// JEMALLOC and TCMALLOC where installed]
+    /// than once [default: the usual choices and SYSTEM; LIBPAGEWISE, MIMALLOC, JEMALLOC and
+    /// TCMALLOC where installed]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
-    /// Show a table of each trace, too, if there are several
+    /// With several traces, also show a table for each
     #[arg(long, conflicts_with = "json")]
     each: bool,
     /// Print one JSON row per trace and strategy instead of tables
     #[arg(long)]
     json: bool,
-    /// Draw time against memory into this SVG file: each trace, and the means over all; `-` is
-    /// standard output, and the tables go to stderr
+    /// Draw time against memory into this SVG file, for each trace and the means over all; `-` is
+    /// standard output, and the tables then go to stderr
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Timed rounds per trace; without it, as many as fit a few seconds
+    /// Timed rounds per trace [default: as many as fit into a few seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
     #[command(flatten)]
@@ -83,34 +83,34 @@ Examples:
       a family of strategies
   pagewise compare --page-size 4K --sizemap geometric=1.25
   pagewise compare --plot compared.svg
-      time against memory, to look at
+      plot time against memory
   pagewise compare --json > rows.json
 
-What is measured, each in a fresh heap:
+Measures, each in a fresh heap:
   ns/pair      processor time per allocation or reallocation with the free that
                matches it; median of the rounds. Each block's first and last
                byte are written. Blocks live at the end of the trace are freed
-               inside the measurement. +/- is half the distance between the
-               quartiles.
-  resident     most anonymous memory of a process of its own at one time, beyond
-               what there was before the first block. Each OS page of each block
-               is written.
-  held         most bytes taken from the operating system at one time,
-               bookkeeping included. Of SYSTEM, as its own mallinfo2 counts them
-               (arena + hblkhd), in a fresh process whose other data lie
-               elsewhere. Not known of GLOBAL and of libraries.
-  frag         1 - (most bytes requested at one time / most bytes held)
-  OS pages     distinct pages of the operating system in which a block or a
-               visited item lies. Of SYSTEM: in which a block or its tag lies;
-               of GLOBAL and libraries: a block.
-  items        list items visited by the strategy's bookkeeping, per pair; in
-               --json those of the pairs that pages served, too. Not known of
-               allocators that are no strategies.
+               inside the measurement. +/- is half the interquartile range.
+  resident     peak anonymous memory of a separate process, less the memory in
+               use before the first block. Each OS page of each block is
+               written.
+  held         peak bytes taken from the operating system, bookkeeping included.
+               For SYSTEM, mallinfo2 counts them (arena + hblkhd), in a fresh
+               process whose other data lie elsewhere. Unknown for GLOBAL and
+               libraries.
+  frag         1 - (peak bytes requested / peak bytes held)
+  OS pages     distinct pages of the operating system that contain a block or a
+               visited item; for SYSTEM a block or its tag, for GLOBAL and
+               libraries a block.
+  items        list items that the strategy's bookkeeping visits, per pair;
+               --json also has those of the pairs that pages served. Known only
+               for strategies.
 
 GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA
-is Doug Lea's allocator, as the crate dlmalloc has it, over memory of its own.
-Unless a parameter is given all are as they ship. SYSTEM is timed twice. What
-its two results differ by is the noise, and no lead below it counts.";
+is Doug Lea's allocator (crate dlmalloc), over memory of its own. Without a
+parameter option, every allocator has its default parameters. SYSTEM is timed
+twice; the difference between its two results is the noise, and a smaller lead
+does not count.";
 
 /// Runs the subcommand.
 ///

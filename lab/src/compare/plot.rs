@@ -44,7 +44,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
         let across = "time (ns per pair of allocation and free)";
         let across = Axis::linear(across, measured.iter().map(|one| one.1), 1.0, number);
         let text = |resident: f64| bytes(resident as u64).replace(".0 ", " ");
-        let up = Axis::linear("most bytes resident", measured.iter().map(|one| one.2), unit, text);
+        let up = Axis::linear("peak resident bytes", measured.iter().map(|one| one.2), unit, text);
         cloud(compared.trace.clone(), across, up, &measured)
     };
     let means = reference(all).filter(|_| all.len() > 1).map(|reference| {
@@ -58,7 +58,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
                 number,
             )
         };
-        let (across, up) = (axis("time", |one| one.1), axis("most bytes resident", |one| one.2));
+        let (across, up) = (axis("time", |one| one.1), axis("peak resident bytes", |one| one.2));
         let caption = format!("geometric means over {} traces", all.len());
         cloud(caption, across, up, &measured)
     });

@@ -70,23 +70,24 @@ impl Screen<'_> {
 
 /// Under the table of a trace.
 const OF_TRACE: &str = "\
-*         the best of its column
-ns/pair   processor time of an allocation with its free; +/-: half the distance
-          between the quartiles of the rounds
-resident  the most memory in use at one time, in a process of its own
-held      the most bytes taken from the system, with bookkeeping; not all tell
-frag      1 - the most bytes requested / the most held
-OS pages  pages of the system in which blocks or bookkeeping lie
+*         the best in its column
+ns/pair   processor time of an allocation with its free; +/-: half the
+          interquartile range of the rounds
+resident  peak memory in use, in a separate process
+held      peak bytes taken from the system, bookkeeping included, where known
+frag      1 - peak bytes requested / peak bytes held
+OS pages  pages of the system that contain blocks or bookkeeping
 items     list items that bookkeeping visits for an allocation with its free
 ";
 
 /// Under the table over several traces.
 const OF_MEANS: &str = "\
 time      processor time of an allocation with its free
-resident  the most memory in use at one time, in a process of its own
-held      the most bytes taken from the system, with bookkeeping; not all tell
-OS pages  pages of the system in which blocks or bookkeeping lie
+resident  peak memory in use, in a separate process
+held      peak bytes taken from the system, bookkeeping included, where known
+OS pages  pages of the system that contain blocks or bookkeeping
 ";
 
-const MORE: &str = "Next: --each shows every program, --strategy all every strategy, `pagewise \
-                    compare FILE.pwt` a program of your own, `pagewise --help` what else there is.";
+const MORE: &str = "Next: --each shows every program, --strategy all compares every strategy, \
+                    `pagewise compare FILE.pwt` compares over a program of your own, `pagewise \
+                    --help` lists the other commands.";

@@ -15,7 +15,7 @@ use pagewise_replay::{input, output, units};
 
 use crate::record::logs::{Limits, Log};
 
-/// Make a trace of a malloc lab file (.rep), or of the raw log of a program with `Recording`.
+/// Convert a malloc lab file (.rep), or the raw log of a program with `Recording`, to a trace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -25,10 +25,10 @@ pub(crate) struct Args {
     /// The trace to write; `-` is standard output.
     #[arg(short, long, value_name = "OUT.pwt")]
     output: PathBuf,
-    /// What FILE is [default: as its content tells].
+    /// Format of FILE [default: detected from its content].
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// A text for the header.
+    /// Text for the trace's header.
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
 }
@@ -37,7 +37,7 @@ const HELP: &str = "\
 Examples:
   pagewise import amptjp-bal.rep -o amptjp.pwt
   pagewise import 4711.0.pwlog -o mine.pwt
-      what a Rust program recorded of itself";
+      the raw log of a Rust program";
 
 /// What can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -76,7 +76,7 @@ fn detect(path: &Path) -> anyhow::Result<Format> {
     match visible.next() {
         Some(b'0'..=b'9' | b'a' | b'r' | b'f') if text => Ok(Format::Rep),
         _ => anyhow::bail!(
-            "{}: neither a malloc lab file nor a raw log (--format tells which it should be)",
+            "{}: neither a malloc lab file nor a raw log (--format sets the format)",
             input::shown(path)
         ),
     }

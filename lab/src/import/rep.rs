@@ -45,7 +45,7 @@ pub(super) fn import(
         let text = text.with_context(|| format!("{number}: not a line of a malloc lab file"))?;
         import.line(text, &mut emit).with_context(|| format!("{number}"))?;
         if import.blocks.len() as u64 > most_blocks {
-            bail!("{number}: more blocks than --memory allows to remember");
+            bail!("{number}: more blocks than --memory allows");
         }
     }
     Ok(import.remark())
@@ -78,7 +78,7 @@ impl Import {
                 self.headers.push(number(header)?);
                 return Ok(());
             }
-            _ => bail!("'{}' is none of 'a ID SIZE', 'r ID SIZE', 'f ID'", line.trim()),
+            _ => bail!("'{}' is not 'a ID SIZE', 'r ID SIZE' or 'f ID'", line.trim()),
         }
         self.operations += 1;
         Ok(())
@@ -135,8 +135,9 @@ impl Import {
             [_, _, claimed, _] | [_, claimed] => claimed,
             _ => return None,
         };
-        (claimed != self.operations)
-            .then(|| format!("its header claims {claimed} operations, it has {}", self.operations))
+        (claimed != self.operations).then(|| {
+            format!("its header claims {claimed} operations, but it has {}", self.operations)
+        })
     }
 }
 
@@ -174,7 +175,7 @@ mod tests {
             assert_eq!(read(&format!("{header}{body}")), Ok((events.clone(), None)));
         }
         let (_, remark) = read(&format!("1\n2\n99\n1\n{body}")).unwrap();
-        assert_eq!(remark.unwrap(), "its header claims 99 operations, it has 4");
+        assert_eq!(remark.unwrap(), "its header claims 99 operations, but it has 4");
     }
 
     #[test]
@@ -189,13 +190,13 @@ mod tests {
             ("a 0 1\na 0 2\n", "2: block 0 is already allocated"),
             ("1\n2\nf 0\n", "3: block 0 is not allocated"),
             ("a 0 x\n", "1: 'x' is not a number: invalid digit found in string"),
-            ("a 0 1\n5\n", "2: '5' is none of 'a ID SIZE', 'r ID SIZE', 'f ID'"),
-            ("a 0\n", "1: 'a 0' is none of 'a ID SIZE', 'r ID SIZE', 'f ID'"),
+            ("a 0 1\n5\n", "2: '5' is not 'a ID SIZE', 'r ID SIZE' or 'f ID'"),
+            ("a 0\n", "1: 'a 0' is not 'a ID SIZE', 'r ID SIZE' or 'f ID'"),
         ] {
             assert_eq!(read(text).unwrap_err(), error);
         }
         let many = "a 0 1\na 1 1\na 2 1\na 3 1\n";
-        assert_eq!(read(many).unwrap_err(), "4: more blocks than --memory allows to remember");
+        assert_eq!(read(many).unwrap_err(), "4: more blocks than --memory allows");
         let long = format!("a 0 1\n{}", "9".repeat(100_000));
         assert_eq!(read(&long).unwrap_err(), "2: not a line of a malloc lab file");
     }

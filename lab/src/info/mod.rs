@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) use self::content::Info;
 use pagewise_replay::{input, output};
 
-/// Tell what is in a trace: program, statistics, histograms
+/// Summarise a trace: program, statistics, histograms
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -31,18 +31,18 @@ Examples:
   pagewise info --markdown traces/*.pwt
 
 The statistics are those of Hasan & Chang (2006), Tables 1, 3 and 4. \"Allocated\"
-bytes are the requested ones and eight more for header and trailer, rounded up
-to a multiple of eight, at least 16. Small are blocks of up to 1 KiB so counted,
-large the others. %SS is the memory that a segregated storage allocator would
-need that never uses a block for another size, in percent of the most bytes
-allocated at one time. A reallocation counts in bytes and sizes as a request of
-its new size; it is not counted among the allocations. Lifetimes are counted in
-events of the trace. The lines of bars follow the program from beginning to end,
-in equal parts of the trace; the highest bar is for the figure beside it.";
+bytes of a block are the requested bytes and eight for header and trailer,
+rounded up to a multiple of eight, at least 16. A block of up to 1 KiB allocated
+is small, a larger one large. %SS is the memory that segregated storage needs if
+it never uses a block for another size, in percent of the peak of allocated
+bytes. A reallocation counts in bytes and sizes as a request of its new size,
+but not as an allocation. Lifetimes are counted in events of the trace. The
+lines of bars show the program from beginning to end, in equal parts of the
+trace; the highest bar stands for the figure beside it.";
 
 /// Below everything.
 const NEXT: &str = "\
-Next: `pagewise compare` tells who serves it best, `pagewise report` draws it.";
+Next: `pagewise compare` finds the best allocator, `pagewise report` plots it.";
 
 /// Runs the subcommand.
 ///

@@ -37,7 +37,7 @@ pub(super) fn text(info: &Info) -> String {
     lines.push(line("  at most", &split(statistics.max_allocated_bytes, bytes)));
     lines.push(line(
         "segregated",
-        &format!("{:.2} % of that (%SS)", statistics.segregated_storage_percent),
+        &format!("{:.2} % of this peak (%SS)", statistics.segregated_storage_percent),
     ));
     lines.extend(profile(statistics));
     lines.push("  requested sizes, up to".into());
@@ -51,7 +51,7 @@ pub(super) fn text(info: &Info) -> String {
     let kept = statistics.allocations.all - statistics.frees;
     lines.push(format!("  {:>12} {:>12}", "never freed", thousands(kept)));
     if info.stacks {
-        lines.push(line("call stacks", "recorded: `pagewise who` tells who allocated"));
+        lines.push(line("call stacks", "recorded: `pagewise who` shows which functions allocate"));
     }
     lines.join("\n") + "\n"
 }

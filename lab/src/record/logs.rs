@@ -95,7 +95,8 @@ pub(super) fn failures(directory: &Path) -> Vec<String> {
 /// began. A log without a head belongs to a process that was killed while it began the log. If its
 /// trace is to be whole, the longest log is drafted at once, as it is likely to be chosen.
 pub(super) fn survey(directory: &Path, note: &str, limits: Limits) -> anyhow::Result<Vec<Log>> {
-    let mut paths = files(directory, raw::EXTENSION).context("the recording is gone")?;
+    let mut paths =
+        files(directory, raw::EXTENSION).context("the folder of the recording is missing")?;
     paths.retain(|path| raw::open(path).is_ok());
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |about| about.len());
     let progress = Progress::new(paths.iter().map(size).sum());
@@ -316,7 +317,7 @@ impl Log {
             text += &format!("; the first of {}", units::thousands(header.recorded_events));
         }
         if header.stacks {
-            text += "; `pagewise who` tells who allocated";
+            text += "; `pagewise who` shows which functions allocate";
         }
         if self.holes > 0 {
             let places = units::count(self.holes, "record");

@@ -35,50 +35,49 @@ use session::{Asked, End, Session};
 use switch::Switch;
 use watch::Watch;
 
-/// Run a command and record what it allocates.
+/// Run a command and record its allocations.
 ///
-/// Every process the command starts is recorded, also through fork and exec; the one that
-/// allocates most is written. Statically linked and setuid programs cannot be recorded.
+/// Records every process that the command starts, also through fork and exec, and writes the one
+/// that allocates most. Cannot record statically linked and setuid programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// The trace to write [default: PROGRAM.pwt]; `-` is standard output, and what the command prints
-    /// goes to stderr then.
+    /// The trace to write [default: PROGRAM.pwt]; `-` is standard output, and the command's own
+    /// output then goes to stderr.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the process of this name that allocates most.
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
-    /// Write every process, in the order they started, to FILE.1.pwt, FILE.2.pwt, …
+    /// Write every process, in the order of their starts, to FILE.1.pwt, FILE.2.pwt, …
     #[arg(long)]
     all: bool,
-    /// Keep only the first N events. The header will say so. The log, too, ends where it surely has
-    /// as many.
+    /// Keep only the first N events, and say so in the header. The log ends once it holds enough.
     #[arg(long, value_name = "N")]
     max_events: Option<u64>,
-    /// Keep only as many of the first events as fit in a file of that size. The header will say
-    /// so.
+    /// Keep only the first events, as many as fit into a file of this size, and say so in the
+    /// header.
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     max_bytes: Option<usize>,
-    /// Stop recording, while the command runs on, when a log has this length, or all logs together.
+    /// Stop recording when a log, or all logs together, reach this length; the command runs on.
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     max_log: Option<usize>,
-    /// Stop recording, while the command runs on, after this time: `30s`, `5min`.
+    /// Stop recording after this time, such as `30s` or `5min`; the command runs on.
     #[arg(long, value_name = "TIME")]
     duration: Option<humantime::Duration>,
-    /// Record a process that runs already, until it ends, a limit is reached, or pagewise gets a signal
-    /// (Ctrl-C); the process goes on. Needs the right to trace it.
+    /// Record a running process until it ends, a limit is reached, or pagewise receives a signal
+    /// (Ctrl-C); the process then runs on. Requires permission to trace it.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// Begin with recording off; a signal or the control file turns it on.
     #[arg(long)]
     paused: bool,
-    /// Turn recording on and off by this file: write `start` or `stop` to it. SIGUSR1 and SIGUSR2, sent
-    /// to pagewise, do the same. Each start begins a recording of its own.
+    /// Turn recording on and off through this file: write `start` or `stop` to it. SIGUSR1 and
+    /// SIGUSR2, sent to pagewise, do the same. Each start begins a new recording.
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
-    /// Record the call stack of each allocation, too: at most DEPTH frames of it, the innermost
-    /// [64]. `pagewise who` tells then who allocated what.
+    /// Also record the call stack of each allocation, at most its DEPTH innermost frames [without
+    /// DEPTH: 64]. `pagewise who` then shows which functions allocate.
     #[arg(
         long,
         value_name = "DEPTH",
@@ -89,7 +88,7 @@ pub(crate) struct Args {
         conflicts_with = "max_bytes",
     )]
     stacks: Option<u16>,
-    /// A text for the header: what the input was, say.
+    /// Text for the trace's header, such as a description of the input.
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     /// The command and its arguments.
@@ -99,15 +98,21 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Examples:
-  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt    to gawk.pwt
+  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
+      writes gawk.pwt
+  pagewise compare gawk.pwt
+      compares allocators over it
   pagewise record -o build.pwt --program rustc -- cargo build
-  pagewise record --duration 1min --max-log 2G -- redis-server                 then Ctrl-C
-  pagewise record --paused --control ctl -- ./server                           then: echo start > ctl
+  pagewise record --duration 1min --max-log 2G -- redis-server
+      records for a minute; end the server with Ctrl-C
+  pagewise record --paused --control ctl -- ./server
+      records from `echo start > ctl` on
   pagewise record -o - -- ls | pagewise info -
-  pagewise record --stacks --pid $(pidof server) --duration 1min                a server that runs
-  pagewise record --stacks -- ./server && pagewise who server.pwt              who allocates
-  pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q paper.ps
-  pagewise compare gawk.pwt                                                  what to do next";
+  pagewise record --stacks --pid $(pidof server) --duration 1min
+      records a running server
+  pagewise record --stacks -- ./server && pagewise who server.pwt
+      shows which functions allocate
+  pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q a.ps";
 
 /// Runs the subcommand. The exit status is the command's, or an error's of our own.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -233,9 +238,9 @@ fn convert(
                 directory.display()
             ),
             None if args.paused => {
-                "it was never turned on, or nothing was allocated while it was".to_owned()
+                "recording was never turned on, or nothing was allocated while it was on".to_owned()
             }
-            None if end.is_none() => "nothing was allocated meanwhile".to_owned(),
+            None if end.is_none() => "nothing was allocated in that time".to_owned(),
             None => "is it statically linked, setuid, or allocating nothing?".to_owned(),
         };
         return Err(anyhow::anyhow!("{name} left no recording{ended}: {why}").into());
@@ -298,7 +303,12 @@ fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
     }
     if output.is_some_and(output::is_stream) {
         return if all {
-            Err(Usage("--all writes several files: it needs names to number".to_owned()).into())
+            Err(Usage(
+                "--all writes several files, which cannot go to standard output: give -o a \
+                       file name"
+                    .to_owned(),
+            )
+            .into())
         } else {
             Ok(())
         };

@@ -36,7 +36,7 @@ pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
 pub(super) fn check() -> anyhow::Result<()> {
     anyhow::ensure!(
         !LIBRARY.is_empty(),
-        "recording needs Linux, and a pagewise that was built from a checkout"
+        "recording needs Linux, and a pagewise built from a checkout"
     );
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Session {
         let directory = tempfile::Builder::new()
             .prefix("pagewise-record-")
             .tempdir()
-            .context("no temporary directory for the recording")?;
+            .context("cannot make a temporary directory for the recording")?;
         Ok(Self { directory, is_kept: false })
     }
 

@@ -93,7 +93,7 @@ impl Switch {
             "stop" => Some(Wish::Stop),
             _ => {
                 output::say(&format!(
-                    "pagewise: {} says neither `start` nor `stop`",
+                    "pagewise: {} contains neither `start` nor `stop`",
                     file.display()
                 ));
                 None

@@ -49,7 +49,7 @@ impl Audit {
         self.audit(strategy)?;
         match strategy.usage().blocks {
             0 => Ok(self.audits),
-            left => Err(format!("every block was freed, but {left} are said to be in use")),
+            left => Err(format!("every block was freed, but the strategy reports {left} in use")),
         }
     }
 
@@ -67,7 +67,7 @@ impl Audit {
             self.fault = Some(format!("the block at {address:#x} is not aligned: {layout:?}"));
         }
         if self.keys.insert(address, key).is_some() {
-            self.fault = Some(format!("the block at {address:#x} is given out a second time"));
+            self.fault = Some(format!("the block at {address:#x} is handed out a second time"));
         }
         for index in filled(layout.size()) {
             // SAFETY: the block is live and longer than `index`.
@@ -84,7 +84,7 @@ impl<T: Strategy + ?Sized> Observer<T> for Audit {
 
     unsafe fn leaving(&mut self, block: NonNull<u8>, layout: Layout) -> Result<(), String> {
         let address = block.addr().get();
-        let key = self.keys.remove(&address).ok_or("a block was given out over another")?;
+        let key = self.keys.remove(&address).ok_or("a block overlaps another")?;
         self.resizing = key;
         verify(block, filled(layout.size()), key)
     }

@@ -19,7 +19,7 @@ use crate::compare::{self, Row};
 use crate::competitor::{Competitor, ConfigArgs};
 use crate::timeline::{self, Timeline, sparkline};
 
-/// Replay a trace under one strategy, and tell how it fared
+/// Replay a trace under one strategy, and report time, memory and bookkeeping
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
           value_parser = clap::value_parser!(u64).range(1..))]
     audit: Option<u64>,
-    /// Draw what is requested and held over time to this file, as SVG; `-` is standard output
+    /// Draw the bytes requested and held over time into this SVG file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print one JSON object
@@ -53,10 +53,10 @@ Examples:
       after every operation (slow)
   pagewise replay gawk.pwt --strategy MRU --plot mru.svg
 
-What an audit checks: blocks are aligned and keep what was written to them, also
-when they move; the strategy's own invariants; that a walk of the heap adds up
-to what the strategy says it holds. The first fault found ends the replay with
-exit status 1.";
+An audit checks that blocks are aligned and keep their contents, also when they
+move; that the strategy's invariants hold; and that a walk of the heap adds up
+to the bytes that the strategy reports as held. The first fault ends the replay
+with exit status 1.";
 
 /// Parts of a plotted curve, at most.
 const PLOTTED: u64 = 400;
@@ -64,7 +64,7 @@ const PLOTTED: u64 = 400;
 /// Below everything.
 const NEXT: &str = "
 Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
-`pagewise compare` sets it beside others.";
+`pagewise compare` compares it with others.";
 
 /// The results of a replay.
 #[derive(Debug, Serialize)]
@@ -88,11 +88,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_strategy = matches!(competitor, Competitor::Strategy(_) | Competitor::Hybrid);
     if !is_strategy && args.audit.is_some() {
         let name = competitor.name();
-        return Err(Usage(format!("{name} cannot be audited: its heap is its own affair")).into());
+        return Err(
+            Usage(format!("--audit checks only pagewise's own strategies, not {name}")).into()
+        );
     }
     if !is_strategy && args.plot.is_some() {
         let name = competitor.name();
-        return Err(Usage(format!("{name} does not tell what it holds over time")).into());
+        return Err(
+            Usage(format!("--plot draws only pagewise's own strategies, not {name}")).into()
+        );
     }
     output::claim(args.plot.as_deref())?;
     let trace = input::rereadable_one(&args.trace)?;

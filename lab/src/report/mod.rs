@@ -43,11 +43,11 @@ pub(crate) use self::alone::WatchedAlone;
 /// page with all of them would be unreadable.
 const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
-/// Make a page of charts and tables to look at: memory over time, heaps, faults, the comparison
+/// Make an HTML page of charts and tables: memory over time, heaps, faults, the comparison
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Traces to report on; `-` is standard input; none: the bundled ones
+    /// Traces to report on; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// HTML file to write; `-` is standard output
@@ -58,11 +58,11 @@ pub(crate) struct Args {
     /// JEMALLOC and TCMALLOC where installed]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
-    /// Show what tuning gains: a file that `pagewise tune -o FILE` wrote; without a file, of a
-    /// short search for all measures alike
+    /// Show the gain from tuning, read from a file that `pagewise tune -o FILE` wrote; without
+    /// FILE, from a short search that weighs all measures equally
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "json")]
     tune: Option<Option<PathBuf>>,
-    /// Print what the page draws as JSON instead of writing it
+    /// Print the page's data as JSON instead of writing the page
     #[arg(long, conflicts_with = "output")]
     json: bool,
     #[command(flatten)]
@@ -74,21 +74,21 @@ Examples:
   pagewise report gawk.pwt -o gawk.html
   pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM
   pagewise report gawk.pwt --tune -o gawk.html
-      with what a short search for a tuning gains
+      also the gain from a short search for a tuning
   pagewise tune gawk.pwt --for memory -o tune.json
   pagewise report gawk.pwt --tune tune.json -o gawk.html
   pagewise report gawk.pwt --json > gawk.json
 
-What the page shows of each trace:
-  live bytes over time, requested sizes, lifetimes; of one recorded with
-  --stacks who allocates: a flame graph, live bytes by function, whose sizes fit
-  their blocks badly; the comparison, as `compare` prints it; bytes held and
+Contents of the page, for each trace:
+  live bytes over time, requested sizes, lifetimes; with call stacks (record
+  --stacks) a flame graph, live bytes by function, and the functions whose sizes
+  fit their blocks badly; the comparison, as `compare` prints it; bytes held and
   fragmentation over time; each strategy's heap over time, by address, coloured
   by age or size; page faults over memory, as `simulate` counts them; with
-  --tune the Pareto front of time and memory, what the choice gains on what the
-  search has not seen, and the code to paste.
-It is one file without anything from the network, can be read on a phone and
-printed, and follows the reader's choice of light or dark.";
+  --tune the Pareto front of time and memory, the gain on the held-out part, and
+  the code to paste.
+The page is one file that loads nothing from the network, can be read on a phone
+and printed, and follows the reader's light or dark setting.";
 
 /// Runs the subcommand.
 ///

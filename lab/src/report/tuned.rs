@@ -60,7 +60,7 @@ impl<'t> Point<'t> {
 pub(super) fn section(tuned: &Tuned) -> Markup {
     html! {
         section {
-            h2 { "What tuning gains: " (tuned.traces.join(", ")) }
+            h2 { "Gain from tuning: " (tuned.traces.join(", ")) }
             @for (index, found) in tuned.families.iter().enumerate() { (family(tuned, found, index)) }
             @for why in &tuned.not_compared { p.quiet { "Not compared: " (why) "." } }
         }
@@ -71,8 +71,8 @@ pub(super) fn section(tuned: &Tuned) -> Markup {
 fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     let (title, memory) = (found.family.title(), found.family.memory());
     let about = format!(
-        "Of {}, on what was searched, those that no other beats in time, memory and page faults at \
-         once; the default is 1. Down and to the left is better; the dotted line is the front of \
+        "Of {}, those that no other beats in time, memory and page faults at once, on the searched \
+         part; the default is 1. Down and to the left is better; the dotted line is the front of \
          time and memory alone.",
         count(found.measured as u64, "candidate")
     );

@@ -153,7 +153,7 @@ fn anonymous() -> anyhow::Result<u64> {
     let mut text = [0; 2048];
     let mut length = 0;
     let mut file = File::open(FILE)
-        .with_context(|| format!("what is resident is not known: {FILE} cannot be read"))?;
+        .with_context(|| format!("resident memory is unknown: {FILE} cannot be read"))?;
     loop {
         match file.read(&mut text[length..])? {
             0 => break,
@@ -164,6 +164,5 @@ fn anonymous() -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
     let kibibytes =
         line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    Ok(kibibytes.with_context(|| format!("what is resident is not known: {FILE} is unreadable"))?
-        << 10)
+    Ok(kibibytes.with_context(|| format!("resident memory is unknown: {FILE} is malformed"))? << 10)
 }

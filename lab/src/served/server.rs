@@ -43,7 +43,7 @@ impl Server {
         match self {
             Self::Strategy { name, config } => {
                 let entry = catalogue::find(name);
-                let entry = entry.with_context(|| format!("there is no strategy '{name}'"))?;
+                let entry = entry.with_context(|| format!("unknown strategy '{name}'"))?;
                 Ok(entry.build(*config, CAPACITY)?)
             }
             Self::Hybrid(settings) => {

@@ -46,15 +46,15 @@ pub(crate) use self::system::Paged;
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP, mut_arg("page_size", |arg| arg.long("strategy-page")))]
 pub(crate) struct Args {
-    /// Traces to replay; `-` is standard input; none: the bundled ones
+    /// Traces to replay; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
     /// than once [default: the best of each family, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
-    /// An allocator's shared library to simulate as well, as SYSTEM with that library's malloc; may
-    /// be given more than once
+    /// Also simulate this allocator's shared library, as SYSTEM with that library's malloc; may be
+    /// given more than once
     #[arg(long, value_name = "LIB")]
     preload: Vec<PathBuf>,
     /// Size of a simulated page, a power of two from 512 bytes to 2 MiB; may be given more than
@@ -66,13 +66,13 @@ pub(crate) struct Args {
     /// [default: 10%, 25%, 50%, 100%]
     #[arg(long = "working-set", value_name = "N|N%", value_delimiter = ',')]
     working_sets: Vec<WorkingSet>,
-    /// Which of its pages a program refers to
+    /// Pages of a block that the program touches
     #[arg(long, value_enum, default_value_t = Touch::Written)]
     touch: Touch,
-    /// Count what the bookkeeping of the strategies refers to as well (SYSTEM's and LEA's are not known)
+    /// Also count references by the strategies' bookkeeping (unknown for SYSTEM and LEA)
     #[arg(long)]
     bookkeeping: bool,
-    /// Simulate CLOCK as well as LRU
+    /// Also simulate CLOCK, beside LRU
     #[arg(long)]
     clock: bool,
     /// Make the strategies' pages as large as the simulated ones, as Brent does
@@ -84,8 +84,8 @@ pub(crate) struct Args {
     /// Print only the overview, as Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Draw the page-fault curves into this SVG file; `-` is standard output, and the tables go to
-    /// stderr
+    /// Draw the page-fault curves into this SVG file; `-` is standard output, and the tables then
+    /// go to stderr
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]
@@ -99,23 +99,22 @@ Examples:
   pagewise simulate gawk.pwt --same-page --bookkeeping --clock --plot gawk.svg
   pagewise simulate --preload libmimalloc.so.2 --working-set 10%,50% --markdown
 
-What is simulated:
-  Memory of a fixed number of pages, the working set. A reference to a page that
-  is not in it is a fault; the page takes the place of the one referred to least
-  recently (LRU), or of the first, going round, that was not referred to since
-  the last round (CLOCK). First references are faults too. A program refers to
-  every page of a block when it is allocated or resized, and to the block's
-  first page just before it is freed (--touch written). Blocks live at the end
-  of the trace are freed. The peak, of which percentages are, is the most bytes
-  the program had requested at one time, in simulated pages, rounded up: the
-  same number of pages for every strategy.";
+Simulation:
+  Memory holds a fixed number of pages, the working set. A reference to a page
+  outside it is a fault; the page replaces the least recently used one (LRU), or
+  the next one in circular order that was not used since the last round (CLOCK).
+  First references also count as faults. A program refers to every page of a
+  block when it is allocated or resized, and to the block's first page just
+  before it is freed (--touch written). Blocks live at the end of the trace are
+  freed. Percentages are of the peak: the most bytes that the program had
+  requested at one time, in simulated pages, rounded up. It is the same for
+  every strategy.";
 
 /// Below the tables.
 const NOTES: &str = "\
-*         the fewest of its column
-touched   pages referred to at all: the faults with memory for everything
-Next: --plot FILE.svg draws the curves, --working-set asks for other sizes of
-memory.
+*         the fewest in its column
+touched   pages referenced: the faults if memory holds everything
+Next: --plot FILE.svg draws the curves, --working-set sets other memory sizes.
 ";
 
 /// Runs the subcommand.

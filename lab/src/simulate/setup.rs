@@ -44,7 +44,8 @@ pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
     if size.is_power_of_two() && PAGE_SIZES.contains(&size) {
         Ok(size)
     } else {
-        Err("a simulated page has a power of two bytes, from 512 to 2 MiB".to_owned())
+        Err("the size of a simulated page must be a power of two from 512 bytes to 2 MiB"
+            .to_owned())
     }
 }
 
@@ -82,7 +83,8 @@ impl FromStr for WorkingSet {
             Self::Pages(pages) => pages > 0 && u32::try_from(pages).is_ok(),
             Self::Percent(percent) => percent > 0.0 && percent <= 10_000.0,
         };
-        set.filter(sensible).ok_or_else(|| "a number of pages, or of percent as in 25%".to_owned())
+        set.filter(sensible)
+            .ok_or_else(|| "expected a number of pages, or a percentage such as 25%".to_owned())
     }
 }
 

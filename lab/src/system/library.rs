@@ -60,7 +60,7 @@ impl Library {
     /// If it is a path and there is no such file, or the system cannot preload.
     pub(crate) fn find(path: &Path) -> Result<Self, Usage> {
         if !cfg!(target_os = "linux") {
-            return Err(Usage("loading a library first needs the loader of Linux".to_owned()));
+            return Err(Usage("preloading a library needs the Linux loader".to_owned()));
         }
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let is_path = path.components().count() > 1;
@@ -102,7 +102,7 @@ impl Library {
         let Some(known) = KNOWN.iter().find(|known| known.name == lower) else {
             let known: Vec<_> = KNOWN.iter().map(|known| known.name).collect();
             return Err(Usage(format!(
-                "'{name}' is no allocator: {}, or the path of a shared library",
+                "unknown allocator '{name}': expected {}, or the path of a shared library",
                 known.join(", ")
             )));
         };
@@ -149,8 +149,8 @@ impl Library {
         let malloc = malloc.unwrap_or(Path::new("an unknown file"));
         if malloc.file_name() != self.path.file_name() {
             bail!(
-                "{} did not take the place of malloc, which came from {} (is it an allocator's \
-                 shared library for this machine?{})",
+                "{} did not replace malloc, which came from {} (is it an allocator's shared \
+                 library for this machine?{})",
                 self.path.display(),
                 malloc.display(),
                 hint(&self.path.to_string_lossy())

@@ -86,7 +86,8 @@ pub(super) fn code(
     let options = textwrap::Options::new(76).initial_indent("/// ").subsequent_indent("/// ");
     let origin = textwrap::fill(&origin, options.break_words(false)) + "\n";
     let capacity = format!(
-        "/// Address space, bytes; only what is touched takes memory.\nconst CAPACITY: usize = {CAPACITY};\n"
+        "/// Address space in bytes; only touched pages take memory.\nconst CAPACITY: usize = \
+         {CAPACITY};\n"
     );
     let body = |uses: &str, parameters: &str, kind: &str, make: &str| {
         format!(
@@ -140,7 +141,8 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
 /// # Errors
 /// If it cannot be run; the library's messages.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
-    let myself = std::env::current_exe().context("this program's own file is not known")?;
+    let myself =
+        std::env::current_exe().context("the path of this program's executable is unknown")?;
     let mut command = Command::new(myself);
     command.arg("--version").env("PAGEWISE_VERBOSE", "1").stdout(Stdio::null());
     for line in code.lines().filter(|line| !line.starts_with('#')) {
@@ -148,10 +150,10 @@ pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
             command.env(name, value);
         }
     }
-    let output = command.output().context("the settings could not be tried")?;
+    let output = command.output().context("cannot start a process to check the settings")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || !said.is_empty() {
-        bail!("the library does not take the settings: {}", said.trim());
+        bail!("the library rejects the settings: {}", said.trim());
     }
     Ok(())
 }
@@ -220,10 +222,12 @@ fn hybrid_settings(settings: &hybrid::Settings) -> String {
 /// # Errors
 /// If there is no cargo; the compiler's messages.
 pub(super) fn verify(code: &str) -> anyhow::Result<()> {
-    let package = tempfile::tempdir().context("no place to compile the code")?;
+    let package = tempfile::tempdir().context("cannot make a folder to compile the code in")?;
     let at = |name: &str| package.path().join(name);
     let root = Path::new(PAGEWISE).canonicalize().with_context(|| {
-        format!("the code cannot be compiled: pagewise was built in {PAGEWISE}, which is not there")
+        format!(
+            "the code cannot be compiled: pagewise was built in {PAGEWISE}, which no longer exists"
+        )
     })?;
     let features = if code.contains(NEEDS_STRATEGIES) { "[\"strategies\"]" } else { "[]" };
     let manifest = format!(
@@ -245,7 +249,7 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .context("the code cannot be compiled: no cargo")?;
+        .context("the code cannot be compiled: cannot start cargo")?;
     signals::pass_to(cargo.id());
     let output = cargo.wait_with_output().context("waiting for cargo")?;
     signals::pass_to_nobody();

@@ -59,7 +59,10 @@ impl Tuned {
         let text =
             std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
         serde_json::from_slice(&text).with_context(|| {
-            format!("{} is no result of `pagewise tune TRACE --for GOAL -o FILE`", path.display())
+            format!(
+                "{} is not a result of `pagewise tune TRACE --for GOAL -o FILE`",
+                path.display()
+            )
         })
     }
 }
@@ -71,14 +74,14 @@ impl Found {
         let held_out = &self.held_out;
         let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
         words += &self.gain_in_words(goal);
-        let known = |what: &str, noise: f64| format!(" {what} known to {:.1} %.", noise * 100.0);
+        let known = |what: &str, noise: f64| format!(" {what} accurate to {:.1} %.", noise * 100.0);
         words += &known("Times are", held_out.noise.time);
         if self.family != Family::Arena {
             words += &known("Memory is", held_out.noise.memory);
         }
         words += &self.beside_others(goal);
         if !held_out.keeps_cap {
-            words += " The cap is not kept on what was held out.";
+            words += " The chosen candidate exceeds the cap on the held-out part.";
         }
         words
     }
@@ -92,10 +95,11 @@ impl Found {
                 continue;
             };
             if last.as_ref() == Some(&noun) {
-                words += &format!(", {ratio:.2} as {name}");
+                words += &format!(", {ratio:.2} times that of {name}");
             } else {
                 let end = if words.is_empty() { "" } else { "." };
-                words += &format!("{end} In {noun} it takes {ratio:.2} times as much as {name}");
+                words +=
+                    &format!("{end} The candidate takes {ratio:.2} times the {noun} of {name}");
             }
             last = Some(noun);
         }
@@ -108,12 +112,10 @@ impl Found {
         let change = format!("{:.1} % {less} {}", gain.abs() * 100.0, goal.noun(self.family));
         if !gained {
             let keep = match self.family {
-                Family::Preload => "Leave the library's settings as they are.",
+                Family::Preload => "Keep the library's default settings.",
                 _ => "Keep the default.",
             };
-            return format!(
-                "No gain: the best of the search takes {change} than the default. {keep}"
-            );
+            return format!("No gain: the best candidate takes {change} than the default. {keep}");
         }
         let price = match goal {
             Goal::Memory | Goal::Faults => format!(", in {:.2} times its time", chosen.time),
@@ -169,7 +171,7 @@ impl Found {
             (Family::Preload, false) => "libpagewise.so",
             (Family::Preload, true) => "libpagewise.so as tuned here",
             (_, false) => "the default",
-            (_, true) => "what was chosen",
+            (_, true) => "the chosen candidate",
         };
         Some(format!("{advice}: it takes {:.2} times the {noun} of {proposed}.", 1.0 / ratio))
     }
@@ -223,10 +225,7 @@ mod tests {
     #[test]
     fn without_a_gain_the_default_stands_beside_the_others() {
         let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
-        assert!(
-            none.starts_with("No gain: the best of the search takes 10.0 % more peak"),
-            "{none}"
-        );
+        assert!(none.starts_with("No gain: the best candidate takes 10.0 % more peak"), "{none}");
         let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);
         assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.80 times the peak resident of libpagewise.so. No gain"), "{stay}");
     }

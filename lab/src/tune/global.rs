@@ -154,7 +154,7 @@ impl Global {
             return Ok(());
         }
         match huge_pages {
-            HugePages::System => f.write_str(", huge pages as the system is set"),
+            HugePages::System => f.write_str(", huge pages by the system's setting"),
             HugePages::Beyond(bytes) => write!(f, ", huge pages beyond {}", size(bytes)),
             HugePages::Never => f.write_str(", never huge pages"),
             HugePages::Always => f.write_str(", huge pages"),

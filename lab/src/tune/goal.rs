@@ -19,7 +19,7 @@ const ASIDE: f64 = 0.1;
 pub(crate) enum Goal {
     /// Processor time
     Speed,
-    /// The most memory at one time
+    /// Peak memory
     Memory,
     /// Page faults
     Faults,
@@ -90,7 +90,7 @@ impl fmt::Display for Cap {
         match self {
             Self::None => f.write_str("no cap"),
             Self::Bytes(count) => write!(f, "the cap of {}", bytes(*count)),
-            Self::Ratio(ratio) => write!(f, "the cap of {ratio} times what is requested"),
+            Self::Ratio(ratio) => write!(f, "the cap of {ratio} times the bytes requested"),
         }
     }
 }

@@ -166,7 +166,7 @@ pub(super) fn judge<'c>(
     lanes.extend(contest.libraries.iter().map(Lane::of_library));
     let runs = measure(contest.family, &lanes, &courses)?;
     let [Some(default), Some(twin), ..] = &runs[..] else {
-        anyhow::bail!("out of memory on what was held out");
+        anyhow::bail!("out of memory on the held-out part");
     };
     let rivals = || {
         let rivals = lanes.iter().zip(&runs).skip(rivals_from);
@@ -179,7 +179,7 @@ pub(super) fn judge<'c>(
     let judged: Vec<_> = judged.collect();
     let gains = judged.iter().position(|(_, one)| one.gained && one.keeps_cap);
     let chosen = judged.into_iter().nth(gains.unwrap_or(0));
-    chosen.ok_or_else(|| anyhow::anyhow!("out of memory on what was held out"))
+    chosen.ok_or_else(|| anyhow::anyhow!("out of memory on the held-out part"))
 }
 
 impl Contest<'_> {

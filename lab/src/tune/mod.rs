@@ -39,18 +39,18 @@ pub(crate) use self::found::{Found, OnFront, Tuned};
 pub(crate) use self::held_out::Standing;
 pub(crate) use self::measure::Relative;
 
-/// Search for the allocator and parameters that suit a program best, verify the gain, write the code
+/// Search for the best allocator and parameters for a program, verify the gain, write the code
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// Traces to tune for; with several, for their geometric mean; `-` is standard input
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// What is to be as little as possible
+    /// Goal: the quantity to minimise
     #[arg(long = "for", value_name = "GOAL", value_enum)]
     goal: Goal,
-    /// Tune libpagewise.so, for a program that is not Rust's: settings to paste. The library is found
-    /// beside this program, or where it was installed, or is the one named
+    /// Tune libpagewise.so, for a program not written in Rust: settings to paste. LIB is the
+    /// library's path [default: beside this program, or where it was installed]
     #[arg(long, value_name = "LIB", num_args = 0..=1, require_equals = true, conflicts_with_all = ["global", "arena"])]
     preload: Option<Option<PathBuf>>,
     /// Tune only the global allocator, for a whole Rust program: a `Tuning` to paste
@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// than once
     #[arg(long, value_name = "TRACE")]
     held_out: Vec<PathBuf>,
-    /// Allocators of others to compare with: mimalloc, jemalloc, tcmalloc, or the path of a shared
-    /// library; none: only the C library's and Lea's
+    /// Other allocators to compare with: mimalloc, jemalloc, tcmalloc, or the path of a shared
+    /// library; `none`: only the C library's and Lea's
     #[arg(
         long,
         value_name = "NAME",
@@ -72,13 +72,13 @@ pub(crate) struct Args {
         default_value = "mimalloc,jemalloc,tcmalloc"
     )]
     against: Vec<String>,
-    /// The most memory at one time, in bytes
+    /// Cap on the peak memory, in bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cap: Option<usize>,
-    /// The most memory, as a multiple of the most that is requested at one time
+    /// Cap on the peak memory, as a multiple of the peak requested
     #[arg(long, value_name = "R", conflicts_with = "cap", value_parser = parse_ratio)]
     cap_ratio: Option<f64>,
-    /// How many candidates to measure of each kind
+    /// Number of candidates of each kind to measure
     #[arg(long, value_name = "N", default_value_t = 96, value_parser = clap::value_parser!(u32).range(8..=10_000))]
     candidates: u32,
     /// Seed of the search
@@ -87,18 +87,19 @@ pub(crate) struct Args {
     /// Print one JSON object, which `report --tune` reads
     #[arg(long)]
     json: bool,
-    /// Write that JSON object into this file; `-` is standard output, and the text goes to stderr,
-    /// as with the files below
+    /// Write that JSON object into this file; `-` is standard output, and the text then goes to
+    /// stderr; the same holds for the files below
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Draw the Pareto fronts into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the code into this file: Rust, or with --preload settings, one a line. Without a gain none
-    /// is written
+    /// Write the code into this file: Rust, or with --preload one setting per line. Without a gain,
+    /// nothing is written
     #[arg(long, value_name = "FILE")]
     emit: Option<PathBuf>,
-    /// Compile the Rust code, with cargo, against this pagewise; have the library read the settings
+    /// Check the result: compile the Rust code with cargo against this pagewise, or have the
+    /// library read the settings
     #[arg(long)]
     verify: bool,
 }
@@ -106,7 +107,7 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise record -o app.pwt -- target/release/app
-      first: what your program asks for
+      first, a trace of your program
   pagewise tune app.pwt --for memory --global
       a Rust program: the Tuning to paste
   pagewise tune app.pwt --for speed --arena  an arena: the Config to paste
@@ -118,37 +119,37 @@ Examples:
   pagewise tune app.pwt --for memory -o tune.json
       for `pagewise report app.pwt --tune tune.json`
 
-What is searched:
+Search space:
   the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling,
   optimal by dynamic programming, page-fitting, geometric), FREETOL,
-  FFCROSSOVER, what quick lists keep, from which size on a block is a mapping,
-  huge pages. Each candidate serves a replay in a process of its own.
-  libpagewise.so: the same, as variables of the environment, called as malloc.
-  for an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan &
-  Chang's hybrid, Kingsley) and their parameters: pages as above, and their
-  unit; QL_HIGH, joining, the threshold and the growth unit of the hybrid.
+  FFCROSSOVER, the limits of quick lists, the least size of a mapping, huge
+  pages. Each candidate serves a replay in a process of its own.
+  libpagewise.so: the same, as environment variables, called as malloc.
+  an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's
+  hybrid, Kingsley) and their parameters: pages as above, and their unit;
+  QL_HIGH, coalescing, the threshold and the growth unit of the hybrid.
 Goals:
   speed     processor time
-  memory    global: the most resident (beyond what was before the replay, every
-            page of every block written); arena: the most bytes held,
-            bookkeeping included
+  memory    global: peak resident memory (less that before the replay; every
+            page of every block is written); arena: peak bytes held, bookkeeping
+            included
   faults    global: minor page faults; arena: page faults (LRU) with memory for
-            half of what is requested at most
+            half of the peak requested
   balanced  the geometric mean of the three
-  The other two measures count a little, to tell apart what is equal.
-The gain is measured on what the search has not seen: the second half of each
-trace, which begins by allocating what lives at its middle, or the traces of
---held-out. If nothing is gained, that is said. Of the best of the search the
-first that gains there is chosen; for memory that is the leanest. The C
-library's allocator, Lea's and those of --against replay the same, in processes
-of their own; if one of them does better, that is said first. docs/tuning.md
-leads from a program to a tuned one, step by step.";
+  The other two measures have a small weight, to break ties.
+The gain is measured on data held out from the search: the second half of each
+trace, which begins by allocating the blocks live at its middle, or the traces
+of --held-out. The best candidates of the search are tried there in order, and
+the first with a gain is chosen (for memory, the leanest). The output says if
+none has a gain. The C library's allocator, Lea's and those of --against replay
+the same, in processes of their own; if one of them does better, the output says
+so first. docs/tuning.md is a step-by-step guide.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|ratio| (1.0..=1e6).contains(ratio))
-        .ok_or_else(|| "a number from 1".to_owned())
+        .ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
 /// Runs the subcommand.
@@ -319,8 +320,8 @@ impl Plan<'_> {
         let put_forward = search.put_forward();
         if put_forward.is_empty() {
             return Err(Usage(format!(
-                "no candidate keeps {}: the least {} is {}, and {} are requested at most; raise the \
-                 cap, or try more --candidates",
+                "no candidate stays within {}: the least {} is {}, and the peak requested is {}; \
+                 raise the cap, or try more --candidates",
                 self.cap,
                 family.memory(),
                 search.least_memory(),

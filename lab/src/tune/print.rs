@@ -32,7 +32,11 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
         );
     }
     if verified && !tuned.code.is_empty() {
-        text += if is_preload { "\nThe library takes it.\n" } else { "\nThe code compiles.\n" };
+        text += if is_preload {
+            "\nThe library accepts the settings.\n"
+        } else {
+            "\nThe code compiles.\n"
+        };
     }
     text + &next(tuned, is_preload)
 }
@@ -41,13 +45,15 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
 fn next(tuned: &Tuned, is_preload: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let run = match (tuned.code.is_empty(), is_preload) {
-        (true, _) => "more --candidates, or another --for",
-        (false, true) => "run the program so, and look at its own time and memory; docs/c.md",
-        (false, false) => "build the program with it, and look at its own time and memory",
+        (true, _) => "try more --candidates, or another --for",
+        (false, true) => {
+            "run the program this way, and measure its own time and memory (docs/c.md)"
+        }
+        (false, false) => "build the program with it, and measure its own time and memory",
     };
     let report = "-o tune.json here, then `pagewise report";
     let text =
-        format!("Next: {run}. To look at: {report} {trace}.pwt --tune tune.json -o tune.html`.");
+        format!("Next: {run}. For charts: {report} {trace}.pwt --tune tune.json -o tune.html`.");
     format!("\n{}\n", paragraph(&text))
 }
 
@@ -55,7 +61,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     let (memory, what, default) = match found.family {
         Family::Global => ("peak resident", "for a whole program in Rust", "Pagewise::new()"),
         Family::Preload => {
-            ("peak resident", "for a program that is not Rust's", "the library without settings")
+            ("peak resident", "for a program not written in Rust", "the library without settings")
         }
         Family::Arena => ("peak held", "for a part of a program", "PAGEWISE"),
     };
@@ -80,12 +86,12 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     let measured = units::count(found.measured as u64, "candidate");
     let chosen = match held_out.gained {
         true => format!("Chosen: {}.", found.chosen),
-        false => format!("Tried in vain: {}.", found.chosen),
+        false => format!("Best candidate: {}.", found.chosen),
     };
     format!(
         "== {}, {what} ==\n\n{}\n{}\n\nOn {part}, which the search has not seen;\n{default} = \
-         1\n{}\nOn what was searched: {measured}, seed {}; those that nothing beats\nin time, memory \
-         and faults at once; * was chosen\n{}\n",
+         1\n{}\nOn the searched part: {measured}, seed {}; those that no other\nbeats in time, \
+         memory and faults at once; * was chosen\n{}\n",
         found.family.title(),
         paragraph(&found.words(tuned.goal)),
         paragraph(&chosen),

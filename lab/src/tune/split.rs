@@ -40,7 +40,8 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let middle = events / 2;
     let create = |which: &str| {
         let name = format!("the {which} half of {}", input::shown(path));
-        let file = input::temporary(&name).with_context(|| format!("no place for {name}"));
+        let file = input::temporary(&name)
+            .with_context(|| format!("cannot make a temporary file for {name}"));
         let (file, path) = file?;
         anyhow::Ok((Half::new(Writer::new(file, Origin::default())?), path))
     };

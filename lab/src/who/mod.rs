@@ -30,38 +30,38 @@ use group::{By, Group};
 use name::Names;
 use view::View;
 
-/// Tell who allocates: the functions, lines or call stacks with the most live, leaked, allocated or
-/// temporary blocks
+/// Show which code allocates: the functions, lines or call stacks with the most live, leaked,
+/// allocated or temporary blocks
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// A trace recorded with `pagewise record --stacks`; `-` is standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Count together what one function, one line or one call stack allocates
+    /// Group allocations by function, line or call stack
     #[arg(long, value_enum, default_value = "function")]
     by: By,
-    /// When to look at the live blocks: `peak`, when the most bytes are live, `end`, or after event N
+    /// Moment at which to count live blocks: `peak` (most bytes live), `end`, or after event N
     #[arg(long, value_name = "peak|end|N", value_parser = parse_at, default_value = "peak")]
     at: At,
     /// Show these figures only
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIGURE")]
     of: Vec<View>,
-    /// Show that many of each
+    /// Number of groups to show for each figure
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Show the innermost N frames of each one's heaviest stack, too [with --by stack: 16]
+    /// Also show the N innermost frames of each group's heaviest stack [16 if grouped by stack]
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
-    /// Pass over functions whose names begin so: they allocate for their callers
+    /// Skip functions whose names begin with NAME: they allocate for their callers
     #[arg(long, value_name = "NAME")]
     skip: Vec<String>,
-    /// Pass over no function: show `operator new`, `xmalloc` and the standard libraries themselves
+    /// Skip no function: show `operator new`, `xmalloc` and the standard libraries themselves
     #[arg(long)]
     raw: bool,
-    /// Replay the trace under these, too, and show what the blocks live at the chosen moment take beyond
-    /// what was asked for, and which sizes are to blame: at most four of those that `pagewise strategies`
-    /// lists [without names: PAGEWISE, SYSTEM]
+    /// Also replay the trace under these allocators, and show the bytes that blocks live at the
+    /// chosen moment take beyond those requested, and the sizes that cause most: at most four names
+    /// of `pagewise strategies` [without names: PAGEWISE, SYSTEM]
     #[arg(
         long,
         value_name = "NAME,...",
@@ -88,27 +88,27 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples:
   pagewise record --stacks -o server.pwt -- ./server
-  pagewise who server.pwt  who holds memory at the peak, who leaks
+  pagewise who server.pwt  functions that hold memory at the peak, or leak
   pagewise who server.pwt --of leaked --callers 6
       with the calls that lead there
   pagewise who server.pwt --by line --at end
   pagewise who server.pwt --waste=PAGEWISE,JEMALLOC
-      whose sizes fit their blocks badly
+      functions whose sizes fit their blocks badly
   pagewise who server.pwt --folded --of allocated > server.folded
   pagewise who server.pwt --pprof server.pb.gz; go tool pprof -top server.pb.gz
 
-A block belongs to the function that asked for it: the innermost one on the call
-stack that is not an allocator (`operator new`, `xmalloc`) nor of the standard
-library of C++ or Rust. A reallocation counts as a free and an allocation.
-Temporary are blocks that the thread frees before it allocates again. What is
-live at the end was never freed, which is a leak only if nothing refers to it.
-Functions without debug data have no line; a module without names has its name
-and an offset.";
+A block belongs to the function that requested it: the innermost one on the call
+stack that is neither an allocator (`operator new`, `xmalloc`) nor part of the
+standard library of C++ or Rust. A reallocation counts as a free and an
+allocation. A block is temporary if its thread frees it before it allocates
+again. A block live at the end was never freed, which is a leak only if nothing
+refers to it. A function without debug data has no line; in a module without
+symbols, the module's name and an offset stand for the function.";
 
 /// Below everything.
 const NEXT: &str = "\
-Next: --callers 8 shows the calls that lead there, --waste whose sizes fit their
-blocks badly; `pagewise report` draws a flame graph.";
+Next: --callers 8 shows the calls that lead there, --waste the functions whose
+sizes fit their blocks badly; `pagewise report` draws a flame graph.";
 
 fn parse_at(text: &str) -> Result<At, String> {
     match text {
@@ -118,7 +118,7 @@ fn parse_at(text: &str) -> Result<At, String> {
             .replace([',', '_'], "")
             .parse()
             .map(At::Event)
-            .map_err(|_| "neither `peak`, `end` nor the number of an event".to_owned()),
+            .map_err(|_| "expected `peak`, `end` or the number of an event".to_owned()),
     }
 }
 
@@ -138,12 +138,12 @@ struct Json<'a> {
 /// A trace that cannot be read, or has no call stacks; a file that cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.top == 0 {
-        return Err(Usage("--top 0 shows nothing".to_owned()).into());
+        return Err(Usage("--top must be at least 1".to_owned()).into());
     }
     let parameters = args.config.check()?;
     let competitors = Competitor::choose(&args.waste)?;
     if competitors.len() > print::MOST_TAKEN {
-        return Err(Usage(format!("--waste shows at most {} at once", print::MOST_TAKEN)).into());
+        return Err(Usage(format!("--waste takes at most {} allocators", print::MOST_TAKEN)).into());
     }
     let path = input::rereadable_one(&args.trace)?;
     let counted = count::count(&path, args.at)?;

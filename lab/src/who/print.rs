@@ -91,7 +91,7 @@ fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> 
         |name: &&'static str| share(groups.iter().map(|group| bytes_of(group, *name)).sum(), total);
     let names = asked.taken.iter().map(|&name| name.to_owned()).collect();
     let mut lines = vec![
-        format!("What blocks live {} take beyond what was asked for", asked.at),
+        format!("Bytes that blocks live {} take beyond those requested", asked.at),
         format!("  ({}; tags and page headers not counted)", asked.parameters),
         line("requested", names, "function"),
         line(&bytes(total), asked.taken.iter().map(all).collect(), "all"),
@@ -123,7 +123,7 @@ fn title(view: View, at: &str) -> String {
         View::Count => "Most allocations".into(),
         View::Temporary => "Most temporary allocations: freed before their thread's next".into(),
         View::Leaked => "Most bytes never freed".into(),
-        View::Short => "Most short-lived blocks: gone within 1,000 events".into(),
+        View::Short => "Most short-lived blocks: freed within 1,000 events".into(),
         View::Long => "Most long-lived blocks: a tenth of the trace or more".into(),
     }
 }

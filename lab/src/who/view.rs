@@ -11,11 +11,11 @@ pub(crate) enum View {
     Allocated,
     /// Allocations
     Count,
-    /// Blocks freed before their thread allocated again
+    /// Blocks freed before their thread allocates again
     Temporary,
     /// Bytes live at the end
     Leaked,
-    /// Blocks gone within 1,000 events
+    /// Blocks freed within 1,000 events
     Short,
     /// Blocks alive for a tenth of the trace or more
     Long,

@@ -69,7 +69,8 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
             .into(),
         rows: rows.collect(),
         notes: vec![
-            "ours meet these statistics; the paper does not give the sizes' own rates and lifetimes"
+            "our distributions match these statistics; the paper does not give rates and lifetimes \
+             by size"
                 .into(),
             "spread: rates and lifetimes differ from size to size; two parameters are fitted to QUICK's two E of Table 7.3".into(),
         ],
@@ -296,7 +297,7 @@ fn made_over(
             "E: bytes requested ÷ bytes held, bookkeeping included, sampled every second".into(),
             "the standard IBM algorithm is only quoted; lists of all free blocks are run for 400 seconds, not 4,000".into(),
             format!("sizes held for 0.01 s or less are ignored, as in the paper: {ignored} of 1,024"),
-            "indented: another form of the row above, which the paper has no figures of".into(),
+            "indented: another form of the row above, without figures in the paper".into(),
         ],
         ..Table::default()
     };

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     asked: Asked<Brent>,
     #[command(flatten)]
     random: Random,
-    /// Draw the tables that have a plot to this directory, as SVG
+    /// Draw the tables that have a plot as SVG files into this directory
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
 }
@@ -92,9 +92,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { quick, seed, usual: &usual };
     let progress = Progress::new(chosen.iter().map(|experiment| experiment.steps).sum());
     let mut printer = Printer::new(args.asked.json);
-    printer.say(&format!("Brent 1984, published beside ours; seed {seed}"))?;
+    printer.say(&format!("Brent 1984, published figures beside ours; seed {seed}"))?;
     if quick {
-        printer.say("--quick: short runs, figures are off")?;
+        printer.say("--quick: short runs, figures are inaccurate")?;
     }
     for experiment in chosen {
         let made = (experiment.run)(options, &progress)

@@ -96,12 +96,12 @@ fn table(measured: &[Measured]) -> Table {
         format!(
             "pf/t: strict LRU simulated, {WORKING_SET} pages of {PAGE} bytes, bookkeeping included"
         ),
-        "CPU/t: the paper's on a VAX 11/750".into(),
+        "CPU/t: published for a VAX 11/750".into(),
         match refused {
             None => format!(
                 "real pf/t: of this machine's kernel, {WORKING_SET} pages of its size, all sizes scaled alike, FIFO"
             ),
-            Some(error) => format!("real page faults cannot be had on this machine: {error:#}"),
+            Some(error) => format!("cannot measure real page faults on this machine: {error:#}"),
         },
     ];
     notes.push("VAX-VMS: as published".into());

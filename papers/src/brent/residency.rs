@@ -101,7 +101,8 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
             format!(
                 "mean of {runs} runs; faults of a working set of {WORKING_SET} pages, relative to RANDOM's"
             ),
-            "asking: what strict LRU holds of the working set; the paper leaves this open".into(),
+            "asking: the strategy knows which pages strict LRU holds; the paper leaves this open"
+                .into(),
         ],
         ..Table::uncompared(names)
     };
@@ -152,12 +153,12 @@ pub(super) fn table_3_2_2(options: Options, progress: &Progress) -> anyhow::Resu
     ];
     let notes = vec![
         format!("one run; page faults of a working set of {WORKING_SET} pages"),
-        "LRU: simulated, and what strict LRU holds is asked".into(),
+        "LRU: simulated; the strategy knows which pages strict LRU holds".into(),
         match refused {
             None => "FIFO, real: faults of the machine's own pages, nodes scaled alike, each reported by the kernel \
                      to a pager that evicts first in, first out; the system is asked (mincore)"
                 .into(),
-            Some(error) => format!("real page faults cannot be had on this machine: {error:#}"),
+            Some(error) => format!("cannot measure real page faults on this machine: {error:#}"),
         },
         "calls ÷ saved: mincore calls for each fault saved".into(),
     ];

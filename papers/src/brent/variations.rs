@@ -148,11 +148,11 @@ pub(super) fn table_7_3_3(options: Options, progress: &Progress) -> anyhow::Resu
             yktvmv::seconds(options).0
         ),
         format!(
-            "published: pf/t and CPU/t \u{201c}almost independent of t\u{201d}; ours change by {:.1} and {:.0} % at the most, NOFREE left out",
+            "published: pf/t and CPU/t \u{201c}almost independent of t\u{201d}; ours change by {:.1} and {:.0} % at most, without NOFREE",
             most(1),
             most(2)
         ),
-        "CPU/t is a clock's: milliseconds, of one run".into(),
+        "CPU/t: measured in milliseconds, in one run".into(),
     ];
     let names = [
         ("E, short", 3),
@@ -212,7 +212,7 @@ pub(super) fn table_7_3_4(options: Options, progress: &Progress) -> anyhow::Resu
         "0: FIRST-FIT alone".into(),
         "published: below 120 E \u{201c}stays about the same but page faults and CPU time increase\u{201d}"
             .into(),
-        "CPU/t is a clock's: milliseconds, of one run".into(),
+        "CPU/t: measured in milliseconds, in one run".into(),
     ];
     let (title, rows) =
         ("YKTVMV at full load with other values of FFCROSSOVER".into(), rows.collect());

@@ -166,11 +166,11 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
             .into(),
         rows: rows.collect(),
         notes: vec![
-            "published: the constant of M log₂ n; our bound has the terms O(M + p log n) in it"
+            "published: the constant of M log₂ n; our bound includes the terms O(M + p log n)"
                 .into(),
             "sizes in bytes; for BUDDY in units of 16, for BEST-FIT, whose bound is M n, of 256"
                 .into(),
-            "Robson, Knuth, search: what adversaries reach; see docs/brent.md".into(),
+            "Robson, Knuth, search: adversaries, see docs/brent.md".into(),
             "made for it: against BEST-FIT, in units of 16 bytes with their headers, where S stays below 1 GiB; M n ÷ e is expected".into(),
         ],
         ranked: Ranked::Not,

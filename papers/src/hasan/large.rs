@@ -126,8 +126,12 @@ pub(super) fn table(measured: &[(Program, Held)]) -> Table {
         title: "memory of the large blocks alone: under best fit, and relative to it".into(),
         rows: measured.iter().map(row).collect(),
         notes: vec![
-            "blocks above 1 KiB as the paper counts, joined when they are freed; all others lie elsewhere".into(),
-            format!("of {all} programs that have such, relative to best fit: {}", counts.join("; ")),
+            "blocks above 1 KiB as the paper counts, joined when freed; all others lie elsewhere"
+                .into(),
+            format!(
+                "of {all} programs with large blocks, relative to best fit: {}",
+                counts.join("; ")
+            ),
         ],
         ..Table::uncompared(names.into_iter().zip([0, 3, 3, 3]))
     }

@@ -47,9 +47,9 @@ Examples:
 
 Tables 7 to 10 rest on a search: 256 settings of the allocator are tried on each
 program, for the memory they hold (the same in every run) and for time (in
-turns, alone on one CPU; the machine's noise is in it). Four programs are the
-paper's own on their own inputs, at the paper's word size; three stand for
-others. Programs the paper does not have follow without published figures.";
+turns, alone on one CPU; times include the machine's noise). Four programs are
+the paper's own on their own inputs, at the paper's word size; three stand for
+others. Programs that are not in the paper follow, without published figures.";
 
 /// The tables that need no more than the traces.
 const PROFILED: [&str; 4] = ["1", "3", "4", profile::FIGURE_6];
@@ -77,7 +77,7 @@ fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
         if !programs.iter().any(|program| program.trace.name == *name) {
             let names: Vec<_> = programs.iter().map(|program| &program.trace.name[..]).collect();
             let names = names.join(", ");
-            return Err(Usage(format!("no bundled trace '{name}'. There are: {names}")).into());
+            return Err(Usage(format!("no bundled trace '{name}'; available: {names}")).into());
         }
     }
     programs.retain(|program| asked.is_empty() || asked.contains(&program.trace.name));
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         [&PROFILED[..], &[LARGE], &SEARCHED].into_iter().filter(|of| wanted(of)).count() as u64;
     let progress = Progress::new(passes * programs.len() as u64);
     let mut printer = Printer::new(args.asked.json);
-    printer.say("Hasan & Chang 2006, published beside ours")?;
+    printer.say("Hasan & Chang 2006, published figures beside ours")?;
     if args.quick {
         printer.say("--quick: a short search, few rounds")?;
     }

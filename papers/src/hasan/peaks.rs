@@ -75,7 +75,8 @@ pub(super) fn table() -> anyhow::Result<Table> {
                 .into(),
         rows: rows.collect::<anyhow::Result<_>>()?,
         notes: vec![format!(
-            "made loads: {PEAKS} peaks of {} KiB, {STAYING} blocks stay in each valley; all is freed in random order",
+            "synthetic loads: {PEAKS} peaks of {} KiB, {STAYING} blocks stay in each valley; all \
+             is freed in random order",
             REQUESTED >> 10
         )],
         ..Table::uncompared(names.map(|name| (name, 0)))

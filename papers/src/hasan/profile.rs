@@ -70,7 +70,8 @@ const PROFILES: [Profile; 3] = [
             figures
         },
         notes: &[
-            "a reallocation counts as an allocation and as a free, too: so the paper's counts are met",
+            "a reallocation also counts as an allocation and a free, which reproduces the paper's \
+             counts",
         ],
     },
 ];

@@ -155,7 +155,8 @@ fn settings(measured: &[(Program, Measured)]) -> Table {
         notes: vec![
             "MONITOR is off; QL_HIGH in bytes, ours counts words twice as wide: 144 is the paper's 72".into(),
             "mmap: blocks of more than 100 KiB get mappings (1) or not (0); prealloc.: most blocks".into(),
-            "ours from a grid of 256 settings, each tried; where a switch makes no difference the clock chose".into(),
+            "ours from a grid of 256 settings, each tried; where a switch makes no difference, \
+             measured time decided".into(),
         ],
         ranked: Ranked::Not,
         ..Table::default()
@@ -201,7 +202,8 @@ fn threshold(measured: &[(Program, Measured)]) -> Table {
     };
     Table {
         number: "8.1",
-        title: "HCgen's memory relative to Lea's, large blocks joined whenever none serves, or beyond the threshold alone"
+        title: "HCgen's memory relative to Lea's, large blocks joined whenever none serves, or \
+                only beyond the threshold"
             .into(),
         columns: ["HCgen", "as worded"].map(|name| Column::new(name, 2).ratio()).into(),
         rows: measured.iter().map(row).collect(),
@@ -257,7 +259,7 @@ fn clock(measured: &[(Program, Measured)]) -> Table {
         rows: measured.iter().map(row).collect(),
         notes: vec![
             "DL: published 2.7.0, ours the crate dlmalloc (2.8); ours the processor time of a run, the least of the rounds".into(),
-            "ghostscript's published ratio is the prose's; its line of the table is lost".into(),
+            "ghostscript's published ratio comes from the prose; its line of the table is lost".into(),
         ],
         ..Table::default()
     }

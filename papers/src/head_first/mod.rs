@@ -31,12 +31,12 @@ pub(crate) struct Args {
 }
 
 const HELP: &str = "\
-Tables 1 to 7 are heaps block by block, 8 and 9 the paper's benchmark on many
-threads. Ours beside it, from the same runs: 9.1 the time of all four
+Tables 1 to 7 show heaps block by block, 8 and 9 the paper's benchmark on many
+threads. Our own tables, from the same runs: 9.1 the time of all four
 compositions, on one thread and on many, with the paper's search and with ours;
 9.2 items visited; 9.3 successes and fragmentation; 9.4 the same requests, each
 deallocation done when its turn comes; 9.5 and 9.6 first, next, worst fit and
-half-fit, from the head and not, with deallocations held back and in their turn.
+half-fit, head-first and not, with deallocations held back and in their turn.
 
 Examples:
   pagewise tables head-first
@@ -102,9 +102,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { scale, seed, threads: args.threads as usize };
     let mut printer = Printer::new(args.asked.json);
     let Options { threads, .. } = options;
-    printer.say(&format!("Hakarsa 2024, published beside ours; seed {seed}, {threads} threads"))?;
+    printer.say(&format!(
+        "Hakarsa 2024, published figures beside ours; seed {seed}, {threads} threads"
+    ))?;
     if quick {
-        printer.say("--quick: an eighth of requests and memory, figures are off")?;
+        printer.say("--quick: an eighth of requests and memory, figures are inaccurate")?;
     }
     let (mut held_back, mut in_order) = (None, None);
     for experiment in chosen {

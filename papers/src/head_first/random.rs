@@ -161,7 +161,8 @@ impl Runs {
             columns,
             rows: rows.collect(),
             notes: vec![
-                "deallocations come after all allocations, as the published figures have it; t is processor time"
+                "deallocations come after all allocations, as in the published figures; t is \
+                 processor time"
                     .into(),
                 "ex. frag.: free bytes when the last allocation was made; the paper's are KiB, not bytes"
                     .into(),
@@ -207,8 +208,8 @@ pub(super) fn table_9(runs: &Runs) -> Table {
     let ours = |contender| (0..REQUESTS.len()).map(|at| runs.seconds(at, contender, MANY)).sum();
     let saved = |[before, after]: [f64; 2]| 100.0 * (1.0 - after / before);
     table.notes.push(format!(
-        "the abstract's 34.86 % is no mean of these: published {:.2} on the mean, {:.1} of the totals; ours {:.1} of \
-         the totals",
+        "the abstract's 34.86 % is not a mean of these: published {:.2} on the mean, {:.1} of the \
+         totals; ours {:.1} of the totals",
         IMPROVEMENT.iter().sum::<f64>() / IMPROVEMENT.len() as f64,
         saved([published(&TABLE_8_PUBLISHED), published(&TABLE_9_PUBLISHED)]),
         saved([TABLE_8, TABLE_9].map(ours)),

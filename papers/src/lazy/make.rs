@@ -82,7 +82,7 @@ fn times(letter: &str, name: &str, programs: &[Program]) -> Table {
     let column = |name| Column::new(name, 3).near(Near::OrderAlone).ratio();
     let mut table = table(TIME, title, programs, &columns, column, value);
     table.notes = vec![
-        "left: what the model of §3 expects of allocations at our fit frequency, in cycles; right: \
+        "left: cycles that the model of §3 predicts for allocations at our fit frequency; right: \
          measured over allocations and frees"
             .into(),
         "the heap grows by 64 KiB; medians of interleaved rounds, each block written at both ends"

@@ -32,7 +32,7 @@ use crate::widened::Words;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked<Lazy>,
-    /// A trace to make them over; may be given more than once [default: the bundled ones]
+    /// Trace to compute the tables from; may be given more than once [default: the bundled ones]
     #[arg(long = "trace", value_name = "FILE")]
     traces: Vec<PathBuf>,
 }
@@ -45,15 +45,15 @@ Examples:
 
 The tables:
   2      fragmentation, frees at once
-  2.1    the same on the paper's programs, as what its text leaves open is read
+  2.1    the same on the paper's programs, for each reading of its open points
   3      how often an allocation needed the fit, frees at once
-  3.1    the same as 2.1 for it
+  3.1    like 2.1, for table 3
   4      fragmentation, garbage-collected: frees wait until an allocation fails
-  4.1    the same as 2.1 for it
-  5      the same for blocks below 4 KiB alone
+  4.1    like 2.1, for table 4
+  5      like 4, only blocks below 4 KiB
   6      how often an allocation needed the fit, garbage-collected
-  6.1    the same as 2.1 for it
-  time   a lazy fit's time relative to its conventional one's, as measured";
+  6.1    like 2.1, for table 6
+  time   measured time of each lazy fit, relative to its conventional fit";
 
 /// As notes of traces name the paper.
 const PAPER: &str = "Chung & Moon";
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     progress.finish();
     let mut printer = Printer::new(args.asked.json);
-    printer.say("Chung & Moon 2000, published beside ours; per cent")?;
+    printer.say("Chung & Moon 2000, published figures beside ours; per cent")?;
     let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
     let tables = numbers.flat_map(|number| match number {
         _ if causes::NUMBERS.contains(&number) => causes::tables(number, &with_causes),

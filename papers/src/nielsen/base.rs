@@ -81,7 +81,7 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
         Column::new("deallocate ns", 1),
     ];
     let mut notes = vec![format!(
-        "who fails agrees for {agreeing} of {}{}{}",
+        "failures agree for {agreeing} of {}{}{}",
         ALGORITHMS.len(),
         if differing.is_empty() { "" } else { ", not for " },
         differing.join(", ")
@@ -100,7 +100,7 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
     Table {
         number: ["IV, 50 %", "IV, 66.7 %", "IV, 80 %"][level],
         title: format!(
-            "35 algorithms on the base load, at most {} of memory asked for",
+            "35 algorithms on the base load, peak demand {} of memory",
             LEVEL_NAMES[level]
         ),
         columns,

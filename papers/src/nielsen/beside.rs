@@ -111,7 +111,7 @@ pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     ];
     Table {
         number: "V.1",
-        title: "V-1 and V-5 by load, at most 50 % of memory asked for".into(),
+        title: "V-1 and V-5 by load, peak demand 50 % of memory".into(),
         rows,
         notes,
         ..Table::uncompared([("V-1 items", 2), ("V-5 items", 2), ("V-1 ns", 1), ("V-5 ns", 1)])
@@ -243,7 +243,7 @@ pub(super) fn table_v_3(seeds: &[u64]) -> Table {
         notes: vec![
             "recombination by Cranston and Thomas's two bits; S + DP; lengths 3, 5, 8, 13, … words"
                 .into(),
-            format!("levels {}: at most so much of memory is asked for", LEVEL_NAMES.join(", ")),
+            format!("levels {}: peak demand as a share of memory", LEVEL_NAMES.join(", ")),
         ],
         ..Table::uncompared(names)
     }

@@ -97,7 +97,7 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
     Table {
         number: ["V, 50 %", "V, 66.7 %", "V, 80 %"][level],
         title: format!(
-            "seven algorithms on 18 loads, at most {} of memory asked for",
+            "seven algorithms on 18 loads, peak demand {} of memory",
             LEVEL_NAMES[level]
         ),
         columns,

@@ -17,13 +17,13 @@ use crate::options::{Asked, Paper};
 use crate::print::Printer;
 use crate::table::Table;
 
-/// Nielsen 1977: 35 algorithms in a fixed memory, over 18 loads
+/// Nielsen 1977: 35 algorithms in memory of a fixed size, over 18 loads
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked<Nielsen>,
-    /// How many seeds each load is made with, from the seed on
+    /// Number of seeds for each load, starting at --seed
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
     samples: u64,
     /// The first seed of the loads: the same seed gives the same loads
@@ -39,11 +39,10 @@ Examples:
 
 Costs of allocating and deallocating are relative to those of IV-1 at 50 %:
 published in microseconds of an IBM 360/65, ours in items visited and pointers
-written, and in nanoseconds. IV.1 has deviations between periods, V.1 V-5 beside
-V-1, V.2 the lists of category IV as the paper's silence can be read, V.3
-Fibonacci buddies, its open question. Memory is such that at most 50, 66.7 or 80
-% of it is asked for at one time; an algorithm fails when it cannot serve a
-request.";
+written, and in nanoseconds. IV.1 has the deviations between periods, V.1 V-5
+beside V-1, V.2 the lists of category IV in each reading that the paper allows,
+V.3 Fibonacci buddies, its open question. The peak demand is 50, 66.7 or 80 % of
+memory; an algorithm fails when it cannot serve a request.";
 
 /// The tables there are.
 const NUMBERS: [&str; 9] = ["I", "II", "IV", "IV.1", "V", "V.1", "V.2", "V.3", "VI"];
@@ -86,7 +85,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let progress = Progress::new(steps);
     let mut printer = Printer::new(args.asked.json);
     let last = seeds.last().copied().unwrap_or(args.seed);
-    printer.say(&format!("Nielsen 1977, published beside ours; seeds {} to {last}", args.seed))?;
+    printer.say(&format!(
+        "Nielsen 1977, published figures beside ours; seeds {} to {last}",
+        args.seed
+    ))?;
     let mut show = |tables: Vec<Table>| {
         progress.above(|| tables.iter().try_for_each(|table| printer.table(table)))
     };

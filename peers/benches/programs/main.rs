@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         } else if let Some(library) = Library::parse(&argument) {
             libraries.push(library);
         } else {
-            eprintln!("there is no library {argument}; --help tells what may be given");
+            eprintln!("unknown library {argument}; see --help");
             return ExitCode::FAILURE;
         }
     }
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         for _ in 0..rounds {
             for (library, runs) in libraries.iter().zip(&mut runs) {
                 let Some(figures) = run(script, library) else {
-                    eprintln!("{name} failed under “{library}”; what it left is in {folder:?}");
+                    eprintln!("{name} failed under “{library}”; its files are in {folder:?}");
                     return ExitCode::FAILURE;
                 };
                 runs.push(figures);

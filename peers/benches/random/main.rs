@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Ok(Some(options)) => measure(options),
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}; --help tells what may be given");
+            eprintln!("{error}; see --help");
             ExitCode::FAILURE
         }
     }
@@ -90,7 +90,7 @@ fn options() -> Result<Option<Options>, String> {
                     value.parse().ok().filter(|&rounds| rounds > 0).ok_or_else(|| wrong(&value))?;
             }
             _ => libraries
-                .push(Library::parse(&argument).ok_or(format!("there is no library {argument}"))?),
+                .push(Library::parse(&argument).ok_or(format!("unknown library {argument}"))?),
         }
     }
     if libraries.is_empty() {

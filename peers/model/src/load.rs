@@ -35,7 +35,7 @@ impl fmt::Display for Load {
             Self::Alone => "each thread frees its own blocks",
             Self::Pairs => "pairs of threads, one of which frees",
             Self::AllToAll => "all threads free each other's blocks",
-            Self::Across => "half of the threads free what the others allocated",
+            Self::Across => "half of the threads free blocks that the others allocated",
         })
     }
 }

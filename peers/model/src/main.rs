@@ -35,7 +35,7 @@ use times::Times;
 /// Simulate the global allocator on machines of 2 to 384 cores.
 ///
 /// Prints operations (an allocation or a free) of each core in a microsecond, for each design, load and number of
-/// cores, and draws them. What the model leaves out is in docs/many-cores.md.
+/// cores, and draws them. docs/many-cores.md lists the model's simplifications.
 #[derive(Debug, Parser)]
 #[command(name = "pagewise-cores")]
 struct Arguments {
@@ -46,7 +46,7 @@ struct Arguments {
     /// Measure the times of single steps here, and use them in place of those recorded.
     #[arg(long)]
     measure: bool,
-    /// Where the picture goes.
+    /// SVG file to write the picture to.
     #[arg(long, value_name = "FILE", default_value = "docs/many-cores.svg")]
     picture: PathBuf,
     /// Print JSON in place of tables.
@@ -58,7 +58,7 @@ fn cores(argument: &str) -> Result<usize, String> {
     const MOST: usize = 1 << 12;
     match argument.parse() {
         Ok(cores) if (2..=MOST).contains(&cores) && cores % 2 == 0 => Ok(cores),
-        _ => Err(format!("an even number from 2 to {MOST} is wanted")),
+        _ => Err(format!("expected an even number from 2 to {MOST}")),
     }
 }
 

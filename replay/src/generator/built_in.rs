@@ -21,7 +21,7 @@ impl Distribution {
             return Ok(target.synthesise(*spread));
         }
         let names: Vec<_> = BUILT_IN.iter().map(|(name, ..)| *name).collect();
-        let unreadable = || format!("{name} (built in are {})", names.join(", "));
+        let unreadable = || format!("{name} (built in: {})", names.join(", "));
         let file = File::open(Path::new(name)).with_context(unreadable)?;
         Self::read(file).with_context(|| name.to_owned())
     }

@@ -43,7 +43,7 @@ impl Distribution {
         let column = |name: &str| {
             let found = headers.iter().position(|header| header.eq_ignore_ascii_case(name));
             found.ok_or_else(|| {
-                anyhow!("line 1: no column '{name}'; there must be {}", COLUMNS.join(", "))
+                anyhow!("line 1: no column '{name}'; expected the columns {}", COLUMNS.join(", "))
             })
         };
         let [size, rate, live] = [column("size")?, column("rate")?, column("live")?];
@@ -71,7 +71,7 @@ impl Distribution {
 
 fn parse<T: std::str::FromStr>(record: &csv::StringRecord, column: usize) -> anyhow::Result<T> {
     let text = record.get(column).unwrap_or_default();
-    text.parse().map_err(|_| anyhow!("'{text}' is not a number that makes sense here"))
+    text.parse().map_err(|_| anyhow!("'{text}' is not a number in range"))
 }
 
 fn positive(record: &csv::StringRecord, column: usize) -> anyhow::Result<f64> {
@@ -101,7 +101,7 @@ mod tests {
         let message = |text| format!("{:#}", read(text).unwrap_err());
         assert_eq!(
             message("size,rate\n"),
-            "line 1: no column 'live'; there must be size, rate, live"
+            "line 1: no column 'live'; expected the columns size, rate, live"
         );
         assert_eq!(message("size,rate,live\n"), "no sizes");
         assert_eq!(

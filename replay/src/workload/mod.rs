@@ -77,7 +77,7 @@ impl Source {
         };
         let events = input::open(&self.path).map_err(changed)?;
         if events.stamp() != self.stamp {
-            return Err(changed(anyhow!("its length, date or place is another")));
+            return Err(changed(anyhow!("its length, date or location differs")));
         }
         let mut decoder = Decoder::new(events);
         let mut batch = Batch::default();
@@ -90,7 +90,7 @@ impl Source {
             each(&batch)?;
         }
         if decoder.facts() != facts {
-            return Err(changed(anyhow!("its events add up to other figures")));
+            return Err(changed(anyhow!("the totals of its events differ")));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Reports a misuse that was noticed, in one line on standard error, and ends the process.
 //!
 //! ```text
-//! pagewise: a block was freed twice, or is none: 0x20e7a94362e0 (112-byte class), thread 4711; <advice>
+//! pagewise: a block was freed twice, or the pointer is not a block: 0x20e7a94362e0 (112-byte class), thread 4711; <advice>
 //! ```
 //! The handler of SIGABRT runs then, and may allocate, so no lock may be held here.
 
@@ -42,11 +42,11 @@ impl Fault {
     /// Returns the message of the report.
     const fn text(self) -> &'static str {
         match self {
-            Self::FreedTwice => "a block was freed twice, or is none",
-            Self::NotInUse => "a block was resized or measured that is free, or is none",
-            Self::NoBlock => "a pointer was freed or resized that is no block in use",
+            Self::FreedTwice => "a block was freed twice, or the pointer is not a block",
+            Self::NotInUse => "a free block was resized or measured, or the pointer is not a block",
+            Self::NoBlock => "a pointer was freed or resized that is not a block in use",
             Self::FreedNotInUse => {
-                "a block was freed twice, or is none: no block in use starts there"
+                "a block was freed twice, or the pointer is not a block: no block in use starts there"
             }
             Self::WrongSize => "a block was freed with a size that is not its own",
             Self::Overflow => "memory was written beyond the end of a block",
@@ -73,7 +73,7 @@ pub(super) fn stop(fault: Fault, block: *mut u8) -> ! {
     let advice = if mode::is_hardened() {
         ""
     } else {
-        "; PAGEWISE_HARDENED=1 stops earlier, and tells more"
+        "; PAGEWISE_HARDENED=1 stops earlier and reports more"
     };
     let _ = writeln!(text, "{advice}");
     text.write();

@@ -143,7 +143,7 @@ const SETTINGS: &[Setting] = &[
             field: "heaps_per_cpu",
             value: "n",
             default: "2",
-            about: "heaps for each CPU, at most",
+            about: "the most heaps for each CPU",
         },
     },
     Setting {
@@ -195,7 +195,7 @@ const SETTINGS: &[Setting] = &[
             field: "huge_pages",
             value: "n",
             default: "beyond 8 MiB (`libpagewise.so`: 16)",
-            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory is known to be written densely; `system`: as the system is set",
+            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory is known to be written densely; `system`: the system's setting",
         },
     },
     Setting {
@@ -223,13 +223,13 @@ const SETTINGS: &[Setting] = &[
             field: "hardening",
             value: "1",
             default: "no",
-            about: "hardened mode: 1 is `Hardening::ON`; or parts, as `canaries,random`, of checks, canaries, random, quarantine, zero, pinned, guards",
+            about: "hardened mode: 1 is `Hardening::ON`; or parts, such as `canaries,random`, from checks, canaries, random, quarantine, zero, pinned, guards",
         },
     },
     Setting {
         name: c"PAGEWISE_GUARDED",
         takes: if cfg!(feature = "guarded") {
-            "a number: one allocation in so many"
+            "a number n: one allocation in n"
         } else {
             "0, in a program built without the feature `guarded`,"
         },
@@ -256,7 +256,7 @@ const SETTINGS: &[Setting] = &[
             field: "",
             value: "file:n",
             default: "no",
-            about: "a [heap profile](profiler.md), written to the file when the process exits: a sample in each n bytes; 524288 if only the file is named. In Rust programs with the feature `profiler`",
+            about: "a [heap profile](profiler.md), written to the file when the process exits: one sample every n bytes, 524288 if only the file is named. In Rust programs with the feature `profiler`",
         },
     },
     Setting {
@@ -270,7 +270,7 @@ const SETTINGS: &[Setting] = &[
             field: "",
             value: "name",
             default: "none",
-            about: "the profile is written on this signal, too: `USR1`, `USR2`, `HUP`, `PROF`, `URG`, or a number",
+            about: "also writes the profile on this signal: `USR1`, `USR2`, `HUP`, `PROF`, `URG`, or a number",
         },
     },
     Setting {
@@ -284,7 +284,7 @@ const SETTINGS: &[Setting] = &[
             field: "",
             value: "1",
             default: "no",
-            about: "writes the statistics to standard error when the process exits, if file 2 is still the one it was at the start",
+            about: "writes the statistics to standard error when the process exits, if file descriptor 2 still refers to the same file as at the start",
         },
     },
     Setting {
@@ -298,7 +298,7 @@ const SETTINGS: &[Setting] = &[
             field: "",
             value: "1",
             default: "if standard error is a terminal",
-            about: "says at the start, a line each, which `PAGEWISE_` variables are unknown or have no valid value; both are ignored",
+            about: "at the start, prints one line for each `PAGEWISE_` variable that is unknown or has an invalid value; both are ignored",
         },
     },
 ];

@@ -259,8 +259,8 @@ impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             (self.unknown_frees, "frees of unknown blocks left out"),
-            (self.unknown_reallocations, "reallocations of unknown blocks made allocations"),
-            (self.missed_frees, "missing frees put in"),
+            (self.unknown_reallocations, "reallocations of unknown blocks turned into allocations"),
+            (self.missed_frees, "missing frees inserted"),
             (self.unpaired, "ends of reallocations without a beginning left out"),
             (self.unnamed, "allocations beyond 2^28 live blocks left out"),
         ];

@@ -59,22 +59,20 @@ impl Process {
 
     /// Refuses processes that certainly cannot be recorded.
     fn check(&self, status: &str) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            self.id as u32 != std::process::id(),
-            "pagewise cannot be attached to itself"
-        );
+        anyhow::ensure!(self.id as u32 != std::process::id(), "pagewise cannot attach to itself");
         let state = field(status, "State").and_then(|state| state.chars().next());
         anyhow::ensure!(!matches!(state, Some('Z' | 'X')), "{self} has ended");
         anyhow::ensure!(
             !matches!(state, Some('T' | 't')),
-            "{self} is stopped: let it go on first (`kill -CONT {}`), or end the debugger",
+            "{self} is stopped: resume it first (`kill -CONT {}`), or end the debugger",
             self.id
         );
         match field(status, "TracerPid") {
             None | Some("0") => {}
             Some(other) => {
                 anyhow::bail!(
-                    "{self} is traced by process {other}, a debugger perhaps: end that first"
+                    "{self} is being traced by process {other}, perhaps a debugger: end that \
+                     process first"
                 )
             }
         }
@@ -82,8 +80,8 @@ impl Process {
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         anyhow::ensure!(
             filters(status) <= filters(&own),
-            "{self} limits its own system calls (seccomp), and could be ended for the recorder's: \
-             start it by `pagewise record`"
+            "{self} restricts its system calls (seccomp), and those of the recorder could kill it: \
+             start it with `pagewise record`"
         );
         let mut head = [0; 20];
         let program = fs::File::open(format!("/proc/{}/exe", self.id));
@@ -93,12 +91,12 @@ impl Process {
                 return Err(self.denied());
             }
             Err(error) => {
-                return Err(error).with_context(|| format!("{self} cannot be attached to"));
+                return Err(error).with_context(|| format!("cannot attach to {self}"));
             }
         }
         // 64 bits, x86-64.
         let is_ours = head[4] == 2 && head[18..] == [62, 0];
-        anyhow::ensure!(is_ours, "{self} is not a program for x86-64: it cannot be attached to");
+        anyhow::ensure!(is_ours, "cannot attach to {self}: it is not an x86-64 program");
         Ok(())
     }
 
@@ -117,23 +115,23 @@ impl Process {
         let user = unsafe { libc::geteuid() };
         if self.owner.0 != user {
             return anyhow::anyhow!(
-                "{self} is another user's: run pagewise as that user, or as root"
+                "{self} belongs to another user: run pagewise as that user, or as root"
             );
         }
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         match scope.trim() {
             "" | "0" => anyhow::anyhow!(
-                "{self} must not be attached to, since it has more rights than its user or protects \
-                 itself: start it by `pagewise record`"
+                "the system forbids attaching to {self}, which has more rights than its user or \
+                 protects itself: start it with `pagewise record`"
             ),
             "3" => anyhow::anyhow!(
-                "this system lets nobody attach to a process (kernel.yama.ptrace_scope is 3): start \
-                 {} by `pagewise record`",
+                "this system lets nobody attach to a process (kernel.yama.ptrace_scope is 3): \
+                 start {} with `pagewise record`",
                 self.name
             ),
             scope => anyhow::anyhow!(
                 "this system lets only root attach to a process (kernel.yama.ptrace_scope is {scope}): \
-                 run pagewise as root, or start {} by `pagewise record`",
+                 run pagewise as root, or start {} with `pagewise record`",
                 self.name
             ),
         }
@@ -151,8 +149,8 @@ impl Process {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(self.denied()),
             found => found.ok().and_then(same).with_context(|| {
                 format!(
-                    "{self} sees other files, as in a container: run pagewise in there, or set TMPDIR \
-                     to a folder that both see under one name"
+                    "{self} sees other files, as in a container: run pagewise inside it, or set \
+                     TMPDIR to a folder that has the same path for both"
                 )
             }),
         }

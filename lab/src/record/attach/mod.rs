@@ -76,7 +76,7 @@ pub(super) fn record(
     let mut attached = Attached::new(process, &library)?;
     if !attached.load()? {
         anyhow::ensure!(!process.is_over(), "{process} ended before it allocated anything");
-        anyhow::bail!("{process} was left as it was: it allocated nothing meanwhile");
+        anyhow::bail!("{process} was not changed: it allocated nothing in that time");
     }
     if let Err(error) = attached.hook(directory, asked) {
         attached.leave()?;
@@ -117,7 +117,7 @@ impl<'p> Attached<'p> {
         drop(process.stop()?);
         let memory = Memory::of(process.id)?;
         let loader = Loader::of(process.id, &memory)?.with_context(|| {
-            format!("{process} is statically linked, or has just begun: it cannot be attached to")
+            format!("cannot attach to {process}: it is statically linked, or has just started")
         })?;
         let library = library.to_str().context("the temporary directory's path is not UTF-8")?;
         let mut attached = Self {
@@ -131,12 +131,12 @@ impl<'p> Attached<'p> {
         let (_stopped, objects) = attached.stop()?;
         anyhow::ensure!(
             !objects.iter().any(|object| is_recorder(&object.path) && attached.is_hooked(object)),
-            "{process} is being recorded already"
+            "{process} is already being recorded"
         );
         attached.real = Targets::first(&attached.memory, &objects, &FUNCTIONS)?;
         anyhow::ensure!(
             attached.real.0[..stub::FUNCTIONS].iter().all(|&address| address != 0),
-            "{process} has no shared library with malloc: it cannot be attached to"
+            "cannot attach to {process}: it has no shared library with malloc"
         );
         Ok(attached)
     }
@@ -169,7 +169,7 @@ impl<'p> Attached<'p> {
             drop(stopped);
             std::thread::sleep(TICK);
         }
-        anyhow::bail!("{} does not stop loading libraries: try again", self.process)
+        anyhow::bail!("{} keeps loading libraries: try again", self.process)
     }
 
     /// Has the process load the recorder; false if it ended, or a signal came, before it did.
@@ -184,7 +184,7 @@ impl<'p> Attached<'p> {
         let patched = self.patch(callers, names, &[&self.real], &stubs)?;
         anyhow::ensure!(
             patched > 0,
-            "{} does not call a shared malloc: it has an allocator of its own inside",
+            "{} does not call malloc of a shared library: it contains an allocator of its own",
             self.process
         );
         self.ours = stubs;
@@ -267,7 +267,7 @@ impl<'p> Attached<'p> {
             let at = code.windows(2).position(|bytes| bytes == [0x0f, 0x05])?;
             Some(start + at as u64)
         });
-        found.with_context(|| format!("{} has no code of the kernel's", self.process))
+        found.with_context(|| format!("{} has no vDSO", self.process))
     }
 
     /// Waits until the recorder was loaded, or could not be; until the process ends or a signal comes.
@@ -285,7 +285,7 @@ impl<'p> Attached<'p> {
             }
             if tick == SOON {
                 output::say(&format!(
-                    "pagewise: waiting for {} to allocate; Ctrl-C leaves it as it was",
+                    "pagewise: waiting for {} to allocate; Ctrl-C leaves it unchanged",
                     self.process
                 ));
             }

@@ -122,7 +122,7 @@ const clouds = {
     (points) => {
       const to = greatest(points, "x") || 1;
       const time = { title: "time (ns per pair of allocation and free)", from: 0, to, format: (value) => String(+value.toPrecision(3)), value: nanoseconds, ticks: decimalTicks(to) };
-      return [from0(time, "time"), from0(bytesAxis("most bytes held", greatest(points, "y")), "most held")];
+      return [from0(time, "time"), from0(bytesAxis("peak bytes held", greatest(points, "y")), "peak held")];
     },
   ),
 
@@ -131,7 +131,7 @@ const clouds = {
     all.means.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.time, y: one.held }))
       .filter((point) => point.x && point.y),
     (points) => [
-      ratioAxis(points, "x", "time", all.reference), ratioAxis(points, "y", "most held", all.reference),
+      ratioAxis(points, "x", "time", all.reference), ratioAxis(points, "y", "peak held", all.reference),
     ],
   ),
 

@@ -66,7 +66,7 @@ class FlameGraph {
     const bar = html("div", "flame-bar");
     const group = html("div", "views");
     group.setAttribute("role", "radiogroup");
-    group.setAttribute("aria-label", "What the width shows");
+    group.setAttribute("aria-label", "Figure shown by the width");
     for (const view of Object.keys(flameViews)) {
       const label = html("label");
       const input = html("input");

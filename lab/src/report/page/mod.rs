@@ -124,7 +124,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
             @if let Some((caption, grid)) = compare::means(compared) {
                 (table(&caption, &grid))
                 (figure("means", 0, "Time against memory, over all traces",
-                    "Geometric means. Down and to the left is better; on the dotted line are those \
+                    "Geometric means. Down and to the left is better; the dotted line joins those \
                      that no other beats in both."))
             }
             nav aria-label="Traces" {
@@ -146,34 +146,36 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
             (origin(one))
             (verdict(sentences.into_iter().chain(fewest_faults(&one.simulated))))
 
-            h3 { "What the program asks for" }
+            h3 { "Requests of the program" }
             (facts(one))
             (figure("live", index, "Live bytes over time",
                 "The most bytes requested and not yet freed, in each of up to 400 equal parts of \
                  the run."))
             div.pair {
                 (figure("sizes", index, "Requested sizes",
-                    "Of allocations and reallocations; a bar reaches from half its label to it."))
+                    "Allocations and reallocations; a bar covers the sizes from half its label up \
+                     to its label."))
                 (figure("lifetimes", index, "Lifetimes",
                     "From allocation to free. Blocks that are never freed are not counted."))
             }
 
             @if let Some(sites) = &one.sites { (sites::section(sites, index)) }
 
-            h3 { "What the strategies make of it" }
-            (table("The best of each column stands out.", &compare::grid(&one.compared)))
+            h3 { "Comparison of the allocators" }
+            (table("The best in each column stands out.", &compare::grid(&one.compared)))
             (figure("trade", index, "Time against memory",
-                "Down and to the left is better; on the dotted line are those that no other beats \
+                "Down and to the left is better; the dotted line joins those that no other beats \
                  in both."))
             (figure("held", index, "Bytes held over time",
-                "What each strategy has taken from the operating system, bookkeeping included."))
+                "Bytes that each strategy has taken from the operating system, bookkeeping \
+                 included."))
             (figure("fragmentation", index, "Fragmentation over time",
-                "The share of the bytes held that nobody has requested."))
+                "Share of the bytes held that the program has not requested."))
             (maps(index))
             (figure("faults", index, "Page faults",
-                &format!("How often a page of {page} would have to be fetched if memory held only \
-                          so many (strict LRU, both axes logarithmic). Every block is written when \
-                          allocated and looked at before it is freed.")))
+                &format!("Page faults against the number of pages of {page} that memory holds \
+                          (strict LRU, both axes logarithmic). Every block is written when \
+                          allocated and read before it is freed.")))
         }
     }
 }
@@ -204,10 +206,10 @@ fn facts(one: &Collected) -> Markup {
         ("allocations", thousands(one.facts.allocations)),
         ("reallocations", thousands(one.facts.reallocations)),
         ("never freed", thousands(one.facts.live_at_end)),
-        ("most blocks live", thousands(statistics.max_live_blocks.all)),
+        ("peak live blocks", thousands(statistics.max_live_blocks.all)),
         ("distinct sizes", thousands(statistics.sizes.all)),
-        ("requested in all", bytes(statistics.requested_bytes)),
-        ("most requested at one time", bytes(one.facts.peak_requested)),
+        ("bytes requested in all", bytes(statistics.requested_bytes)),
+        ("peak bytes requested", bytes(one.facts.peak_requested)),
     ];
     html! {
         dl.facts {
@@ -226,8 +228,8 @@ fn fewest_faults(simulated: &Simulated) -> Option<String> {
     let best = rows().min_by_key(|row| faults(row))?;
     let worst = rows().max_by_key(|row| faults(row))?;
     Some(format!(
-        "Fewest page faults: with memory for {} of {}, half of what was requested at most, {} \
-         faults {} times; most often does {}, {} times.",
+        "Fewest page faults: with memory for {} of {}, half of the peak requested, {} has {} \
+         faults; {} has the most, {}.",
         count(pages as u64, "page"),
         bytes(simulated.page_size as u64),
         best.strategy,
@@ -271,8 +273,8 @@ fn maps(trace: usize) -> Markup {
             figcaption {
                 "Heaps over time"
                 small {
-                    "Where the blocks lie: addresses upwards, those that no block ever lay at left \
-                     out (at a dashed line). The paler a colour, the emptier that stretch."
+                    "Where the blocks lie, addresses upwards. A dashed line stands for addresses \
+                     without any block. The paler a colour, the emptier that stretch."
                 }
             }
             div.key {
@@ -292,20 +294,21 @@ fn next(collected: &[Collected]) -> Markup {
     let mut steps = Vec::new();
     if has_stacks {
         steps.push(("pagewise who TRACE --callers 8", "the calls that lead to each function"));
-        steps.push(("pagewise who TRACE --at end --of live", "what is live at another moment"));
+        steps.push(("pagewise who TRACE --at end --of live", "the blocks live at another moment"));
     } else {
-        let about = "record call stacks, too: the page then shows who allocates, in a flame graph";
+        let about = "also record call stacks: the page then shows a flame graph of the functions \
+                     that allocate";
         steps.push(("pagewise record --stacks -- COMMAND", about));
     }
     steps.push((
         "pagewise tune TRACE",
         "search for the best strategy and parameters, and verify them",
     ));
-    steps.push(("pagewise tune TRACE --preload", "the same for a program that is not Rust's"));
-    steps.push(("pagewise compare TRACE --strategy all", "every strategy there is"));
+    steps.push(("pagewise tune TRACE --preload", "the same for a program not written in Rust"));
+    steps.push(("pagewise compare TRACE --strategy all", "compare all strategies"));
     html! {
         section {
-            h3 { "What to do next" }
+            h3 { "Next steps" }
             dl.terms {
                 @for (command, about) in steps { dt { code { (command) } } dd { (about) } }
             }
@@ -323,33 +326,32 @@ fn terms(collected: &[Collected]) -> Markup {
         (
             "ns/pair",
             "Processor time per allocation or reallocation with the free that matches it; \
-                     median of several rounds, +/- half the distance between the quartiles.",
+                     median of several rounds, +/- half the interquartile range.",
         ),
         (
             "resident",
-            "Most memory in use at one time, in a process of its own: anonymous memory beyond what \
-             there was before the first block.",
+            "Peak memory in use, in a separate process: anonymous memory, less the memory in use \
+             before the first block.",
         ),
         (
             "held",
-            "Most bytes taken from the operating system at one time, bookkeeping included; not \
-             every allocator tells.",
+            "Peak bytes taken from the operating system, bookkeeping included; unknown for some \
+             allocators.",
         ),
-        ("frag", "1 − most bytes requested at one time ÷ most bytes held."),
+        ("frag", "1 − peak bytes requested ÷ peak bytes held."),
         (
             "OS pages",
-            "Distinct pages of the operating system in which a block or a visited item \
-                      lies.",
+            "Distinct pages of the operating system that contain a block or a visited item.",
         ),
         (
             "items",
-            "List items visited by the strategy's bookkeeping, per allocation or reallocation with \
-             the free that matches it; only strategies tell.",
+            "List items that the strategy's bookkeeping visits, per allocation or reallocation \
+             with the free that matches it; known only for strategies.",
         ),
     ];
     html! {
         section {
-            h3 { "What the words mean" }
+            h3 { "Terms" }
             dl.terms {
                 @for (term, meaning) in terms.into_iter().chain(strategies) {
                     dt { (term) }

@@ -17,11 +17,11 @@ pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
         h3 { "Who allocates" }
         (verdict(words(sites)))
         (figure("flame", trace, "Flame graph",
-            "Functions below their callers, as wide as what they and those they call ask for. A click \
-             or Enter zooms, Escape zooms out; arrow keys move."))
+            "Functions below their callers; the width is the memory that a function and its \
+             callees request. Click or Enter zooms in, Escape zooms out; arrow keys move."))
         (figure("areas", trace, "Live bytes over time, by function",
-            "The functions with the most bytes live at the peak, one above the other; at the moment of \
-             each part of the run at which the most were live."))
+            "The functions with the most bytes live at the peak, stacked; each part of the run is \
+             shown at its moment of most live bytes."))
         (top(sites))
         @if !sites.told.is_empty() { (waste(sites)) }
     }
@@ -76,7 +76,7 @@ fn words(sites: &Sites) -> Vec<String> {
         && let Some(worst) = group.taken.get(name).and_then(|taken| taken.worst)
     {
         words.push(format!(
-            "Fits worst: {} takes {} beyond what it asked for under {name}, most of it for {}.",
+            "Worst fit: {} takes {} more than it requested under {name}, most of it for {}.",
             group.function,
             bytes(beyond(name, group)),
             worst.told()
@@ -132,8 +132,9 @@ fn top(sites: &Sites) -> Markup {
         div.wide tabindex="0" {
             table.sites {
                 caption { span {
-                    "Functions that ask for most of anything; below each the line of its heaviest call."
-                    @if left > 0 { " " (thousands(left as u64)) " more have less." }
+                    "The functions with the largest shares; below each, the line of its heaviest \
+                     call."
+                    @if left > 0 { " " (thousands(left as u64)) " others have less." }
                 } }
                 thead { tr {
                     th scope="col" { "function" }
@@ -171,12 +172,12 @@ fn waste(sites: &Sites) -> Markup {
     shown.truncate(ROWS);
     let all = |name| sites.groups.iter().map(|group| beyond(group, name)).sum();
     html! {
-        h4 { "Whose sizes fit their blocks badly" }
+        h4 { "Functions whose sizes fit their blocks badly" }
         div.wide tabindex="0" {
             table.sites {
                 caption { span {
-                    "What the blocks live at the peak take beyond what was asked for (internal \
-                     fragmentation), and the size that adds most to it. Tags before blocks, page headers \
+                    "Internal fragmentation: the bytes that blocks live at the peak take beyond \
+                     those requested, and the size that adds most. Tags before blocks, page headers \
                      and free memory are not counted."
                 } }
                 thead { tr {

@@ -63,7 +63,7 @@ impl Knows for RefCell<Recent> {
 
 impl Knows for Pager {
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
-        self.resident(pages).context("the system does not tell which pages are in memory")
+        self.resident(pages).context("the system does not report which pages are in memory")
     }
 }
 

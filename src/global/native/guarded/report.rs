@@ -59,7 +59,7 @@ pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Place)> 
 pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
     let what = match misuse {
         Misuse::FreedTwice => "a block was freed twice",
-        Misuse::NoBlock => "a pointer was freed, resized or measured that is no block in use",
+        Misuse::NoBlock => "a pointer was freed, resized or measured that is not a block in use",
         Misuse::Overflow => "memory was written beyond the end of a block",
     };
     let place = with_place(block, |place| place).unwrap_or(Place::UNUSED);

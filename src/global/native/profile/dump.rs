@@ -55,13 +55,13 @@ pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
         return;
     }
     if let Err(refused) = start(asked, mean) {
-        return say(format_args!("there is no profile: {}", refused.text()));
+        return say(format_args!("cannot start the profile: {}", refused.text()));
     }
     os::at_exit(dump_at_exit);
     if let Some(signal) = settings.profile_signal
         && !os::on_signal(signal, dump_at_signal)
     {
-        say(format_args!("no profile can be written on signal {signal}"));
+        say(format_args!("cannot write a profile on signal {signal}"));
     }
 }
 
@@ -102,13 +102,13 @@ fn dump() {
     let written = match snapshot() {
         Err(Refused::Busy) => return WANTED.store(true, Relaxed),
         Err(refused) => Err(refused.text()),
-        Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "the file cannot be written"),
+        Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "input or output failed"),
     };
     if let Err(why) = written
         && os::standard_error() == target.standard_error
     {
         let path = path.as_c().to_bytes();
-        say(format_args!("the profile {} is not there: {why}", path.escape_ascii()));
+        say(format_args!("cannot write the profile {}: {why}", path.escape_ascii()));
     }
 }
 

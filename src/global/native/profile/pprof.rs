@@ -139,7 +139,7 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut dyn FnMut(&[u8]) -> bool) ->
     out.number(profile::TIME_NANOS, now.as_nanos() as u64);
     if snapshot.dropped() > 0 {
         let mut text = Comment { bytes: [0; 80], len: 0 };
-        let _ = write!(text, "{} samples were dropped for want of memory", snapshot.dropped());
+        let _ = write!(text, "{} samples were dropped for lack of memory", snapshot.dropped());
         let comment = out.string(&text.bytes[..text.len]);
         out.number(profile::COMMENT, comment);
     }

@@ -42,11 +42,11 @@ pub(in super::super::super) enum Refused {
 impl Refused {
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::On => "there is one already",
-            Self::Memory => "there is no memory for it",
+            Self::On => "one is already running",
+            Self::Memory => "not enough memory",
             Self::Busy => "the process forks, or a signal interrupted the profiler",
             Self::Rate => "its rate is out of range",
-            Self::None => "there never was one",
+            Self::None => "none was started",
         }
     }
 }

@@ -28,13 +28,13 @@ pub(in super::super) fn complain(settings: &Settings) {
             if setting.take(&mut { *settings }, value).is_none() {
                 let (name, value) = (Shown(setting.name.to_bytes()), Shown(value));
                 let takes = setting.takes;
-                say(format_args!("{name}={value} is ignored: {takes} is expected"));
+                say(format_args!("{name}={value} is ignored: expected {takes}"));
             }
         });
     }
     if let Some(error) = settings.clash {
         say(format_args!(
-            "PAGEWISE_PAGE_SIZE, SIZEMAP, FREETOL and FFCROSSOVER do not go together, and are ignored: {error}"
+            "PAGEWISE_PAGE_SIZE, SIZEMAP, FREETOL and FFCROSSOVER are inconsistent, and are ignored: {error}"
         ));
     }
     environment::for_each_name(|name| {
@@ -43,7 +43,7 @@ pub(in super::super) fn complain(settings: &Settings) {
             match nearest(name) {
                 Some(meant) => {
                     let meant = Shown(meant.to_bytes());
-                    say(format_args!("{unknown} is unknown and ignored: is {meant} meant?"));
+                    say(format_args!("{unknown} is unknown and ignored: did you mean {meant}?"));
                 }
                 None => say(format_args!("{unknown} is unknown and ignored")),
             }

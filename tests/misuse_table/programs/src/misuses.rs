@@ -34,7 +34,7 @@ pub(crate) const MISUSES: &[Misuse] = &[
     misuse("double-free-threads", "a block freed by one thread, then by another, which goes on allocating", double_free_threads),
     misuse("double-free-reused", "a block freed, eight of its size allocated, the first freed again", double_free_reused),
     misuse("interior", "a pointer 16 bytes into a block freed", interior),
-    misuse("foreign", "a pointer freed that is no block: into the stack, or into the program's own mapping", foreign),
+    misuse("foreign", "a pointer freed that is not a block: into the stack, or into the program's own mapping", foreign),
     misuse("realloc-freed", "a freed block resized to twice its size", realloc_freed),
     misuse("overflow-1", "the byte past a block changed, which then is freed", overflow_1),
     misuse("overflow-64", "64 bytes written past a block, which then is freed", overflow_64),
