@@ -39,8 +39,7 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 /// ```
 /// use pagewise::global::{HugePages, Pagewise, Tuning};
 ///
-/// // For a small program: small pages, short lists, free memory goes back to the system after 100
-/// ms.
+/// // For a small program: small pages, short lists, a purge delay of 100 ms.
 /// #[global_allocator]
 /// static ALLOCATOR: Pagewise = Pagewise::with(
 ///     Tuning::new()
