@@ -31,9 +31,11 @@ use core::sync::atomic::compiler_fence;
 use self::list::List;
 #[allow(unused_imports, reason = "only the assembly of some targets reads it")]
 pub(super) use self::lists::EMPTY;
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(super) use self::lists::shadow;
 pub(super) use self::lists::{
     Lists, MEDIUM, OWN, Waiting, behind_face, empty, face, gone, is_none, make, medium, of_face,
-    open, shadow, unshadowed,
+    open, unshadowed,
 };
 use self::lists::{at, blocks, entry};
 use super::heap::Heap;
