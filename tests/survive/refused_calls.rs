@@ -101,7 +101,7 @@ const KNOWN: [c_long; 17] = [
 ];
 
 #[test]
-fn no_call_is_made_that_a_sandbox_need_not_know() {
+fn only_listed_calls_are_made() {
     for (variable, value) in
         [("PURGE_DELAY", "1000"), ("PURGE_DELAY", "1"), ("HARDENED", "1"), ("HUGE_PAGES", "1")]
     {

@@ -281,7 +281,7 @@ pub(super) fn allocate_guarded_if_due(
     let block = guarded::allocate(size, align)?;
     if is_popped && mode::is_profiled() {
         // Sampling counts the block, though it is not popped.
-        lists.count_pop();
+        lists.countdown.count_pop();
     }
     Some(block)
 }

@@ -224,7 +224,7 @@ impl Heap {
     }
 
     /// After a large block was freed: calls `flush_lists`, which flushes the calling thread's lists, and
-    /// collects the pages that are then empty, once in so many uses of the heap.
+    /// collects the pages that are then empty. At most once in 128 uses of the heap.
     pub(super) fn trim(&self, flush_lists: impl FnOnce()) {
         if self.with(|state| state.start_trim_if_due()) == Some(true) {
             flush_lists();

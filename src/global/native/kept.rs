@@ -293,7 +293,7 @@ impl Kept {
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
             if len > 0 && !self.put(Run { start, len, since }) {
-                // SAFETY: the pages were mapped, and are nobody's.
+                // SAFETY: the pages were mapped, and nothing uses them.
                 unsafe { refused::release(start, len) };
             }
         }
@@ -315,7 +315,7 @@ impl Kept {
             // A huge page goes back as a whole.
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;
-            // SAFETY: the pages were mapped, and are nobody's.
+            // SAFETY: the pages were mapped, and nothing uses them.
             unsafe { refused::release(run.start.wrapping_add(run.len), len) };
             given += len;
             if given >= wanted {

@@ -14,9 +14,9 @@
 //!
 //! **On growth.** When the heap grows for a block of [`LARGE`] bytes, none of its large free blocks
 //! could hold that block. The tables that a growing collection leaves behind are too small for the
-//! next one, and would stay resident beside it. A heap that does not grow gives nothing back here, and no more is
-//! faulted in again than the heap grew by. Nothing goes back if the program used the memory
-//! [again](repeats) within the purge delay the last time.
+//! next one, and would stay resident beside it. A heap that does not grow gives nothing back here,
+//! and no more is faulted in again than the heap grew by. Nothing goes back if the program used the
+//! memory [again](repeats) within the purge delay the last time.
 //!
 //! **In a decline** huge pages go back whole. A program that goes on allocating takes each again by
 //! one fault, where parts of it would come again as OS pages. [`decline`] says when.

@@ -23,7 +23,7 @@ struct Place {
 const FREE: usize = 0;
 const BUSY: usize = 1;
 
-/// Invariant: the remembered runs were mapped and are nobody's; each page is in one run.
+/// Invariant: the remembered runs were mapped and nothing uses them; each page is in one run.
 struct Refused {
     places: [Place; PLACES],
     /// Number of places ever used; these come first.

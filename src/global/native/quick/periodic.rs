@@ -111,11 +111,6 @@ impl Lists {
         self.sampler.count_bytes(size)
     }
 
-    /// Counts a pop for a block that should have been popped, but came from elsewhere.
-    pub(in super::super) fn count_pop(&self) {
-        self.countdown.count_pop();
-    }
-
     /// Makes the thread take the slow path for its next block.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(in super::super) fn force_slow_path(&self) {
