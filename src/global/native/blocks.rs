@@ -77,12 +77,33 @@ pub(super) fn allocate_large_kept(
     let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(is_adaptive));
     kept.or_else(|| {
         let block = allocate_beside_heaps(caller, size, align, tuning.huge_pages.advice())?;
-        if is_adaptive && kept::decide_huge_pages(block.as_ptr(), size) {
-            // SAFETY: it is a mapping in use.
-            unsafe { mapping::advise_huge_pages(block.as_ptr()) };
-        }
+        advise_new_mapping(tuning, block, size, false);
         Some(block)
     })
+}
+
+/// As [`allocate_large`], where the block may get huge pages. It is zeros.
+pub(super) fn allocate_large_zeroed(
+    caller: thread::Caller,
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> Option<NonNull<u8>> {
+    let block = allocate_large(caller, tuning, size, align)?;
+    advise_new_mapping(tuning, block, size, true);
+    Some(block)
+}
+
+/// Advises huge pages for as much of a new mapping as will probably be written all over.
+fn advise_new_mapping(tuning: &Tuning, block: NonNull<u8>, size: usize, is_zeroed: bool) {
+    if !tuning.huge_pages.is_adaptive() {
+        return;
+    }
+    let advised = kept::decide_huge_pages(block.as_ptr(), size, is_zeroed);
+    if advised > 0 {
+        // SAFETY: it is a mapping in use, and that long.
+        unsafe { mapping::advise_huge_pages(block.as_ptr(), advised) };
+    }
 }
 
 /// Notes that `size` bytes were mapped beside the heaps: gives some of their free memory back,
@@ -157,7 +178,7 @@ unsafe fn move_large_to_mapping(
     // SAFETY: both blocks are in use, hence disjoint, and at least this long; the old one is large,
     // and not used afterwards.
     unsafe {
-        mapping::advise_huge_pages(moved.as_ptr());
+        mapping::advise_huge_pages(moved.as_ptr(), new_size);
         moved.as_ptr().copy_from_nonoverlapping(block, size);
         free_medium(NonNull::new_unchecked(block));
     }
@@ -174,7 +195,7 @@ pub(super) unsafe fn advise_if_dense(asked: &Tuning, old: *mut u8, len: usize, m
     let is_adaptive = registry::tuning(asked).huge_pages.is_adaptive();
     if is_adaptive && !SPACE.contains(moved) && huge::is_dense(old, len) {
         // SAFETY: so long a block outside of all slots is a mapping.
-        unsafe { mapping::advise_huge_pages(moved) };
+        unsafe { mapping::advise_huge_pages(moved, mapping::len_of(moved)) };
     }
 }
 

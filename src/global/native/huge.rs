@@ -13,7 +13,7 @@
 //! | added to a heap for any other block below the large ones | if the sample, the last such memory without huge pages, is written all over |
 //! | added to a heap for a large block | if the sample, the last such block without huge pages, is written all over |
 //! | of a region that was written all over, is free, and goes back | always |
-//! | of a new mapping | if the last mapping without huge pages, or the last one that went back, is written all over and at least half as long |
+//! | of a new mapping | if the sample, the end of an earlier mapping, is written all over, and that mapping is at least half as long; without such a sample, the first 64 MiB that were not asked to be zeros ([`kept`](super::kept)) |
 //! | added to a heap or a mapping for a block that grows, or a mapping that starts on a huge page and that such a block moves to | if OS pages all over the old block are resident |
 //! | any other | as the system is set |
 //!
@@ -91,16 +91,6 @@ impl DensityPredictor {
         Self { sample: Cell::new((0, 0)), is_dense: Cell::new(false), decisions: Cell::new(0) }
     }
 
-    /// Returns the bytes of the sample; 0 if there is none.
-    pub(super) fn sample_len(&self) -> usize {
-        self.sample.get().1
-    }
-
-    /// Returns whether the sample starts in `addresses`.
-    pub(super) fn has_sample_within(&self, addresses: Range<usize>) -> bool {
-        addresses.contains(&self.sample.get().0)
-    }
-
     /// Makes this memory, without huge pages, the sample.
     pub(super) fn set_sample(&self, start: usize, len: usize) {
         self.sample.set((start, len));
@@ -110,12 +100,7 @@ impl DensityPredictor {
     /// provenance.
     pub(super) fn check_sample(&self, any: *mut u8) {
         let (start, len) = self.sample.get();
-        self.learn(len > 0 && is_dense(any.with_addr(start), len));
-    }
-
-    /// Notes whether memory of the kind is written all over.
-    pub(super) fn learn(&self, is_dense: bool) {
-        self.is_dense.set(is_dense);
+        self.is_dense.set(len > 0 && is_dense(any.with_addr(start), len));
     }
 
     /// Returns whether the kind is dense, as far as is known.
@@ -451,9 +436,19 @@ impl HugePages {
 
 /// Returns whether memory is written all over, judging by a few of its OS pages.
 pub(super) fn is_dense(start: *mut u8, len: usize) -> bool {
+    asked_pages(start, len).all(os::is_resident)
+}
+
+/// Returns whether memory is not written at all, judging as [`is_dense`].
+pub(super) fn is_untouched(start: *mut u8, len: usize) -> bool {
+    !asked_pages(start, len).any(os::is_resident)
+}
+
+/// Returns addresses in a few OS pages all over the memory.
+fn asked_pages(start: *mut u8, len: usize) -> impl Iterator<Item = *mut u8> {
     /// Number of OS pages to ask about.
     const ASKED: usize = 16;
-    (1..=ASKED).all(|at| os::is_resident(start.wrapping_add((len - 1) / ASKED * at)))
+    (1..=ASKED).map(move |at| start.wrapping_add((len - 1) / ASKED * at))
 }
 
 #[cfg(all(test, not(miri)))]

@@ -21,11 +21,15 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::apart::Apart;
-use super::huge::{self, DensityPredictor, HUGE};
+use super::huge::HUGE;
 use super::lock::Locked;
 use super::refused;
 use super::visit::Visit;
 use crate::os;
+
+mod density;
+
+use density::MappingDensity;
 
 /// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
 const MOST: usize = 64 << 20;
@@ -37,6 +41,10 @@ const RATE: usize = 64 << 10;
 /// Bytes of a run from which on a longer block starts with it: moving fewer costs as much as
 /// touching new memory.
 const PART: usize = 2 * HUGE;
+
+/// Bytes of mappings that may hold anything that get huge pages before one was seen written all
+/// over.
+const TRIED: usize = 64 << 20;
 
 /// The most runs that are kept.
 const RUNS: usize = 64;
@@ -74,10 +82,10 @@ struct Kept {
     wanted: bool,
     /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
-    /// Predicts whether new mappings will be written all over.
-    density: DensityPredictor,
-    /// Bytes of the mapping that `density` last learned from.
-    learned_len: usize,
+    /// Predicts whether new mappings that may hold anything will be written all over.
+    density: MappingDensity,
+    /// The same for mappings of zeros, which a program may want to stay mostly untouched.
+    zeroed: MappingDensity,
 }
 
 // SAFETY: the pages of the runs are nobody else's.
@@ -111,9 +119,20 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     }
 }
 
-/// Decides whether a new mapping, not written yet, gets huge pages because others are dense.
-pub(super) fn decide_huge_pages(block: *mut u8, size: usize) -> bool {
-    with(|kept| kept.decide_huge_pages(block, size)).unwrap_or(false)
+/// Decides how many bytes of a new mapping's block, not written yet, get huge pages. `is_zeroed` is
+/// whether the program asked for zeros.
+pub(super) fn decide_huge_pages(block: *mut u8, size: usize, is_zeroed: bool) -> usize {
+    let decide = |kept: &mut Kept| match is_zeroed {
+        true => kept.zeroed.decide(block, size),
+        false => kept.density.decide(block, size),
+    };
+    with(decide).unwrap_or(0)
+}
+
+/// Forgets the sample if it lies in this mapping, which is about to be resized. Returns whether it
+/// did: then only a part of the mapping may be advised.
+pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
+    with(|kept| kept.learn(start, len)).unwrap_or(false)
 }
 
 /// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
@@ -123,9 +142,12 @@ pub(super) fn decide_huge_pages(block: *mut u8, size: usize) -> bool {
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
     let keep = |kept: &mut Kept| {
+        let had_sample = kept.learn(start, len);
         let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
-        if !is_kept {
-            kept.learn(start, len);
+        if is_kept && had_sample {
+            // With one advice the mapping is one for the system again, which can lengthen it.
+            // SAFETY: the caller guarantees that the pages are mapped.
+            unsafe { os::advise_huge_pages(start, len, true) };
         }
         is_kept
     };
@@ -203,36 +225,16 @@ impl Kept {
             freed: 0,
             wanted: false,
             again: 0,
-            density: DensityPredictor::new(),
-            learned_len: 0,
+            density: MappingDensity::new(TRIED),
+            zeroed: MappingDensity::new(0),
         }
     }
 
-    /// Implements the function of this name. A mapping more than twice as long as the last gets
-    /// none.
-    fn decide_huge_pages(&mut self, block: *mut u8, size: usize) -> bool {
-        let sample_len = self.density.sample_len();
-        if sample_len > 0 {
-            self.density.check_sample(block);
-            self.learned_len = sample_len;
-        }
-        let is_known = sample_len > 0 || self.wanted;
-        if is_known && size / 2 <= self.learned_len {
-            return self.density.decide(block.addr(), size);
-        }
-        self.density.set_sample(block.addr(), size);
-        false
-    }
-
-    /// Learns from a mapping that goes back, unless the sample is another one, still in use.
-    fn learn(&mut self, start: *mut u8, len: usize) {
-        if self.density.sample_len() == 0
-            || self.density.has_sample_within(start.addr()..start.addr() + len)
-        {
-            self.density.learn(huge::is_dense(start, len));
-            self.density.set_sample(0, 0);
-            self.learned_len = len;
-        }
+    /// Learns from a mapping that is freed or resized, if a sample lies in it. Returns whether one
+    /// did.
+    fn learn(&mut self, start: *mut u8, len: usize) -> bool {
+        let had_sample = self.density.learn(start, len);
+        self.zeroed.learn(start, len) || had_sample
     }
 
     fn used(&self) -> impl Iterator<Item = &Run> {

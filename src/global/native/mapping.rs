@@ -255,15 +255,17 @@ pub(super) unsafe fn requested(block: *mut u8) -> usize {
     unsafe { checked_header(block) }.size
 }
 
-/// Advises the kernel to use huge pages for a block.
+/// Advises the kernel to use huge pages for the first `size` bytes of a block.
 ///
 /// # Safety
-/// The block is a mapping in use.
-pub(super) unsafe fn advise_huge_pages(block: *mut u8) {
+/// The block is a mapping in use, of at least `size` bytes.
+pub(super) unsafe fn advise_huge_pages(block: *mut u8, size: usize) {
     // SAFETY: the caller guarantees that it is in use.
     unsafe {
         let &mut Header { base, len, .. } = checked_header(block);
-        os::advise_huge_pages(base, len, true);
+        let page = os::page_size();
+        let end = (block.addr() - base.addr() + size).next_multiple_of(page).min(len);
+        os::advise_huge_pages(base, end, true);
     }
 }
 
@@ -370,6 +372,10 @@ pub(super) unsafe fn resize(
             // Memory added within the last huge page follows the advice given earlier.
             let reaches = new_len / HUGE > len / HUGE;
             let dense = is_adaptive && reaches && huge::is_dense(block, len - offset);
+            if is_adaptive && kept::forget_sample(base, len) {
+                // With one advice the mapping is one for the system, which can lengthen it.
+                os::advise_huge_pages(base, len, dense);
+            }
             let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
             let base = stays
                 .or_else(|| lengthen_whole((base, len), offset, new_len))

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::blocks::{
-    self, allocate_large, allocate_large_kept, allocate_mapped, allocate_small, free_medium,
+    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_small, free_medium,
     free_outside, from_any, list_for,
 };
 use super::fault::{self, Fault};
@@ -37,7 +37,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         // The allocator has just been opened.
         return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
     }
-    if let Some(block) = allocate_large(caller, tuning, size, align) {
+    if let Some(block) = allocate_large_zeroed(caller, tuning, size, align) {
         return block.as_ptr();
     }
     let mut known = Known::nothing();

@@ -119,61 +119,6 @@ fn a_part_is_as_much_as_there_is() {
     }
 }
 
-/// A new mapping gets huge pages if the last one without is written all over. If no such mapping is
-/// in use, the last one that went back decides, where mappings are wanted again.
-#[cfg(target_os = "linux")]
-#[test]
-fn new_mappings_like_a_dense_one_get_huge_pages() {
-    alone::passes("global::native::kept::tests::dense");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "in a process of its own"]
-fn dense() {
-    const LEN: usize = 2 * HUGE;
-    let page = os::page_size();
-    // SAFETY: the pages are mapped.
-    let write =
-        |run: &Run, eighths: usize| unsafe { run.start.write_bytes(7, run.len / 8 * eighths) };
-    let release = |run: Run| {
-        // SAFETY: the pages are mapped, and not used after.
-        unsafe { os::release(run.start, run.len) };
-    };
-    // Mappings in use.
-    let (unknown, sparse, dense) = (mapping(2), mapping(2), mapping(2));
-    assert!(!decide_huge_pages(unknown.start, LEN), "nothing is known");
-    write(&sparse, 7);
-    assert!(!decide_huge_pages(sparse.start, LEN), "nothing is written");
-    assert!(!decide_huge_pages(dense.start, LEN), "not all is written");
-    write(&dense, 8);
-    let (next, without) = (mapping(2), mapping(2));
-    assert!((0..15).all(|_| decide_huge_pages(next.start, 2 * LEN)));
-    assert!(!decide_huge_pages(without.start, LEN), "one in some is the sample");
-    assert!(!decide_huge_pages(dense.start, LEN), "nothing of that one is written");
-    assert!(!decide_huge_pages(dense.start, 2 * LEN + 2), "far longer");
-
-    // Mappings that go back; a sample in use has precedence.
-    let keeps = |run: &Run| {
-        assert_eq!(with(|kept| kept.wanted = false), Some(()));
-        // SAFETY: the pages are mapped.
-        assert!(!unsafe { keep(run.start, run.len, usize::MAX, DELAY) });
-        with(|kept| (kept.density.is_dense(), kept.density.sample_len())).expect("nobody is at it")
-    };
-    assert_eq!(keeps(&next), (true, 2 * LEN + 2), "{dense:?} is the sample");
-    assert_eq!(keeps(&dense), (true, 0));
-    assert_eq!(keeps(&next), (false, 0));
-    assert_eq!(keeps(&dense), (true, 0));
-    let wants = || with(|kept| kept.wanted = true);
-    assert!(!decide_huge_pages(next.start, LEN), "none is wanted again");
-    assert_eq!(keeps(&next), (false, 0));
-    assert_eq!(keeps(&dense), (true, 0));
-    assert_eq!(wants(), Some(()));
-    assert!(decide_huge_pages(next.start, 2 * dense.len + 1) && page < LEN);
-    assert!(!decide_huge_pages(next.start, 2 * dense.len + 2), "far longer");
-    [unknown, sparse, dense, next, without].into_iter().for_each(release);
-}
-
 /// Mappings are kept up to the limits, and beyond them only for a while after one went back for
 /// want of room. So a program that allocates and frees the same again and again touches new memory
 /// only once in a while.

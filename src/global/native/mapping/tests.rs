@@ -402,3 +402,32 @@ fn longer() {
     // SAFETY: the block is not used any more.
     unsafe { deallocate(block.at.as_ptr(), 0) };
 }
+
+/// A mapping whose end is without huge pages is two for the system, which refuses to lengthen it as
+/// it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_mapping_with_a_sample_grows() {
+    alone::passes("global::native::mapping::tests::grows_with_sample");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn grows_with_sample() {
+    let size = 4 * HUGE;
+    for eighths in [1, 8] {
+        let block = allocate(size, 64, None).expect("there is memory").as_ptr();
+        let advised = kept::decide_huge_pages(block, size, false);
+        assert!(advised > 0 && advised < size);
+        // SAFETY: the block is in use; after each call the one returned is.
+        unsafe {
+            advise_huge_pages(block, advised);
+            block.write_bytes(7, size / 8 * eighths);
+            let block = resize(block, 64, 2 * size, true).expect("it is lengthened").as_ptr();
+            assert!((0..size / 8 * eighths).all(|at| block.add(at).read() == 7));
+            block.add(2 * size - 1).write(7);
+            deallocate(block, 0);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Which mappings are expected to be written all over.
+
+use super::*;
+use crate::os;
+
+/// Bytes of a mapping; its sample is one huge page.
+const LEN: usize = 4 * HUGE;
+
+/// Bytes of it before the sample.
+const ADVISED: usize = 3 * HUGE;
+
+/// Maps `len` bytes, not written, without huge pages.
+fn map(len: usize) -> *mut u8 {
+    let start = os::allocate(len).expect("there is memory");
+    // SAFETY: the pages are the test's own.
+    unsafe { os::advise_huge_pages(start, len, false) };
+    start
+}
+
+/// Writes one in `step` OS pages of the memory.
+fn write(start: *mut u8, len: usize, step: usize) {
+    // SAFETY: the pages are the test's own.
+    (0..len).step_by(step * os::page_size()).for_each(|at| unsafe { start.add(at).write(7) });
+}
+
+fn unmap(start: *mut u8, len: usize) {
+    // SAFETY: the pages are the test's own, and not used after.
+    unsafe { os::release(start, len) };
+}
+
+/// Mappings get huge pages, all but their ends, until that would be more than may be tried. Once a
+/// sample was written all over, nearly all mappings get nothing but huge pages.
+#[test]
+fn mappings_get_huge_pages_until_they_are_known_to_be_sparse() {
+    let mut density = MappingDensity::new(ADVISED + HUGE);
+    let (first, second, third, last) = (map(LEN), map(LEN), map(LEN), map(LEN));
+    assert_eq!(density.decide(first, LEN), ADVISED, "nothing is known");
+    assert_eq!(density.decide(second, LEN), HUGE, "nothing was written yet");
+    assert_eq!(density.decide(third, LEN), 0, "more than may be tried");
+    write(third, LEN, 1);
+    assert_eq!(density.decide(last, LEN), LEN);
+    assert_eq!(density.unproven, 0);
+
+    // One in some has a sample, which nobody writes, so it may be tried again.
+    assert!((0..14).all(|_| density.decide(last, LEN) == LEN));
+    assert_eq!(density.decide(first, LEN), ADVISED);
+    assert_eq!(density.sample, (first.addr() + ADVISED, HUGE));
+    assert_eq!(density.decide(second, LEN), ADVISED);
+    assert_eq!(density.unproven, ADVISED);
+    // The sample is written here and there.
+    write(second.wrapping_add(ADVISED), HUGE, 3);
+    assert_eq!(density.decide(first, LEN), 0);
+    assert_eq!(density.sample, (first.addr(), LEN));
+    write(first, LEN, 3);
+    assert_eq!(density.decide(last, LEN), 0, "all of the last one is the sample");
+    [first, second, third, last].into_iter().for_each(|block| unmap(block, LEN));
+}
+
+/// Mappings of zeros get none before one was written all over.
+#[test]
+fn nothing_is_tried_where_nothing_may_be() {
+    let mut density = MappingDensity::new(0);
+    let (first, second) = (map(LEN), map(LEN));
+    assert_eq!(density.decide(first, LEN), 0);
+    write(first, LEN, 1);
+    assert_eq!(density.decide(second, LEN), LEN);
+    unmap(first, LEN);
+    unmap(second, LEN);
+}
+
+/// A mapping more than twice as long as the last is of another kind.
+#[test]
+fn a_far_longer_mapping_gets_none() {
+    let mut density = MappingDensity::new(0);
+    let (block, long) = (map(LEN), map(2 * LEN + 2));
+    density.decide(block, LEN);
+    write(block, LEN, 1);
+    assert_eq!(density.decide(long, 2 * LEN + 1), 2 * LEN + 1);
+    assert_eq!(density.decide(long, 2 * LEN + 2), 0);
+    unmap(block, LEN);
+    unmap(long, 2 * LEN + 2);
+}
+
+/// A sample is looked at when its mapping goes, and no later.
+#[test]
+fn a_mapping_that_goes_tells_what_its_sample_was() {
+    let mut density = MappingDensity::new(LEN);
+    let (block, other) = (map(LEN), map(LEN));
+    assert_eq!(density.decide(block, LEN), ADVISED);
+    write(block, LEN, 1);
+    assert!(!density.learn(other, LEN), "{density:?} has it");
+    assert!(!density.learn(block, ADVISED), "the sample lies behind these");
+    assert_eq!(density.density, Density::Unknown);
+    assert!(density.learn(block, LEN));
+    assert_eq!((density.density, density.sample), (Density::Dense, (0, 0)));
+    assert!(!density.learn(block, LEN), "there is none any more");
+    unmap(block, LEN);
+    assert_eq!(density.decide(other, LEN), LEN);
+    unmap(other, LEN);
+}
