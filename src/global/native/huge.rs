@@ -299,7 +299,7 @@ impl Huge {
 
     #[inline]
     fn unadvise(&self, block: *mut u8, len: usize) {
-        if self.advised.get() > 0 && block.addr() + len > self.from {
+        if self.advised.get() != 0 && self.may_be_huge_below(block.addr() + len) {
             self.advise_all(block, len, false);
         }
     }
@@ -349,12 +349,12 @@ impl Huge {
         if free < THIN || !lies_within {
             return;
         }
-        let (word, bit) = self.bit_of(region.addr());
-        let thinned = self.marks.thinned[word].get();
+        let (word, bit) = Self::bit_of(region.addr());
+        let thinned = &self.marks.thinned[word];
         let is_advised = self.is_advised(region.addr());
-        if thinned & bit != 0 {
+        if thinned.get() & bit != 0 {
             if free >= HUGE {
-                self.marks.thinned[word].set(thinned & !bit);
+                flip(thinned, bit);
                 ALL_THIN.fetch_sub(1, Relaxed);
                 self.restore_huge_pages(region);
             }
@@ -367,7 +367,7 @@ impl Huge {
         } else if (is_advised || !self.everywhere && self.all_are_huge.get())
             && ALL_THIN.load(Relaxed) < MOST_THIN
         {
-            self.marks.thinned[word].set(thinned | bit);
+            flip(thinned, bit);
             ALL_THIN.fetch_add(1, Relaxed);
             if is_advised {
                 self.advise(region, false);
@@ -398,23 +398,27 @@ impl Huge {
     fn advise(&self, region: *mut u8, wanted: bool) {
         // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
-        let (word, bit) = self.bit_of(region.addr());
-        let advised = &self.marks.advised[word];
-        advised.set(advised.get() ^ bit);
+        let (word, bit) = Self::bit_of(region.addr());
+        flip(&self.marks.advised[word], bit);
         self.advised.set(if wanted { self.advised.get() + 1 } else { self.advised.get() - 1 });
     }
 
     /// Returns whether the region of `address` is advised.
     fn is_advised(&self, address: usize) -> bool {
-        let (word, bit) = self.bit_of(address);
+        let (word, bit) = Self::bit_of(address);
         self.marks.advised[word].get() & bit != 0
     }
 
-    /// Returns the word and the bit of the region of the address `start`.
-    fn bit_of(&self, start: usize) -> (usize, u64) {
-        let region = (start - self.start) / HUGE % REGIONS;
+    /// Returns the word and the bit of the region of an address: each region of a slot has another.
+    fn bit_of(address: usize) -> (usize, u64) {
+        let region = address / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))
     }
+}
+
+/// Sets or clears a mark.
+fn flip(marks: &Cell<u64>, bit: u64) {
+    marks.set(marks.get() ^ bit);
 }
 
 impl HugePages {

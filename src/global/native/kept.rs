@@ -105,7 +105,7 @@ pub(super) fn bytes() -> usize {
 /// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
 /// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
-    (bytes() > 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
+    (bytes() != 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
 }
 
 /// Puts back memory that was taken and not used.
@@ -162,7 +162,7 @@ pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
 
 /// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
 pub(super) fn take_at(end: *mut u8, more: usize) -> bool {
-    bytes() > 0 && with(|kept| kept.take_at(end, more)).unwrap_or(false)
+    bytes() != 0 && with(|kept| kept.take_at(end, more)).unwrap_or(false)
 }
 
 /// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
@@ -171,14 +171,14 @@ pub(super) fn give_back_idle(visit: &mut Visit, delay: u32) {
         let now = os::now();
         let gone = kept.give_back(HUGE, |run| now >= run.since.saturating_add(delay.into()));
         kept.wanted &= gone == 0;
-        gone > 0
+        gone != 0
     };
-    while bytes() > 0 && !visit.is_over() && with(step) == Some(true) {}
+    while bytes() != 0 && !visit.is_over() && with(step) == Some(true) {}
 }
 
 /// Gives back `wanted` bytes, or all there are. Returns whether there were any.
 pub(super) fn give_back(wanted: usize) -> bool {
-    bytes() > 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes > 0)
+    bytes() != 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes != 0)
 }
 
 /// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
@@ -238,7 +238,7 @@ impl Kept {
     }
 
     fn used(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(|run| run.len > 0)
+        self.runs.iter().filter(|run| run.len != 0)
     }
 
     fn bytes(&self) -> usize {
@@ -261,7 +261,7 @@ impl Kept {
     /// Adds a run, joined with adjacent runs. Returns whether there was room.
     fn put(&mut self, run: Run) -> bool {
         let mut run = run;
-        for other in self.runs.iter_mut().filter(|other| other.len > 0) {
+        for other in self.runs.iter_mut().filter(|other| other.len != 0) {
             let is_below = other.start.wrapping_add(other.len) == run.start;
             if is_below || run.start.wrapping_add(run.len) == other.start {
                 let start = if is_below { other.start } else { run.start };
@@ -285,16 +285,16 @@ impl Kept {
         self.take_from(|run| run.usable() >= PART, len)
     }
 
-    /// Takes up to `len` bytes of the longest run that `suits`: their start and their number.
+    /// Takes up to `len` bytes of the longest run that `suits`, which no empty one does: their start
+    /// and their number.
     fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
-        let suits = |run: &&mut Run| run.len > 0 && suits(run);
-        let run = self.runs.iter_mut().filter(suits).max_by_key(|run| run.len)?;
+        let run = self.runs.iter_mut().filter(|run| suits(run)).max_by_key(|run| run.len)?;
         let (Run { start, len: whole, since }, skipped) = (*run, run.skipped());
         let len = len.min(run.usable());
         *run = NONE;
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
-            if len > 0 && !self.put(Run { start, len, since }) {
+            if len != 0 && !self.put(Run { start, len, since }) {
                 // SAFETY: the pages were mapped, and nothing uses them.
                 unsafe { refused::release(start, len) };
             }
@@ -313,7 +313,7 @@ impl Kept {
 
     fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
         let mut given = 0;
-        for run in self.runs.iter_mut().filter(|run| run.len > 0 && which(run)) {
+        for run in self.runs.iter_mut().filter(|run| run.len != 0 && which(run)) {
             // A huge page goes back as a whole.
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;

@@ -94,7 +94,7 @@ fn count_bytes(added: usize, removed: usize) {
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
     let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
     let excess = bytes.saturating_add(kept::bytes()).saturating_sub(most);
-    if added > removed && excess > 0 {
+    if excess != 0 {
         kept::give_back(excess);
     }
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
@@ -169,12 +169,12 @@ fn allocate_beyond_kept(len: usize, is_adaptive: bool) -> Option<*mut u8> {
 /// Allocates as [`allocate`]. Size and alignment are a [`Layout`]'s, or the alignment is [`HUGE`].
 fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // The kernel aligns to an OS page; larger alignments are made by unmapping the surplus.
+    // The kernel aligns to an OS page. The block starts at most this far behind it, and the surplus
+    // is unmapped.
     let offset = HEADER.max(align);
     let (guard, behind) = if mode::has_guards() { (page, BEHIND) } else { (0, 0) };
-    let spare = if align > page { align } else { 0 };
     let rounded = size.checked_add(offset + behind)?.checked_next_multiple_of(page)?;
-    let mapped = rounded.checked_add(spare + 2 * guard)?;
+    let mapped = rounded.checked_add(2 * guard)?;
     let memory = os::allocate(mapped)?;
     if SPACE.overlaps(memory, mapped) {
         // SAFETY: the memory was just mapped, and nobody uses it.
@@ -190,7 +190,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     unsafe {
         refused::release(memory, base.addr() - guard - memory.addr());
         refused::release(end.add(guard), memory.addr() + mapped - guard - end.addr());
-        if guard > 0 {
+        if guard != 0 {
             os::guard(base.sub(guard), guard);
             os::guard(end, guard);
         }

@@ -12,7 +12,9 @@
 //! With `only FILE` instead of a count, the mutants named in the file are tried, even if they were
 //! tried before. A run that was stopped continues if it is started with the same arguments.
 //! `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs only the test binaries
-//! whose names begin so: other binaries might catch mutants that these miss.
+//! whose names begin so: other binaries might catch mutants that these miss. `SLOWEST=60` uses tests
+//! of up to 60 seconds; `LEVEL=1` optimises the package, which some tests need and which takes
+//! longer to build. At the end come the survivors and the rate of those chosen, with its interval.
 
 mod build;
 mod mutants;
@@ -135,7 +137,41 @@ fn main() -> Result<ExitCode> {
     let suite = Suite::measure(&tree, area)?;
     let again = arguments.get(1).is_some_and(|argument| argument == "only");
     try_all(&suite, &tree.chosen, &done, again)?;
+    print!("{}", summary(&tree.chosen, &fs::read_to_string(done)?));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the survivors among the chosen mutants, and the rate of those caught with its interval of
+/// 95 % (Wilson), by the last line about each.
+fn summary(chosen: &[Mutant], done: &str) -> String {
+    let verdicts: HashMap<&str, &str> = done
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(verdict, name)| (name, verdict))
+        .collect();
+    let tried = chosen.iter().filter_map(|mutant| verdicts.get_key_value(&*mutant.name));
+    let (survivors, caught): (Vec<_>, Vec<_>) =
+        tried.partition(|(_, verdict)| verdict.starts_with("SURVIVED"));
+    let mut text: String =
+        survivors.iter().map(|(name, verdict)| format!("{verdict}: {name}\n")).collect();
+    let hung = caught.iter().filter(|(_, verdict)| verdict.ends_with("which hung")).count();
+    let (caught, all) = (caught.len(), caught.len() + survivors.len());
+    let [rate, from, to] = wilson(caught, all).map(|share| 100.0 * share);
+    text += &format!(
+        "{caught} of {all} caught, {hung} of them hung: {rate:.1} % ({from:.1} to {to:.1} %)\n"
+    );
+    text
+}
+
+/// Returns a rate, and the ends of its interval of 95 %.
+fn wilson(caught: usize, all: usize) -> [f64; 3] {
+    const Z: f64 = 1.96;
+    let all = all.max(1) as f64;
+    let rate = caught as f64 / all;
+    let middle = rate + Z * Z / (2.0 * all);
+    let half = Z * (rate * (1.0 - rate) / all + Z * Z / (4.0 * all * all)).sqrt();
+    let scale = 1.0 + Z * Z / all;
+    [rate, (middle - half) / scale, (middle + half) / scale]
 }
 
 /// Returns the first `count` mutants in a random order, which the seed decides.

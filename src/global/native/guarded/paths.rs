@@ -60,7 +60,8 @@ const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 
 /// feature there are no guarded blocks, and any other block freed with a small size is in a heap.
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
-    cfg!(feature = "guarded") && usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
+    const ANY_ARE: bool = cfg!(feature = "guarded") && usize::BITS == 64;
+    ANY_ARE && block.addr() as u64 >> BIT & 1 == 1
 }
 
 /// Allocates a guarded block, zeroed; `None` if it is too large, or there is no free place.
@@ -266,6 +267,10 @@ mod tests {
                 assert_eq!(fault, Some(("a fault in a block in use", place)));
             }
         }
+        // The pool ends with a closed page, which belongs to the last place.
+        let last = pool.wrapping_add((2 * PLACES + 1) * page - 1);
+        assert!(pool::contains(pool) && pool::contains(last) && index_of(last) == PLACES - 1);
+        assert!(!pool::contains(pool.wrapping_sub(1)) && !pool::contains(last.wrapping_add(1)));
         // Before the first block there is no other.
         assert_eq!(
             [0, page / 2 - 1].map(|from| at(pool.wrapping_add(from))),
@@ -294,6 +299,34 @@ mod tests {
             unsafe {
                 assert!(block.addr().get().is_multiple_of(align));
                 assert!(matches!(known_len(block.as_ptr()), None | Some(0)));
+                free(block.as_ptr());
+            }
+        }
+    }
+
+    /// Blocks that do not fit into an OS page, or must be aligned to more, are not guarded; nor is any
+    /// where there is no pool.
+    #[test]
+    fn a_guarded_block_fits_into_a_page() {
+        alone::passes("global::native::guarded::paths::tests::fits");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn fits() {
+        let page = os::page_size();
+        assert!(!pool::contains(ptr::null_mut()));
+        assert_eq!(allocate(100, UNIT), None);
+        open();
+        for (size, align) in [(page + 1, UNIT), (100, 2 * page), (page + 1, 2 * page)] {
+            assert_eq!(allocate(size, align), None, "{size}, {align}");
+        }
+        for (size, align) in [(page, UNIT), (100, page), (page, page)] {
+            let block = allocate(size, align).expect("there are places");
+            // SAFETY: the block is in use, and freed once.
+            unsafe {
+                assert_eq!(known_len(block.as_ptr()), Some(size));
+                block.write_bytes(1, size);
                 free(block.as_ptr());
             }
         }

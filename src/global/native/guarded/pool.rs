@@ -61,7 +61,7 @@ pub(super) enum State {
 }
 
 /// The places' records, in a mapping, and the free places: `free` of them, in a ring that starts at
-/// `first`, the one that has been free for longest.
+/// `first` < [`PLACES`], the one that has been free for longest.
 pub(super) struct Book {
     places: *mut Place,
     ring: [u16; PLACES],
@@ -126,7 +126,7 @@ impl Book {
     /// Takes the place that has been free for longest.
     pub(super) fn take(&mut self) -> Option<usize> {
         self.free = self.free.checked_sub(1)?;
-        let index = self.ring[self.first % PLACES];
+        let index = self.ring[self.first];
         self.first = (self.first + 1) % PLACES;
         Some(usize::from(index))
     }

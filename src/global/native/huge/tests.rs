@@ -180,6 +180,32 @@ fn large_blocks_like_a_dense_one_are_advised() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
+/// A block that is partly in regions that are considered gets huge pages there: not before them, and
+/// not in a region that ends beyond the extent.
+#[cfg(target_os = "linux")]
+#[test]
+fn only_the_regions_that_are_considered_are_advised() {
+    let (extent, memory) = regions(8);
+    let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
+    let mut huge =
+        Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..at(13).addr(), Marks::none());
+    huge.reach(at(13));
+    huge.advise_new_block(at(0), HUGE);
+    assert!(advised(&huge, extent).is_empty(), "nothing is known");
+    // SAFETY: the memory is accessible.
+    unsafe { at(0).write_bytes(1, HUGE) };
+    huge.advise_new_block(at(3), 2 * HUGE);
+    assert_eq!(advised(&huge, extent), [3]);
+    huge.advise_new_block(at(9), 2 * HUGE);
+    assert_eq!(advised(&huge, extent), [3, 4, 5]);
+    // Where no region is complete, none is considered.
+    let huge = Huge::new(HugePages::Beyond(0), at(0).addr() + 100..at(2).addr(), Marks::none());
+    huge.pretend_not_all_huge();
+    assert!(!huge.may_be_huge(at(0).addr() + 100));
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory.0, memory.1) };
+}
+
 /// Each of many regions is tracked by itself.
 #[test]
 fn each_region_is_unadvised_by_itself() {
@@ -300,9 +326,11 @@ fn written_regions_are_advised_once_they_are_free() {
     assert_eq!(walk(&huge, &[(160..168, 8)]), [7, 8, 9]);
     // Still free, but no longer resident.
     assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
+    // As much was resident as one of two regions has.
+    assert_eq!(walk(&huge, &[(88..104, 8)]), [7, 8, 9, 11]);
     // No advice where the system uses huge pages by itself, or the whole slot has the advice.
     huge.all_are_huge.set(true);
-    assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9]);
+    assert_eq!(walk(&huge, &[(80..88, 8)]), [7, 8, 9, 11]);
     let mut always = Huge::new(HugePages::Always, extent.addr()..most, Marks::none());
     always.pretend_not_all_huge();
     always.reach(at(20 * 8));
@@ -361,7 +389,7 @@ fn where_all_are_huge_every_region_may_be_thin() {
             }
             huge.note_free(&mut walked, None);
             let is_thin = |&region: &usize| {
-                let (word, bit) = huge.bit_of(extent.addr() + region * HUGE);
+                let (word, bit) = Huge::bit_of(extent.addr() + region * HUGE);
                 huge.marks.thinned[word].get() & bit != 0
             };
             (1..=last).filter(is_thin).collect::<Vec<_>>()

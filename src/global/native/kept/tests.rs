@@ -43,6 +43,7 @@ fn wanted() {
     let run = mapping(4);
     let end = run.start.wrapping_add(run.len);
     assert_eq!(kept.take(HUGE, DELAY), None);
+    assert!(kept.take(HUGE, u32::MAX - 1).is_none() && !kept.wanted, "none was freed");
     assert!(!kept.keep(run, usize::MAX, DELAY), "nobody wanted any");
     assert!(kept.take(HUGE, 0).is_none() && !kept.wanted, "without a delay nobody may");
     assert_eq!(kept.take(HUGE, DELAY), None);
@@ -133,6 +134,9 @@ fn as_much_stays_as_is_allowed() {
         kept.runs[0] = Run { start: ptr::null_mut(), len: fills * run.len, since: 0 };
         let (full, pause) = (kept.bytes(), u64::from(delay).max((run.len / RATE) as u64));
         assert!(full <= MOST && full + run.len > MOST);
+        kept.runs[0].len = MOST - run.len;
+        assert!(kept.keep(at(1000), usize::MAX, delay), "it fits to the byte");
+        (kept.runs[0].len, kept.runs[1]) = (full, NONE);
         assert!(!kept.keep(at(1000), usize::MAX, delay), "it goes back");
         assert_eq!(kept.bytes(), full);
         assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than may stay");

@@ -65,6 +65,12 @@ impl Block {
         assert!(base.addr() + HEADER <= start && base.addr() + page >= start - HEADER);
         assert!(len >= self.needed());
         assert_eq!((size, guard > 0), (self.size, mode::has_guards()));
+        #[cfg(target_os = "linux")]
+        for beside in
+            [base.wrapping_sub(1), base.wrapping_add(len)].into_iter().filter(|_| guard > 0)
+        {
+            assert!(!os::is_readable(beside), "a guard page is open");
+        }
         self.len = len;
         // SAFETY: the block is in use.
         let (len, asked) = unsafe { (len_of(self.at.as_ptr()), requested(self.at.as_ptr())) };
@@ -394,8 +400,8 @@ fn longer() {
     };
     assert_eq!((refused, kept::bytes()), (None, before), "it stays where it was");
 
-    let block = allocate_kept(6 * HUGE, 64, 60_000, Some(true)).expect("there is memory");
-    let block = Block { at: block, align: 64, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
+    let block = allocate_kept(6 * HUGE, HUGE, 60_000, Some(true)).expect("there is memory");
+    let block = Block { at: block, align: HUGE, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
     assert_eq!((kept::bytes(), usage().1), (0, block.len));
     assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
     assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
@@ -429,5 +435,104 @@ fn grows_with_sample() {
             block.add(2 * size - 1).write(7);
             deallocate(block, 0);
         }
+    }
+}
+
+/// Returns whether the kernel was advised to use huge pages at an address; `None` if it does not
+/// tell.
+#[cfg(target_os = "linux")]
+fn is_advised(address: *mut u8) -> Option<bool> {
+    let all = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let mut lies_within = false;
+    for line in all.lines() {
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let range = line.split(' ').next()?.split_once('-');
+        if let Some((start, end)) = range.and_then(|(start, end)| number(start).zip(number(end))) {
+            lies_within = (start..end).contains(&address.addr());
+        } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| lies_within) {
+            return Some(flags.split(' ').any(|flag| flag == "hg"));
+        }
+    }
+    None
+}
+
+/// A block that begins with a kept run gets huge pages if the run was written all over, where the
+/// tuning has that.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_longer_block_gets_huge_pages_if_the_kept_run_is_dense() {
+    alone::passes("global::native::mapping::tests::dense");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn dense() {
+    const LEN: usize = 4 * HUGE;
+    // The kernel may not know of huge pages.
+    let block = allocate(LEN, 64, Some(true)).expect("there is memory").as_ptr();
+    let knows = is_advised(block).unwrap_or(false);
+    // SAFETY: the block is in use, and not used any more; of what comes first none is kept.
+    unsafe { deallocate(block, 60_000) };
+    for (is_adaptive, is_written) in [(true, true), (true, false), (false, true), (false, false)] {
+        // Mappings count as wanted again.
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block has these bytes, and is freed once; the next one as well.
+        unsafe {
+            if is_written {
+                block.write_bytes(7, LEN);
+            }
+            assert!(deallocate(block, 60_000), "it is kept");
+            let longer = allocate_kept(2 * LEN, 64, 60_000, Some(is_adaptive));
+            let longer = longer.expect("there is memory").as_ptr();
+            let expected = knows && is_adaptive && is_written;
+            assert_eq!(
+                is_advised(longer).unwrap_or(false),
+                expected,
+                "{is_adaptive}, {is_written}"
+            );
+            deallocate(longer, u32::MAX);
+        }
+    }
+}
+
+/// When there is no memory, what is kept goes back, and the block is allocated after all.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_kept_goes_back_for_want_of_memory() {
+    alone::passes("global::native::mapping::tests::wanting");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, whose address space is limited"]
+fn wanting() {
+    for _ in 0..2 {
+        let block = allocate(16 * HUGE, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block is in use, and not used any more.
+        unsafe { deallocate(block, 60_000) };
+        assert_eq!(allocate_kept(17 * HUGE, 64, 60_000, None), None);
+    }
+    assert!(kept::bytes() >= 16 * HUGE && !refused::has_any());
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+    let pages: usize =
+        pages.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+    let limit = (pages * os::page_size() + 2 * HUGE) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let block = allocate(8 * HUGE, 64, None).expect("there is memory");
+    assert_eq!(kept::bytes(), 0);
+    // SAFETY: the block is in use, and not used any more.
+    unsafe { deallocate(block.as_ptr(), 0) };
+}
+
+/// A mark tells a block from any other: each bit of the address counts.
+#[test]
+fn a_mark_is_of_one_block() {
+    let mark_at = |address: usize| mark(core::ptr::without_provenance_mut(address));
+    for bit in 0..usize::BITS {
+        assert_eq!(mark_at(0x1230) ^ mark_at(0x1230 ^ 1 << bit), 1 << bit, "{bit}");
     }
 }

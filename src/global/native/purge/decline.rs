@@ -130,6 +130,17 @@ mod tests {
         }
     }
 
+    /// As much may go back as was freed twice over, less what went back since the decline began to;
+    /// the next waits for what went back since then.
+    #[test]
+    fn what_went_back_before_a_decline_does_not_count() {
+        let decline = Decline { freed: 5, before: 100, at: 1_000, ..Decline::NONE };
+        assert_eq!([100, 103, 110, 111].map(|purged| decline.left(purged)), [10, 7, 0, 0]);
+        let again = |purged| decline.again(100 + purged * AT_ONCE_RATE, 50);
+        assert_eq!([0, 50, 51, 90].map(again), [1_050, 1_050, 1_051, 1_090]);
+        assert_eq!(Decline { at: 0, ..decline }.again(1 << 40, 50), 0, "there was none");
+    }
+
     /// Blocks that are freed and replaced are no decline, however many: memory given back for them
     /// was touched again at once, at a hundred times the cost of all else.
     #[test]

@@ -234,7 +234,7 @@ pub(in super::super) fn make() -> Option<NonNull<Lists>> {
         }
         last = offset;
     });
-    if last > 0 {
+    if last != 0 {
         make(last, words);
     }
     let made = NonNull::new(lists)?;
@@ -309,6 +309,42 @@ mod tests {
         assert_eq!([16, 200, 10_000].map(|size| of(1 << 10, 256, size)), [64, 5, 2]);
         assert_eq!([16, 10_000].map(|size| of(32 << 10, 3, size)), [3, 3]);
         assert_eq!(of(u32::MAX, 256, 16_368), 200);
+    }
+
+    /// A thread's lists have as much room as the tuning says, rounded to an even number of blocks, and
+    /// the last ends where the memory does.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn lists_have_the_room_of_their_class() {
+        let heap = super::super::super::registry::heap_for_test();
+        let lists = make().expect("there is memory").as_ptr();
+        let (mut offsets, mut words) = (Vec::new(), size_of::<Lists>() / WORD);
+        for_each(|offset| offsets.push(offset));
+        for &offset in &offsets {
+            // SAFETY: the list was just made.
+            let list = unsafe { &*at(lists, offset) };
+            let most = capacity(&Tuning::new(), list.size.into(), room(offsets.len())) & !1;
+            assert_eq!(u32::from(list.most), most, "{}", list.size);
+            assert_eq!(offset as usize, words + GAP);
+            words = offset as usize + size_of::<List>() / WORD + most as usize;
+        }
+        assert_eq!(words, WORDS.load(Relaxed));
+
+        // SAFETY: the lists were just made, and nobody else knows them.
+        let lists = unsafe { &*lists };
+        assert!(!lists.has_heap(heap) && lists.last_heap().is_none());
+        lists.set_heap(heap);
+        assert!(lists.has_heap(heap) && ptr::eq(lists.heap(), heap));
+        assert!(lists.last_heap().is_some_and(|last| ptr::eq(last, heap)));
+        assert!(!lists.has_heap(super::super::super::registry::heap_for_test()), "another one");
+    }
+
+    /// Threads without lists have zeros, and no other memory.
+    #[test]
+    fn no_lists_lie_in_the_zeros() {
+        let end = empty().wrapping_byte_add(size_of::<Zeros>());
+        assert!([empty(), gone(), end.wrapping_byte_sub(1)].iter().all(|&lists| is_none(lists)));
+        assert!([end, empty().wrapping_byte_sub(1)].iter().all(|&lists| !is_none(lists)));
     }
 
     /// Lists get as much room as fits, two blocks at least, however many classes there are.
