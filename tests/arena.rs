@@ -1,4 +1,4 @@
-//! Arenas: shared by threads, as a program's allocator would be used, over several regions.
+//! Arenas: shared by threads, used as a program's allocator, spread over several regions.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, Strategy, U
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
-/// Made at compile time, with the promise that one test alone uses it.
+/// Made at compile time, unshared: only one test uses it.
 // SAFETY: only the arena uses the memory, and only one test uses the arena.
 static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
@@ -92,12 +92,12 @@ fn a_visitor_that_uses_its_arena_is_stopped() {
         });
     }));
     assert!(used.is_err() && seen.load(Ordering::Relaxed) == 1);
-    // The lock was let go of on the way out.
+    // The panic released the lock.
     arena.audit().expect("every invariant holds");
 }
 
-/// Pages of few and of many blocks need headers of different lengths. Those of pages that are given up serve
-/// again: in turns, as many bytes fit as ever.
+/// Pages of few and of many blocks need headers of different lengths. The headers of returned pages
+/// are reused: alternating between the two, the arena holds as many bytes each time.
 #[test]
 fn headers_of_pages_are_used_again() {
     static mut MEMORY: [u64; 32 << 10] = [0; 32 << 10];
@@ -118,7 +118,7 @@ fn headers_of_pages_are_used_again() {
     }
 }
 
-/// A strategy without memory, whose answers a test sets.
+/// A strategy without memory; a test sets its answers.
 #[derive(Default)]
 struct Told {
     fault: Option<Fault>,
@@ -168,7 +168,7 @@ unsafe impl Strategy for Told {
     }
 }
 
-/// Returns an arena of two claims like these.
+/// Returns an arena of two claims with these answers.
 fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
     let arena = Arena::new(Claims::new());
     claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));
@@ -226,8 +226,7 @@ fn an_arena_knows_its_blocks() {
     assert_eq!(arena.used(), 0);
 }
 
-/// A large block that was freed serves a request of its size, and not a larger one: whatever the alignment
-/// that all blocks have.
+/// A freed large block serves the next request of its size, whatever alignment all blocks share.
 #[test]
 fn a_large_block_that_was_freed_serves_its_like() {
     for align in [1, 8, 16] {
@@ -247,7 +246,8 @@ fn a_large_block_that_was_freed_serves_its_like() {
     }
 }
 
-/// Of the blocks of nearly one size the smallest that is large enough is taken, wherever it is on their list.
+/// Among free blocks of about one size, the smallest that fits is taken, wherever it is in the
+/// list.
 #[test]
 fn the_closest_of_large_blocks_of_a_list_is_taken() {
     for (freed, asked, taken) in [

@@ -1,4 +1,5 @@
-//! That `tests/windows/prefix.sh` makes wine's folder whole or says that it did not: with a wine that is a script.
+//! Checks with a fake wine that `tests/windows/prefix.sh` completes wine's folder or reports
+//! failure.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::root;
 
-/// A fake wine: its first steps, and the steps that follow unless it is stopped there.
+/// A fake wine. With `STOPPED` set it stops after its first steps.
 const WINE: &str = r#"
 echo "$@" >>"$CALLS"
 echo noise; echo noise >&2
@@ -32,7 +33,7 @@ fn prefix(folder: &Path, stopped: bool) -> Output {
     command.envs(stopped.then_some(("STOPPED", "1"))).output().expect("there is a shell")
 }
 
-/// Returns the calls of wine since the last time.
+/// Returns the calls of wine since the last call of this function.
 fn calls(folder: &Path) -> String {
     let calls = fs::read_to_string(folder.join("calls")).unwrap_or_default();
     let _ = fs::remove_file(folder.join("calls"));

@@ -1,5 +1,5 @@
 //! Computes the required answer of an allocation in the simplest way: from the walk and the live
-//! blocks, by looking at all of them. Where a strategy's paper leaves the choice open, it predicts
+//! blocks, looking at all of them. Where a strategy's paper leaves the choice open, it predicts
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -9,26 +9,26 @@ use pagewise::walk::SpanKind;
 use crate::heap::{Heap, Operation};
 use crate::room::Bounds;
 
-/// The pages of the paged strategies, and the largest size that pages serve.
+/// Page size of the paged strategies, and the largest size served from pages.
 pub(crate) const PAGE: usize = 512;
 pub(crate) const LARGEST: usize = 256;
 
-/// The unit of all strategies but Nielsen's: sizes are rounded up to it.
+/// All strategies but Nielsen's round sizes up to this unit.
 const UNIT: usize = 16;
 
-/// Bytes of a header in a heap with tags.
+/// Bytes of a boundary tag.
 const TAG: usize = 4;
 
-/// Which of several free blocks that fit.
+/// Which of several fitting free blocks is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Choice {
     /// Any of them.
     Any,
     /// The lowest.
     Lowest,
-    /// The smallest, the lowest of those.
+    /// The smallest; of equal ones, the lowest.
     Smallest,
-    /// The largest, the lowest of those.
+    /// The largest; of equal ones, the lowest.
     Largest,
 }
 
@@ -44,36 +44,36 @@ pub(crate) enum Page {
 /// Which free block of a class is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Chain {
-    /// The one freed last; of a new page the lowest.
+    /// LIFO; a new page is handed out from its lowest block.
     Stack,
-    /// The one freed first; of a new page the lowest.
+    /// FIFO; a new page is handed out from its lowest block.
     Queue,
-    /// The one freed last, of Kingsley's powers of two less a tag.
+    /// LIFO, with Kingsley's sizes: powers of two less a tag.
     Kingsley,
 }
 
 /// A naive model of a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Naive {
-    /// Of nothing.
+    /// Predicts nothing.
     Unspecified,
-    /// A request is served if and only if a run of free blocks holds it, joined to the utmost and with the
-    /// memory that the source has left. Free blocks lie between tags.
+    /// A request is served if and only if a run of free memory holds it, coalesced as far as
+    /// possible, with the memory left in the source. Boundary tags separate free blocks.
     Fit(Choice),
-    /// Like the above, but leaves the bytes of a header open.
+    /// As `Fit`, with a tolerance of one header.
     Roughly,
-    /// Blocks without tags, each at the lowest address there is.
+    /// Blocks without tags, each at the lowest address that fits.
     Lowest,
-    /// Blocks of powers of two at multiples of their lengths.
+    /// Buddies: blocks of powers of two at multiples of their lengths.
     Buddies,
-    /// Pages of equal blocks, filled one after the other.
+    /// Pages of equal blocks, filled one at a time.
     Paged { page: Page, current: BTreeMap<usize, usize>, freed: Vec<usize>, exact: bool },
-    /// One list of the free blocks of each class.
+    /// One free list per size class.
     Chained { chain: Chain, lists: BTreeMap<usize, Vec<usize>>, exact: bool },
-    /// Pages of equal blocks above a heap with tags: a request is served if memory holds it in which there
-    /// is no page in use, and refused if none does at all.
+    /// Pages of equal blocks over a heap with tags: a request is served if free memory outside
+    /// pages in use holds it, and refused if no memory holds it at all.
     Above,
-    /// Blocks that were freed never come again.
+    /// Freed blocks are never reused.
     Never { used: Vec<usize> },
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Foretold {
     At(usize),
     /// In one of these pages.
     In(Vec<usize>),
-    /// Refused, or at none of these.
+    /// Refused, or at an address not among these.
     NotAt(Vec<usize>),
 }
 
@@ -109,7 +109,7 @@ impl Naive {
         Self::Chained { chain, lists: BTreeMap::new(), exact: true }
     }
 
-    /// Performs an operation on the heap, which must answer as foretold.
+    /// Performs an operation on the heap, which must answer as predicted.
     pub(crate) fn step(&mut self, heap: &mut Heap, operation: Operation) -> Step {
         let foretold = match operation {
             Operation::Allocate { size } => self.foretell(heap, heap.sizes[size as usize]),
@@ -160,7 +160,7 @@ impl Naive {
             }
             Self::Chained { chain, lists, exact: true } => {
                 let class = match chain {
-                    // Where a block is aligned further is open.
+                    // The position of an over-aligned block is not defined.
                     Chain::Kingsley if align > UNIT => return Foretold::Unknown,
                     Chain::Kingsley => (size + TAG).next_power_of_two() - TAG,
                     _ if size > LARGEST => return Foretold::Unknown,
@@ -211,7 +211,7 @@ impl Naive {
                     freed.push(page);
                 }
             }
-            // Those that no page serves are asked for by no class.
+            // Lengths that no page serves are never requested, so their lists do no harm.
             Self::Chained { lists, .. } => {
                 lists.entry(len).or_default().push(offset);
             }
@@ -219,7 +219,7 @@ impl Naive {
         }
     }
 
-    /// Pages and lists may have changed in ways that are not modelled.
+    /// Lists of pages and blocks may have changed in ways that are not modelled.
     fn resized(&mut self) {
         match self {
             Self::Paged { exact, .. } | Self::Chained { exact, .. } => *exact = false,
@@ -228,11 +228,11 @@ impl Naive {
     }
 }
 
-/// Returns the runs of free memory, start and end: free blocks with the tags between them, and the
-/// source's remaining memory, if `across` as a part of the last run.
+/// Returns the runs of free memory, as start and end: free blocks with the tags between them, and
+/// the source's remaining memory, which extends the last run if `across`.
 fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     let bounds = Bounds::current();
-    // The last tag lies at the end.
+    // The last tag is at the end of the extent.
     let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT - TAG);
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut behind = None;
@@ -256,7 +256,7 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     runs.into_iter()
 }
 
-/// Served if it is `sure`, refused if it is not `possible`.
+/// Served if `sure`, refused if not even `possible`.
 fn either(sure: bool, possible: bool) -> Foretold {
     match (sure, possible) {
         (true, _) => Foretold::Served,
@@ -269,7 +269,7 @@ fn holds((start, end): (usize, usize), size: usize, align: usize) -> bool {
     start.next_multiple_of(align) + size <= end
 }
 
-/// Returns whether a run of free memory holds a request beside the pages in which small blocks lie.
+/// Returns whether free memory outside the pages of small blocks holds a request.
 fn above(heap: &Heap, size: usize, align: usize) -> bool {
     let base = Bounds::current().base();
     let live = heap.model.live.iter();
@@ -289,7 +289,7 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
 fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
     let held = |size| runs(heap, true).any(|run| holds(run, size, align));
     if align > UNIT {
-        // In which block a gap is left, and how large it must be, is open.
+        // The position and the size of the alignment gap are not defined.
         return either(held(size + 2 * align), held(size));
     }
     if !held(size) {
@@ -297,7 +297,7 @@ fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
     }
     let bounds = Bounds::current();
     let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
-    // The wilderness is spent last; nothing but the last header lies behind it.
+    // The wilderness is used last; only the last header follows it.
     let inner = free.filter(|span| span.end() + UNIT < bounds.base() + bounds.end);
     let fitting = inner.filter(|span| holds((span.start, span.end()), size, align));
     let chosen = match choice {
@@ -318,8 +318,7 @@ fn lowest(heap: &Heap, size: usize, align: usize) -> Foretold {
         .map_or(Foretold::Unknown, |span| Foretold::At(span.start.next_multiple_of(align) - base))
 }
 
-/// Free blocks of this length, or larger ones: memory at a multiple of the length in which nothing else
-/// lies.
+/// Served if memory at a multiple of this length is free, as one block or as part of a larger one.
 fn buddies(heap: &Heap, len: usize) -> Foretold {
     let bounds = Bounds::current();
     let len = len.max(UNIT);
@@ -338,7 +337,7 @@ fn buddies(heap: &Heap, len: usize) -> Foretold {
     if served { Foretold::Served } else { Foretold::Refused }
 }
 
-/// Returns the class of a size: the largest that as many blocks of fit a page.
+/// Returns the class of a size: the largest size of which equally many blocks fit a page.
 fn class(size: usize) -> usize {
     let least = size.next_multiple_of(UNIT);
     PAGE / (PAGE / least) / UNIT * UNIT

@@ -1,10 +1,10 @@
-//! Writes beyond a block, before it, or after it was freed. If they hit the allocator's data, it
-//! writes one line and stops the process, in every build.
+//! Writes beyond a block, before it, or after it was freed. If they damage the allocator's data, it
+//! writes one line and aborts, in every build.
 
 use crate::ALLOCATOR;
 use crate::child::run;
 
-/// Runs this misuse in a process of its own, which it must stop with a line of the allocator's.
+/// Runs a misuse in its own process, which the allocator must stop with a message.
 fn stops(test: &str, of: &str) {
     let ended = run(test, |command| {
         command.env("PAGEWISE_TEST_OF", of);
@@ -15,14 +15,14 @@ fn stops(test: &str, of: &str) {
     assert!(!ended.err.contains("panicked"), "{test} {of}: {}", ended.err);
 }
 
-/// Returns the numbers passed to the process of its own.
+/// Returns the numbers passed to the child process.
 fn asked<const N: usize>() -> [usize; N] {
     let of = std::env::var("PAGEWISE_TEST_OF").expect("it is run by a test");
     let mut numbers = of.split(' ').map(|number| number.parse().expect("a number"));
     [(); N].map(|()| numbers.next().expect("enough numbers"))
 }
 
-/// Blocks side by side.
+/// Returns adjacent blocks.
 fn side_by_side(size: usize) -> [*mut u8; 5] {
     let mut blocks = [(); 5].map(|()| ALLOCATOR.allocate(size));
     blocks.sort_unstable();
@@ -89,7 +89,7 @@ fn after_free() {
     unsafe {
         ALLOCATOR.free(blocks[2]);
         blocks[2].write_bytes(value as u8, size);
-        // The free block may be handed out again before one beside it is freed.
+        // The free block may be reused before a neighbour is freed.
         for _ in 0..20 * allocates {
             assert!(!ALLOCATOR.allocate(size - 5_000).is_null());
         }

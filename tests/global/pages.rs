@@ -1,10 +1,10 @@
-//! The tests once more where the system's pages are 64 KiB: a library loaded with this program answers
-//! its calls for memory as such a kernel would.
+//! Repeats tests with system pages of 64 KiB: a library loaded with this program answers its memory
+//! calls as such a kernel would.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The modules whose tests look at memory.
+/// The modules that measure memory.
 const MODULES: [&str; 5] = ["fork::", "layouts::", "limits::", "memory::", "statistics::"];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Every free of a sampled block is noticed, by whatever function it comes: a freed block is not
-//! live any more, not even a byte of it.
+//! Every free of a sampled block is counted, whichever function does it: no byte of a freed block
+//! remains live.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -35,7 +35,7 @@ fn every_way() {
     for round in 0..300 {
         let mut blocks: Vec<(*mut u8, Layout)> = Vec::new();
         for index in 0..60 {
-            // Of mappings there are few.
+            // There are few mappings.
             let size = SIZES[(index + round) % (SIZES.len() - usize::from(index > 0))];
             let size = 1 + size / 2 + random.below(size / 2 + 1);
             let align = 1 << random.below(8);
@@ -74,7 +74,7 @@ fn other_threads_frees_are_seen() {
     passes_in_both_modes("frees::by_others");
 }
 
-/// Blocks go round among threads that come and go; the last owner frees each.
+/// Blocks are passed around among threads that come and go; the last owner frees each.
 #[test]
 #[ignore = "in a process of its own"]
 fn by_others() {

@@ -1,4 +1,4 @@
-//! A block of KINGSLEY lies behind a gap where its alignment is large. Kept for a layout of a smaller
+//! In KINGSLEY an over-aligned block follows a gap. When it was kept with a layout of a smaller
 //! alignment, it was resized in place as if there were no gap: to more bytes than it has.
 
 use std::alloc::Layout;

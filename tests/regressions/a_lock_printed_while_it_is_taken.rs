@@ -1,5 +1,5 @@
-//! The `Debug` output of locks that threads share leaves out the state that only the holder may read:
-//! reading it was a data race.
+//! The `Debug` output of shared locks leaves out the state that only the holder may read: reading
+//! it was a data race.
 
 use std::fmt::Debug;
 
@@ -17,7 +17,7 @@ fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
 
 #[test]
 fn unshared() {
-    // SAFETY: it keeps nothing apart.
+    // SAFETY: it protects nothing.
     tells_nothing(&unsafe { Unshared::new() });
 }
 

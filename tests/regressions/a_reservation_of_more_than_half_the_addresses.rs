@@ -1,5 +1,5 @@
-//! With 32-bit pointers the system may reserve more than `isize::MAX` bytes; the memory beyond was handed
-//! out, although pointers into one allocation may not be that far apart.
+//! On 32-bit targets the system may reserve more than `isize::MAX` bytes; the memory beyond was
+//! handed out, although pointers into one allocation must not be that far apart.
 
 use pagewise::AllocError;
 use pagewise::source::{Reserved, Source};

@@ -1,4 +1,4 @@
-//! Safe functions that divided by a size, or added to one, panicked when it was 0 or enormous.
+//! Safe functions that divided by a size, or added to one, panicked when it was 0 or huge.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::{Demand, SizeMap, optimise};

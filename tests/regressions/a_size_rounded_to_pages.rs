@@ -1,5 +1,5 @@
-//! In hardened mode without guard pages a mapping's size was known to OS pages alone, and freeing it with the size that
-//! was asked for, as Rust programs do, stopped the process.
+//! In hardened mode without guard pages, a mapping's size was known only rounded to OS pages, and
+//! freeing it with the requested size, as Rust programs do, stopped the process.
 
 use crate::child::passes_when;
 

@@ -1,5 +1,5 @@
-//! A checked free took a layout whose alignment the block's address does not have, in every strategy
-//! of Brent's.
+//! A checked free accepted a layout whose alignment the block's address does not have, in every
+//! strategy of Brent's.
 
 use pagewise::Freed;
 use pagewise::catalogue;
@@ -7,7 +7,7 @@ use pagewise::pages::Config;
 
 use crate::layout;
 
-/// Up to 2³⁰: as many as the blocks' addresses lack at least.
+/// Up to 2³⁰, beyond the alignment of any block.
 const SHIFTS: std::ops::Range<u32> = 0..31;
 
 #[test]

@@ -1,15 +1,14 @@
-//! A program with more rights than its user read its settings from that user's environment.
+//! A program with more privileges than its user read its settings from that user's environment.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::{env, fs, path::Path};
 
-/// Another user, without rights.
+/// Another user, without privileges.
 const NOBODY: u32 = 65_534;
 
-/// Returns the messages about settings of a copy of this program that has these permissions and
-/// belongs to the user nobody. `None` if the copy should have more rights than its user, and the
-/// machine does not grant them.
+/// Runs a copy of this program with these permissions, owned by nobody. Returns its messages about
+/// settings, or `None` if it should gain privileges but the machine does not grant them.
 fn said(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let copy = folder.path().join("program");

@@ -1,4 +1,4 @@
-//! Zeroed blocks are zeros, and memory known to be zero is not written.
+//! Zeroed blocks are zero, and memory known to be zero is not written.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -60,7 +60,7 @@ fn again() {
     }
 }
 
-/// Random requests of all kinds: every zeroed block is zeros, whatever was in its memory before.
+/// Random requests of all kinds: every zeroed block is zero, whatever its memory held before.
 #[test]
 fn zeroed_blocks_are_zeros() {
     const ROUNDS: usize = if cfg!(miri) { 300 } else { 30_000 };
@@ -78,7 +78,7 @@ fn zeroed_blocks_are_zeros() {
             _ => MIB + random(3 * MIB),
         };
         let action = random(10);
-        // SAFETY: a block has as many bytes as were asked for, and is freed once.
+        // SAFETY: each block has the requested size, and is freed once.
         unsafe {
             if action < 4 && bytes < 64 * MIB {
                 let layout = Layout::from_size_align(size, ALIGNMENTS[random(6)]).expect("valid");
