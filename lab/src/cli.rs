@@ -1,4 +1,4 @@
-//! The command line: which subcommands there are. Each subcommand's arguments stand in its module.
+//! The command line: the list of subcommands. Each subcommand's arguments are in its module.
 
 use clap::{Parser, Subcommand};
 use pagewise_replay::input;

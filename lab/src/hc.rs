@@ -1,9 +1,9 @@
-//! The parameters of the tunable hybrid on the command line: `--hc QL_HIGH=144,SPLIT=off`.
+//! Parses the parameters of the tunable hybrid: `--hc QL_HIGH=144,SPLIT=off`.
 
 use pagewise::hybrid::Settings;
 use pagewise_replay::units::parse_bytes;
 
-/// A parameter: its name, how it is read, and how it is told.
+/// A parameter: its name, its parser and its formatter.
 struct Parameter {
     name: &'static str,
     set: fn(Settings, &str) -> Result<Settings, String>,
@@ -20,7 +20,7 @@ macro_rules! parameters {
     };
 }
 
-/// All of them, as the paper names them, or as it describes them.
+/// All parameters, with the paper's names or after its descriptions.
 const PARAMETERS: &[Parameter] = parameters! {
     "QL_HIGH" ql_high: bytes;
     "COALESCE" coalesce: switch;
@@ -37,7 +37,7 @@ const PARAMETERS: &[Parameter] = parameters! {
     "GROWTH" growth: bytes;
 };
 
-/// The settings that others start from.
+/// Settings to start from.
 const PRESETS: [(&str, Settings); 3] = [
     ("HCGEN", Settings::generic()),
     ("HCMEM", Settings::memory()),
@@ -84,7 +84,7 @@ mod bytes {
 /// Parses settings: changes to those of HCGEN, or of a preset that comes first.
 ///
 /// # Errors
-/// The first parameter that does not exist, or whose value makes no sense.
+/// The first parameter that does not exist or has an invalid value.
 pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     let mut settings = Settings::generic();
     for (place, part) in text.split(',').map(str::trim).enumerate() {
@@ -111,7 +111,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Returns all settings, as [`parse`] reads them.
+/// Formats all settings as [`parse`] reads them.
 pub(crate) fn told(settings: &Settings) -> String {
     let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
     told.collect::<Vec<_>>().join(",")

@@ -1,8 +1,7 @@
-//! The Pareto front: the points that no other beats in every measure.
+//! The Pareto front: the points that no other point dominates.
 
-/// Indices of the costs that no other is at least as good as in all and better than in one, in
-/// their order. Of equal ones the first stands for all. A cost that is not a number is never on the
-/// front. O(n²).
+/// Returns, in order, the indices of the costs that no other cost dominates. Among equal costs only
+/// the first is returned. A cost with a NaN is never on the front. O(n²).
 pub(crate) fn front<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
     let known = |cost: &[f64; N]| cost.iter().all(|value| !value.is_nan());
     let covers = |a: &[f64; N], b: &[f64; N]| a.iter().zip(b).all(|(a, b)| a <= b);

@@ -1,4 +1,4 @@
-//! Files that are not traces, or are damaged: every command answers with one clear line.
+//! Files that are damaged or not traces: every command reports it in one clear line.
 
 mod common;
 

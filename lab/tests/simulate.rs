@@ -28,7 +28,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     serde_json::from_str(&json).expect("an array of rows")
 }
 
-/// Points of a row's curve.
+/// Returns the points of a row's curve.
 fn curve(row: &Value) -> Vec<(u64, u64)> {
     serde_json::from_value(row["curve"].clone()).expect("pairs of numbers")
 }
@@ -105,7 +105,7 @@ fn a_program_refers_to_its_blocks_as_told() {
         Event::Free { slot: 0 },
     ];
     let path = trace(&bench, "three.pwt", &events);
-    // Allocated, before and after the reallocation, freed.
+    // At the allocation, before and after the reallocation, and at the free.
     for (touch, references) in [("first", 4), ("written", 3 + 1 + 2 + 1), ("whole", 3 + 3 + 2 + 2)]
     {
         for row in rows(&[&path, "--touch", touch, "--strategy", "MRU,FIRST-FIT,SYSTEM"]) {
@@ -236,7 +236,7 @@ fn a_library_that_is_no_allocator_is_found_out() {
     run.fails(1, "libm.so.6 did not replace malloc");
 }
 
-/// Where mimalloc is installed.
+/// Runs where mimalloc is installed.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn mimalloc_is_simulated_beside_the_system() {

@@ -1,4 +1,4 @@
-//! `pagewise tables hasan`: short runs, and what must hold of them.
+//! `pagewise tables hasan`: properties of short runs.
 
 mod common;
 
@@ -42,11 +42,11 @@ fn settings_are_found_and_memory_is_compared() {
     let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
     assert_eq!(row("cfrac-51 (cfrac) (mem)", "QL_HIGH").0, Some(72.0));
     let held = |column: &str| row("cfrac-51 (cfrac)", column).1.expect("measured");
-    // Of the settings within 1 % of the least, the search takes the fastest of that run.
+    // Among the settings within 1 % of the least memory, the search takes the fastest in that run.
     let least = [held("HCgen"), held("HCperf")].into_iter().fold(held("HCmem"), f64::min);
     assert!(held("HCmem") <= 1.01 * least && held("HCmem") < held("CK"), "{found:?}");
     assert_eq!(row("cfrac-51 (cfrac)", "HCgen").0, Some(2637.0 / 2632.0));
-    // At the paper's word size the program takes the paper's memory.
+    // With the paper's word size, the program takes the paper's memory.
     assert!((held("DL") / 2632.0 - 1.0).abs() < 0.03, "{}", held("DL"));
 }
 

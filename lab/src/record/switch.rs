@@ -1,4 +1,4 @@
-//! Turns a recording on and off while it runs: [`Switch`].
+//! Turns a recording on and off at run time: [`Switch`].
 //!
 //! ```text
 //!  control file: `start`, `stop` ─┐
@@ -16,14 +16,14 @@ use pagewise_replay::output;
 use super::logs;
 use crate::system::signals::{self, Wish};
 
-/// The switch of a recording, and what turns it: its control file, and signals.
+/// A recording's switch, and its inputs: a control file, and signals.
 pub(super) struct Switch {
     control: Control,
     directory: PathBuf,
     file: Option<PathBuf>,
     /// The last content of the control file.
     said: String,
-    /// A limit was reached: nothing turns it on again.
+    /// A limit was reached, so recording stays off.
     is_over: bool,
 }
 
@@ -34,7 +34,7 @@ impl Switch {
             .with_context(|| format!("{} cannot be written", directory.display()))?;
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
         let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
-        // The file's content already holds from the start.
+        // The file's content applies from the start.
         switch.obey();
         Ok(switch)
     }
@@ -49,7 +49,7 @@ impl Switch {
         self.is_over
     }
 
-    /// Carries out the requests of the control file and of signals since the last look.
+    /// Carries out the requests of the control file and of signals since the last check.
     pub(super) fn obey(&mut self) {
         if let Some(wish) = self.file_says().or_else(signals::wish)
             && !self.is_over
@@ -72,7 +72,7 @@ impl Switch {
             output::say(&format!("pagewise: the recording cannot be turned on or off: {error}"));
         }
         if !on {
-            // One that cannot be told so has ended.
+            // If a log cannot be told, its process has ended.
             for path in logs::files(&self.directory, raw::EXTENSION).unwrap_or_default() {
                 let _ = raw::stop(path);
             }
@@ -82,7 +82,7 @@ impl Switch {
     /// Returns the request in the control file, if it is new.
     fn file_says(&mut self) -> Option<Wish> {
         let file = self.file.as_ref()?;
-        // A file that is not there, or not written yet, says nothing.
+        // A missing or unwritten file makes no request.
         let text = fs::read(file).ok()?;
         let text = String::from_utf8_lossy(&text).trim().to_owned();
         if text.is_empty() || text == self.said {

@@ -1,7 +1,7 @@
-//! The global allocator's parameters, as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
+//! The global allocator's parameters as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
 //!
-//! Not searched: `heaps_per_cpu`, for a replay has one thread; `purge_delay`, for it goes by the
-//! clock, and a replay is over in less.
+//! Not searched: `heaps_per_cpu`, because a replay has one thread; `purge_delay`, because it
+//! depends on the clock, and a replay is shorter.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;
 const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
 const BEYOND: RangeInclusive<u32> = 21..=26;
-/// The most classes that settings of the library can name.
+/// Maximum number of classes that settings of the library can list.
 const MOST_CLASSES: usize = 256;
 
 /// The global allocator with its parameters; sizes in bytes.
@@ -35,19 +35,19 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// As it is without tuning.
+    /// The default parameters.
     pub(super) fn untuned() -> Self {
         let Tuning { quick_blocks, quick_bytes, mapping_from, huge_pages, .. } = Tuning::new();
         Self { pages: Pages::of_global(), quick_blocks, quick_bytes, mapping_from, huge_pages }
     }
 
-    /// As `libpagewise.so` has it without settings.
+    /// The defaults of `libpagewise.so`.
     pub(super) fn preloaded() -> Self {
         Self { huge_pages: HugePages::Beyond(16 << 20), ..Self::untuned() }
     }
 
-    /// Returns the default, and the most obvious variations: less kept on quick lists, smaller
-    /// pages, both; huge pages always and never.
+    /// Returns the default and its obvious variations: shorter quick lists, smaller pages, both;
+    /// huge pages always and never.
     pub(super) fn usual(default: Self, demand: &[Demand]) -> Vec<Self> {
         let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand, &LIMITS);
         let (quick_blocks, quick_bytes) = (8, 1 << 10);
@@ -61,7 +61,7 @@ impl Global {
         ]
     }
 
-    /// With one parameter changed at random.
+    /// Returns it with one parameter changed at random.
     pub(super) fn changed(mut self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match rng.random_range(0..8) {
             0 => self.quick_blocks = 1 << rng.random_range(QUICK_BLOCKS),
@@ -77,7 +77,7 @@ impl Global {
         self
     }
 
-    /// As `Pagewise` takes it.
+    /// Returns the tuning for `Pagewise`.
     pub(super) fn tuning(&self) -> Tuning {
         let default = Tuning::new();
         default
@@ -88,7 +88,7 @@ impl Global {
             .huge_pages(self.huge_pages)
     }
 
-    /// Returns the variables of the environment that make this of `libpagewise.so`: a test has it
+    /// Returns the environment variables that give `libpagewise.so` these parameters; a test has it
     /// read them.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let default = Self::preloaded();
@@ -162,7 +162,7 @@ impl Global {
     }
 }
 
-/// Returns a number of bytes as a setting has it: `64K`.
+/// Formats a number of bytes as settings do: `64K`.
 fn suffixed(bytes: usize) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),

@@ -1,6 +1,6 @@
-//! Measures the worth of a choice on data that the search has not seen: beside the default, the C
-//! library's allocator, Lea's, and those of other libraries, taking turns on one CPU, each run in a
-//! process of its own.
+//! Measures a choice on data that the search has not seen: beside the default, the C library's
+//! allocator, Lea's, and those of other libraries. They take turns on one CPU, each run in its own
+//! process.
 
 use std::path::PathBuf;
 
@@ -20,42 +20,40 @@ use crate::system::library::Library;
 
 /// Timed rounds.
 const ROUNDS: usize = 9;
-/// Gains below this are none, however exact.
+/// Smaller gains do not count, however exact.
 pub(super) const LEAST: f64 = 0.005;
 
-/// The verdict of the part held out.
+/// The results on the held-out part.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeldOut {
-    /// The choice's standing; the default is 1.
+    /// The choice's standing; the default's is 1.
     pub(crate) chosen: Standing,
-    /// Of the others; the default is 1. None of one that ran out of memory.
+    /// The rivals' standings; the default's is 1. `None` for one that ran out of memory.
     pub(crate) rivals: Vec<(String, Option<Standing>)>,
     /// The possible error of the default's measures, as a fraction: the difference between the
-    /// default and the default measured again, and for times the spread of the rounds, if that is
-    /// more.
+    /// default and the default measured again; for times the spread of the rounds, if larger.
     pub(crate) noise: Relative,
     /// How much less than the default's the goal's measure is, as a fraction.
     pub(crate) gain: f64,
-    /// Whether that is more than the noise.
+    /// Whether the gain exceeds the noise.
     pub(crate) gained: bool,
-    /// Whether the cap holds here as well.
+    /// Whether the cap is kept here as well.
     pub(crate) keeps_cap: bool,
 }
 
-/// The measures of a participant relative to the default's, which are 1: geometric means over the
-/// traces.
+/// A participant's measures relative to the default's: geometric means over the traces.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Standing {
     pub(crate) time: f64,
-    /// The family's measure of memory, and its page faults; none if they are not known of it.
+    /// The family's memory measure, and page faults; `None` if unknown.
     pub(crate) memory: Option<f64>,
     pub(crate) faults: Option<f64>,
-    /// The most that was resident.
+    /// Peak of the resident bytes.
     pub(crate) resident: f64,
 }
 
 impl Standing {
-    /// As far as all is known.
+    /// Returns the standing as relative measures; `None` if one is unknown.
     pub(crate) fn relative(&self) -> Option<Relative> {
         Some(Relative { time: self.time, memory: self.memory?, faults: self.faults? })
     }
@@ -81,7 +79,7 @@ impl Lane {
         Self::new(&library.name, who)
     }
 
-    /// Returns the exact measures on one trace; `None` without enough memory.
+    /// Returns the exact measures on one trace; `None` if memory did not suffice.
     fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
         let (server, library) = (&self.who.server, self.who.library.as_ref());
         let memory = served::memory(&course.path, server, library)?;
@@ -93,8 +91,8 @@ impl Lane {
         Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
     }
 
-    /// Returns the most held, and page faults as the search counts them for an arena; none if they
-    /// are not known.
+    /// Returns the peak of the bytes held, and page faults as the search counts them for an arena;
+    /// `None` if unknown.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
         match &self.who.server {
             Server::Lea => {
@@ -102,7 +100,7 @@ impl Lane {
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
-            // A loaded library cannot be asked how much it holds.
+            // A preloaded library does not report how much it holds.
             Server::Malloc if self.who.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
@@ -123,29 +121,29 @@ struct Run {
 }
 
 impl Run {
-    /// For comparisons in which all is known, or only times matter.
+    /// For comparisons where everything is known, or only times matter.
     fn measured(&self) -> Measured {
         let (memory, faults) = self.exact.unwrap_or_default();
         Measured { times: self.times.clone(), memory, faults }
     }
 }
 
-/// The candidates' contest: how they are verified, and with whom they are compared.
+/// How candidates are verified, and with whom they are compared.
 pub(super) struct Contest<'c> {
     pub(super) family: Family,
     pub(super) goal: Goal,
     pub(super) cap: Cap,
-    /// The library that settings are for.
+    /// The library to which settings apply.
     pub(super) ours: Option<&'c Library>,
     pub(super) libraries: &'c [Library],
 }
 
-/// Measures these candidates, the best of the search first, on these traces. Returns the first of
-/// them that gains and keeps the cap, and its results; if none does, the first candidate.
+/// Measures these candidates, the best of the search first, on these traces. Returns the first one
+/// that gains and keeps the cap, with its results; if none does, the first candidate.
 ///
 /// # Errors
-/// If a trace cannot be read, the default runs out of memory, or all candidates do, or a process
-/// cannot be run.
+/// If a trace cannot be read, the default or all candidates run out of memory, or a process cannot
+/// be run.
 pub(super) fn judge<'c>(
     contest: &Contest<'_>,
     candidates: &'c [Candidate],
@@ -159,7 +157,7 @@ pub(super) fn judge<'c>(
     lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.who(contest.ours))));
     let rivals_from = lanes.len();
     if contest.family != Family::Preload {
-        // A crate, which only a program in Rust can have.
+        // Lea's is a crate, which only a Rust program can use.
         lanes.push(Lane::of_server(LEA, Server::Lea));
     }
     lanes.push(Lane::of_server(SYSTEM, Server::Malloc));
@@ -188,8 +186,7 @@ impl Contest<'_> {
     }
 
     /// Returns the candidates to compare with the rivals. If an exact measure decides, that is the
-    /// first candidate that gains and keeps the cap, or the first one if none does; otherwise all
-    /// of them.
+    /// first candidate that gains and keeps the cap, or else the first one; otherwise all of them.
     fn screened<'c>(
         &self,
         candidates: &'c [Candidate],
@@ -227,7 +224,7 @@ impl Contest<'_> {
         })
     }
 
-    /// Returns the results of a candidate beside the default, which is measured twice.
+    /// Returns a candidate's results relative to the default, which is measured twice.
     fn judged(
         &self,
         runs: &[Run],
@@ -251,7 +248,7 @@ impl Contest<'_> {
     }
 }
 
-/// Measures everybody, by lane and course; none of one that ran out of memory.
+/// Measures every lane on every course; `None` for one that ran out of memory.
 fn measure(
     family: Family,
     lanes: &[Lane],
@@ -304,8 +301,8 @@ fn noise(ours: &[Measured], default: &[Measured], twin: &[Measured]) -> Relative
     Relative { time: off(time).max(median(&spreads)), memory: off(memory), faults: off(faults) }
 }
 
-/// Returns the possible error of the median of the times, as a fraction of it: half the distance
-/// between the quartiles, divided by the root of their number.
+/// Returns the possible error of the median time, as a fraction of it: half the interquartile
+/// range, divided by the root of the number of times.
 fn spread(measured: &Measured) -> f64 {
     let mut times = measured.times.clone();
     times.sort_by(f64::total_cmp);

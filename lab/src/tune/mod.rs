@@ -6,8 +6,9 @@
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
 //!         └─► second half ──────────────────────────────────────────────────────► verdict, code
 //! ```
-//! A candidate chosen for its figures has good figures; that is no evidence. So a part of every trace
-//! is held out ([`split`]), and gains are claimed from it alone, and only beyond the noise.
+//! The measures by which a candidate was chosen are biased in its favour, so they are no evidence
+//! of a gain. Therefore a part of every trace is held out ([`split`]); gains are measured on that
+//! part only, and reported only beyond the noise.
 
 mod candidate;
 mod emit;
@@ -155,8 +156,8 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// A trace that cannot be read or split, a cap that nothing keeps, a file that cannot be written,
-/// code that does not compile.
+/// A trace that cannot be read or split, a cap that no candidate keeps, a file that cannot be
+/// written, code that does not compile.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let families = match (&args.preload, args.global, args.arena) {
         (Some(_), ..) => vec![Family::Preload],
@@ -210,13 +211,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A small number of candidates, for a report that should be ready soon.
+/// Few candidates, for a report that should be ready soon.
 const SHORT: usize = 16;
 
-/// Returns a short search for both families, for all measures alike.
+/// Makes a short search for both families, with equal weights for all measures.
 ///
 /// # Errors
-/// If a trace cannot be read or split, or a process not be run.
+/// If a trace cannot be read or split, or a process cannot be run.
 pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
     let plan = Plan {
         traces,
@@ -237,13 +238,13 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     output::create(path, |out| Ok(std::io::Write::write_all(out, text.as_bytes())?))
 }
 
-/// Returns the library that settings are for: of this path, or found.
+/// Returns the library to which settings apply: at this path, or found by name.
 fn ours(path: Option<&Path>) -> Result<&'static Library, Usage> {
     let library = match path {
         Some(path) => Library::find(path)?,
         None => Library::installed(OURS)?.map_err(Usage)?,
     };
-    // One for the process.
+    // Leaked once per process.
     Ok(Box::leak(Box::new(library)))
 }
 
@@ -259,17 +260,17 @@ fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
     Ok((libraries, missing))
 }
 
-/// The candidates to be searched, and how.
+/// What to search, and how.
 struct Plan<'p> {
     traces: &'p [PathBuf],
-    /// None: the second halves.
+    /// Empty: the second halves.
     held_out: &'p [PathBuf],
     families: Vec<Family>,
-    /// The library that settings are for.
+    /// The library to which settings apply.
     ours: Option<&'static Library>,
     goal: Goal,
     cap: Cap,
-    /// Of each family.
+    /// Number of candidates in each family.
     candidates: usize,
     seed: u64,
     libraries: Vec<Library>,
@@ -278,7 +279,7 @@ struct Plan<'p> {
 
 impl Plan<'_> {
     fn carry_out(self) -> anyhow::Result<Tuned> {
-        // A fault of any trace should be known before the first is measured.
+        // Report faults of any trace before measuring the first.
         for path in self.traces.iter().chain(self.held_out) {
             input::open(path)?;
         }

@@ -25,7 +25,7 @@ use std::{env, fs};
 use list::{PROGRAMS, Program, THREADS};
 use preloaded::{Figures, Library};
 
-/// This file's head, for `--help`.
+/// Returns this file's module documentation, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
     include_str!("main.rs").lines().map_while(|line| line.strip_prefix("//!"))
 }
