@@ -108,7 +108,7 @@ fn more_events_than_the_limit() {
 #[test]
 fn claims_that_lie() {
     let bench = Workbench::new();
-    // Fewer live blocks than claimed are needed: detected at the second event, not at the end.
+    // Claims fewer live blocks than there are: detected at the second event, not at the end.
     let few = forge(&[ALLOCATE], 2, [2 << 20, 1, 16], PLAIN);
     refused(
         &bench.write("few.pwt", few),
@@ -137,7 +137,7 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
         assert!(run.stderr.contains("a replay would take 1.0 TiB, but --memory"), "{}", run.stderr);
     }
-    // Limits on the amount of work are enforced as requested.
+    // A lower limit on the command line is enforced.
     pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "is too much work");
 }
 

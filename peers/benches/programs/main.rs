@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         print!(" **{:.2}** / **{:.2}** |", f64::exp(time / measured), f64::exp(peak / measured));
     }
     println!();
-    // Whatever is left lies among temporary files.
+    // Leftovers stay among temporary files.
     let _ = fs::remove_dir_all(&folder);
     ExitCode::SUCCESS
 }

@@ -106,8 +106,7 @@ pub(super) fn of(
             }
         }
     };
-    // Removes control characters, such as those that change the direction of text, from all
-    // inserted text.
+    // Escapes control characters in inserted texts, such as those that change the direction of text.
     Ok(printable_lines(&page.into_string()).into_owned())
 }
 
