@@ -1,5 +1,5 @@
-//! Tables 3.2.1 and 3.2.2, ours: PQSIM where the strategy asks which pages are in memory (§2.12), of a simulation
-//! and of the system.
+//! Tables 3.2.1 and 3.2.2, ours: PQSIM with strategies that query which pages are resident (§2.12),
+//! in a simulation and on the real system.
 
 use std::rc::Rc;
 
@@ -35,11 +35,11 @@ const ROWS: [Row; 4] = [
     Row { name: "MOST-FREE (φ0 = 5)", rule: Rule::MostFree, tolerance: 5 },
 ];
 
-/// Runs of the table: each row asking and not.
+/// Runs of the table: each row with and without queries.
 pub(super) const RUNS: u64 = 2 * ROWS.len() as u64;
 
 impl Row {
-    /// Virtual size, and faults of strict LRU.
+    /// Returns the virtual size, and the faults of strict LRU.
     fn simulated(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
         let recent = Recent::new(WORKING_SET);
         let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
@@ -51,8 +51,8 @@ impl Row {
         Ok([virtual_size as f64, told.lru.faults(WORKING_SET) as f64])
     }
 
-    /// Faults of the machine's own pages, and how often the system was asked. All sizes are scaled from the paper's
-    /// page to the system's.
+    /// Returns the faults of the machine's own pages, and the number of queries. All sizes are
+    /// scaled from the paper's page to the system's.
     fn paged(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
         let page = page_size();
         anyhow::ensure!(page.is_multiple_of(PAGE), "pages are not a multiple of {PAGE} bytes");
@@ -60,8 +60,8 @@ impl Row {
         let pager = Rc::new(Pager::new(MOST_PAGES * page, WORKING_SET)?);
         let resident = asks.then(|| Rc::clone(&pager) as Rc<dyn Knows>);
         let memory = pager.memory();
-        // SAFETY: the memory is the pager's, which lends it only here; `touched` keeps the pager
-        // alive until the run is over and the allocator dropped.
+        // SAFETY: the memory belongs to the pager, which lends it only here; `touched` keeps the
+        // pager alive until the run is over and the allocator is dropped.
         let region = unsafe { Region::new(memory.cast().as_ptr(), memory.len()) };
         let touched = Touched::new(pager);
         let blocks = Asking::new(self.rule, self.tolerance, resident, (node, page), region)?;
@@ -113,7 +113,7 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
 pub(super) fn table_3_2_2(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let (scale, _) = plan(options);
     let load = Load { lifetimes: FITTED, initial: 1.0, scale, seed: options.seed, number: 0 };
-    // Percent of the first that the second saves.
+    // Returns the percentage of the first that the second saves.
     let saved = |[plain, asking]: [f64; 2]| 100.0 * (1.0 - asking / plain);
     let mut refused = None;
     let rows = ROWS.into_par_iter().map(|row| {

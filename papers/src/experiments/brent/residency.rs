@@ -1,14 +1,14 @@
-//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are in
-//! random-access memory.
+//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are
+//! resident.
 //!
 //! ```text
 //!  program ──references──▶ Told ──▶ strict LRU, which counts faults
 //!     │                      └────▶ Recent: the pages that memory holds ◀──asks── Asking
 //!     └──touches──▶ Pager: memory of the machine, first in, first out   ◀──asks── Asking
 //! ```
-//! A small allocator of equal blocks, as §2.7 to §2.13 have them: blocks come from a current page; the next one
-//! is the most recently freed into, or the one with the most free blocks, of the pages of S3 with φ ≥ φ0. If it
-//! asks, it chooses among those that memory holds, as long as there are any.
+//! A small allocator of equal blocks, as in §2.7 to §2.13: blocks come from a current page; the
+//! next one is the most recently freed into, or the one with the most free blocks, among the pages
+//! of S3 with φ ≥ φ0. If it queries residency, it prefers resident pages as long as there are any.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ use pagewise_replay::paging::{Lru, Paging};
 use super::memory::Blocks;
 use super::pager::Pager;
 
-/// Knows which pages of a heap memory holds.
+/// Knows which pages of a heap are resident.
 pub(crate) trait Knows {
     /// Returns for each of the heap's first `pages` pages whether it is resident.
     ///
@@ -30,7 +30,7 @@ pub(crate) trait Knows {
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>>;
 }
 
-/// The pages that a memory of some pages holds, under strict LRU: the one referenced last first.
+/// The pages resident in a memory of limited size under strict LRU, most recently referenced first.
 #[derive(Debug)]
 pub(crate) struct Recent {
     pages: Vec<u64>,
@@ -54,7 +54,7 @@ impl Recent {
 }
 
 impl Knows for RefCell<Recent> {
-    /// The program's first page is its number 1.
+    /// The program numbers its pages from 1.
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
         let recent = self.borrow();
         Ok((1..=pages as u64).map(|page| recent.pages.contains(&page)).collect())
@@ -67,7 +67,7 @@ impl Knows for Pager {
     }
 }
 
-/// A simulation of paging that tells which pages memory holds.
+/// A simulation of paging that can be queried for resident pages.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) lru: Lru,
@@ -85,11 +85,10 @@ impl Paging for Told {
     }
 }
 
-/// Memory of the machine in which a pager keeps a limited number of pages: it counts the faults
-/// itself.
+/// Real memory, in which a pager keeps a limited number of pages: it counts the faults itself.
 pub(crate) struct Touched {
     pub(crate) pager: Rc<Pager>,
-    /// Faults and questions before the counting began.
+    /// Faults and queries before counting began.
     before: [u64; 2],
 }
 
@@ -98,14 +97,14 @@ impl Touched {
         Self { pager, before: [0; 2] }
     }
 
-    /// Faults, and questions which pages are there, since the counting began.
+    /// Returns the faults and residency queries since counting began.
     pub(crate) fn counted(&self) -> [u64; 2] {
         [self.pager.faults() - self.before[0], self.pager.asked() - self.before[1]]
     }
 }
 
 impl Paging for Touched {
-    /// The program touches the page itself.
+    /// The program itself touches the page.
     fn reference(&mut self, _: u64) {}
 
     fn start_counting(&mut self) {
@@ -116,7 +115,7 @@ impl Paging for Touched {
 /// Which page of S3 becomes the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The one freed into last: MRU.
+    /// The page most recently freed into: MRU.
     MostRecent,
     /// The one with the most free blocks: MOST-FREE.
     MostFree,
@@ -124,7 +123,7 @@ pub(crate) enum Rule {
 
 #[derive(Debug, Default)]
 struct Page {
-    /// Its free blocks, the one freed last at the end.
+    /// Its free blocks, most recently freed last.
     free: Vec<usize>,
     freed: u64,
 }
@@ -133,26 +132,26 @@ struct Page {
 pub(crate) struct Asking<S> {
     rule: Rule,
     tolerance: usize,
-    /// Whom it asks, if it does.
+    /// What to query for residency, if anything.
     resident: Option<Rc<dyn Knows>>,
     block_size: usize,
     page_size: usize,
     memory: NonNull<u8>,
-    /// Whose the memory is.
+    /// Keeps the memory alive.
     _source: S,
     pages: Vec<Page>,
     current: Option<usize>,
-    /// S2: wholly free pages, the one that became so last at the end.
+    /// S2: wholly free pages, the latest one last.
     empty: Vec<usize>,
     clock: u64,
 }
 
-/// Pages there must be memory for.
+/// Number of pages that the source must provide.
 pub(crate) const MOST_PAGES: usize = 1 << 14;
 
 impl<S: Source> Asking<S> {
     /// # Errors
-    /// If the source does not have [`MOST_PAGES`].
+    /// If the source does not provide [`MOST_PAGES`].
     pub(crate) fn new(
         rule: Rule,
         tolerance: usize,
@@ -215,7 +214,7 @@ impl<S: Source> Blocks for Asking<S> {
         };
         self.current = Some(page);
         let block = self.pages[page].free.pop().context("a current page has a free block")?;
-        // SAFETY: page and block lie in the memory.
+        // SAFETY: page and block are within the memory.
         Ok(unsafe { self.memory.add(page * self.page_size + block * self.block_size) })
     }
 
@@ -250,7 +249,7 @@ mod tests {
                 (block.addr().get() - heap.memory.addr().get()) / heap.page_size
             };
             assert_eq!(blocks.iter().map(|&block| page(block)).max(), Some(3));
-            // Memory holds pages 0 and 1, numbers 1 and 2; page 2 is freed into last.
+            // Pages 0 and 1, numbered 1 and 2, are resident; page 2 was the last freed into.
             [1, 2].into_iter().for_each(|page| recent.borrow_mut().reference(page));
             for block in [1, 5, 9] {
                 // SAFETY: each is in use, and freed once.
