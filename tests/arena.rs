@@ -74,14 +74,14 @@ fn threads_share_an_arena() {
 }
 
 #[test]
-fn any_strategy_stands_in_an_arena() {
+fn any_strategy_can_back_an_arena() {
     use_as_allocator(&LEAST_FREE, 1);
     use_as_allocator(&BEST_FIT, 2);
     use_as_allocator(&FIRST_FIT, 3);
 }
 
 #[test]
-fn a_visitor_that_uses_its_arena_is_stopped() {
+fn a_visitor_that_uses_its_arena_panics() {
     let arena: Arena<PageHeap<Reserved>, Single> = Arena::growing(1 << 20);
     arena.allocate(Layout::new::<u64>()).expect("room enough");
     let seen = AtomicUsize::new(0);
@@ -99,7 +99,7 @@ fn a_visitor_that_uses_its_arena_is_stopped() {
 /// Pages of few and of many blocks need headers of different lengths. The headers of returned pages
 /// are reused: alternating between the two, the arena holds as many bytes each time.
 #[test]
-fn headers_of_pages_are_used_again() {
+fn headers_of_returned_pages_are_reused() {
     static mut MEMORY: [u64; 32 << 10] = [0; 32 << 10];
     // SAFETY: the memory lives for ever, and is the region's alone.
     let region = unsafe { Region::new((&raw mut MEMORY).cast(), 8 * (32 << 10)) };
@@ -176,7 +176,7 @@ fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
 }
 
 #[test]
-fn an_arena_tells_the_faults_of_its_claims() {
+fn an_audit_reports_faults_of_each_claim() {
     let fault = Fault { invariant: "what a test says", address: 0x1000 };
     for faulty in 0..2 {
         let mut claims = [Told::default(), Told::default()];
@@ -187,7 +187,7 @@ fn an_arena_tells_the_faults_of_its_claims() {
 }
 
 #[test]
-fn a_claim_too_many_comes_back() {
+fn a_claim_beyond_capacity_is_returned() {
     let arena = told([Told::default(), Told::default()]);
     let refused = arena.claim(Told { held: 7, ..Told::default() }).expect_err("there are two");
     assert!(
@@ -197,7 +197,7 @@ fn a_claim_too_many_comes_back() {
 }
 
 #[test]
-fn claims_that_overlap_or_lose_memory_are_at_fault() {
+fn an_audit_detects_overlapping_and_lost_memory() {
     let free = |start, len| Span { start, len, kind: SpanKind::Free };
     let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };
     assert_eq!(told([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
@@ -208,7 +208,7 @@ fn claims_that_overlap_or_lose_memory_are_at_fault() {
 }
 
 #[test]
-fn an_arena_knows_its_blocks() {
+fn an_arena_recognises_blocks_in_use() {
     let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
     let layout = Layout::new::<[u64; 5]>();
     let block = arena.allocate(layout).expect("room enough").cast::<u8>();
@@ -228,7 +228,7 @@ fn an_arena_knows_its_blocks() {
 
 /// A freed large block serves the next request of its size, whatever alignment all blocks share.
 #[test]
-fn a_large_block_that_was_freed_serves_its_like() {
+fn a_freed_large_block_serves_requests_of_its_size() {
     for align in [1, 8, 16] {
         let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
         let of = |size| Layout::from_size_align(size, align).expect("a valid layout");
@@ -249,7 +249,7 @@ fn a_large_block_that_was_freed_serves_its_like() {
 /// Among free blocks of about one size, the smallest that fits is taken, wherever it is in the
 /// list.
 #[test]
-fn the_closest_of_large_blocks_of_a_list_is_taken() {
+fn the_best_fitting_large_block_is_taken() {
     for (freed, asked, taken) in [
         ([20_000, 20_400, 60_000], 19_990, 0),
         ([20_400, 20_000, 60_000], 19_990, 1),

@@ -75,7 +75,7 @@ unsafe impl lock_api::RawMutex for Checked {
 }
 
 #[test]
-fn a_mutex_is_taken_for_each_use_of_its_arena() {
+fn a_mutex_is_locked_for_each_arena_operation() {
     let arena: Arena<PageHeap<Reserved>, Checked> = Arena::growing(1 << 20);
     let mut numbers = Vec::new_in(&arena);
     (0..1_000).for_each(|number| numbers.push(number));

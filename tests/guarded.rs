@@ -126,7 +126,7 @@ stops! {
 
 /// A correct program works with all its blocks guarded, as far as there are slots.
 #[test]
-fn a_program_that_does_nothing_wrong_works() {
+fn a_correct_program_works_with_all_blocks_guarded() {
     for (guarded, hardened) in [("1", "0"), ("1", "1"), ("7", "0"), ("50", "1")] {
         passes_when("works", |command| {
             command.env("PAGEWISE_GUARDED", guarded).env("PAGEWISE_HARDENED", hardened);
@@ -161,7 +161,7 @@ fn works() {
 /// A slot used to keep its old contents if its block was freed at a limit of the address space.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_zeroed_block_is_zeros_whatever_the_limit_was_at_the_free() {
+fn a_zeroed_block_is_zero_after_a_free_at_the_limit() {
     passes_when("zeroed", |command| {
         command.env("PAGEWISE_GUARDED", "1");
     });
@@ -197,7 +197,7 @@ fn zeroed() {
 
 /// The rate of guarded blocks is as set: of 100,000 blocks about one in 100, and none if unset.
 #[test]
-fn one_in_so_many_is_guarded() {
+fn the_rate_of_guarded_blocks_is_as_set() {
     for (guarded, least, most) in [("100", 700, 1300), ("1000", 50, 160), ("0", 0, 0)] {
         let ended = run("counted", |command| {
             command.env("PAGEWISE_GUARDED", guarded);
@@ -245,7 +245,7 @@ fn blocks_are_guarded_where_the_system_gives_low_addresses() {
 /// Which blocks are guarded is unpredictable: not the first one of every thread.
 #[test]
 #[cfg(unix)]
-fn the_first_of_a_thread_is_guarded_no_more_than_others() {
+fn the_first_block_of_a_thread_is_not_favoured() {
     let ended = run("first_of_threads", |command| {
         command.env("PAGEWISE_GUARDED", "1000");
     });

@@ -153,7 +153,7 @@ fn misuse(name: &str, mut heap: impl Checked) {
 const CAPACITY: usize = 3 << 20;
 
 #[test]
-fn every_strategy_of_the_catalogue_answers_misuse() {
+fn every_strategy_detects_misuse() {
     for entry in catalogue::all() {
         let heap = entry.build(Config::with_page_size(4096), CAPACITY);
         misuse(entry.name, heap.expect("a valid configuration"));
@@ -161,7 +161,7 @@ fn every_strategy_of_the_catalogue_answers_misuse() {
 }
 
 #[test]
-fn arenas_answer_misuse() {
+fn arenas_detect_misuse() {
     misuse("a growing arena", Arena::<PageHeap<Reserved>>::growing(CAPACITY));
     let mut memory = vec![0u64; CAPACITY / 8];
     // SAFETY: the arena, the only user of the memory, is dropped before it.
@@ -170,7 +170,7 @@ fn arenas_answer_misuse() {
 }
 
 #[test]
-fn an_arena_of_several_regions_answers_misuse() {
+fn an_arena_of_several_regions_detects_misuse() {
     let mut memories = [vec![0u64; CAPACITY / 16], vec![0u64; CAPACITY / 32]];
     let arena: Arena<Claims<PageHeap<Region>, 2>> = Arena::new(Claims::new());
     for memory in &mut memories {
@@ -188,7 +188,7 @@ fn an_arena_of_several_regions_answers_misuse() {
 /// An over-aligned block may start after a gap: no address in the gap, or inside the block, is
 /// accepted as the block, whatever the layout.
 #[test]
-fn addresses_before_and_within_an_aligned_block_are_not_its() {
+fn addresses_before_and_inside_an_aligned_block_are_refused() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::new(), 1 << 28).expect("a valid configuration");
         let low = Checked::allocate(&mut heap, layout(40)).expect("room enough");

@@ -41,7 +41,7 @@ fn collections_of_the_standard_library_live_in_an_arena() {
 }
 
 #[test]
-fn where_it_is_not_supported_everything_is_passed_on() {
+fn without_support_every_call_is_forwarded() {
     let as_if = [("RUSTFLAGS", "--cfg pagewise_forwarding -D warnings")];
     assert_eq!(builds_and_runs("tests/forwarding", &as_if), "passed on\n");
 }

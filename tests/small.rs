@@ -29,7 +29,7 @@ fn over(
 }
 
 #[test]
-fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins() {
+fn the_minimum_region_works_at_any_address_and_smaller_ones_are_refused() {
     let mut memory = [MaybeUninit::uninit(); 2 * LEAST];
     for start in 0..size_of::<usize>() {
         for len in [0, 1, LEAST - 1] {
@@ -50,7 +50,7 @@ fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins
 }
 
 #[test]
-fn memory_may_come_late_and_comes_once() {
+fn memory_can_be_supplied_later_and_only_once() {
     static HEAP: SmallArena = SmallArena::empty();
     for (size, align) in [(1, 1), (100, 64), (1 << 17, 4096)] {
         assert_eq!(HEAP.allocate(layout(size, align)), Err(AllocError::NoRegion));
@@ -114,7 +114,7 @@ fn an_arena_that_was_moved_is_intact() {
 }
 
 #[test]
-fn who_finds_an_exclusive_arena_in_use_is_stopped() {
+fn reentering_an_exclusive_arena_panics() {
     static ARENA: StaticArena<1024, Exclusive> = StaticArena::new();
     ARENA.allocate(layout(1, 1)).expect("room enough");
     let used = std::panic::catch_unwind(|| ARENA.walk(&mut |_| assert_eq!(ARENA.used(), 1)));
@@ -125,7 +125,7 @@ fn who_finds_an_exclusive_arena_in_use_is_stopped() {
 /// Tries checked frees of every address and size in a heap of 1 KiB: only blocks in use are
 /// accepted.
 #[test]
-fn a_checked_free_finds_blocks_in_use_alone() {
+fn a_checked_free_accepts_only_blocks_in_use() {
     let mut memory = [MaybeUninit::uninit(); 1024];
     let base = memory.as_ptr().addr();
     let mut heap = SmallHeap::new(Borrowed::new(&mut memory), ());
@@ -266,7 +266,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
 
 /// Memory of exactly the minimum length suffices, however it is supplied.
 #[test]
-fn the_least_region_will_do() {
+fn the_minimum_region_suffices() {
     let region = |len| Region::from_static(vec![MaybeUninit::uninit(); len].leak());
     for len in [0, 1, LEAST - 1, LEAST, LEAST + 1, 2 * LEAST] {
         let expected = if len < LEAST { Err(RegionError::TooSmall) } else { Ok(()) };
@@ -278,7 +278,7 @@ fn the_least_region_will_do() {
 }
 
 #[test]
-fn an_arena_with_memory_of_its_own_tells_what_is_used() {
+fn a_static_arena_reports_its_usage() {
     static HEAP: StaticArena<1024> = StaticArena::new();
     assert_eq!(HEAP.used(), 0);
     let block = HEAP.allocate(layout(100, 4)).expect("room enough");

@@ -78,7 +78,7 @@ fn check(budget: usize, largest: usize, attack: impl Fn(&mut Game<'_>)) {
 
 /// The constant that is checked is the theorem's; the constants of its O are small.
 #[test]
-fn the_bound_is_the_theorems() {
+fn the_bound_is_within_theorem_6_1() {
     for largest in [2, 16, 100, PAGE / 2, PAGE] {
         for budget in [4, 64, 1024].map(|pages| pages * PAGE) {
             let bound = adversary::bound(&classes(largest), budget, PAGE) as f64;
@@ -107,7 +107,7 @@ fn known_adversaries_stay_below_the_bound() {
 
 /// No strategy needs less than half of M log₂ n, up to lower terms (Robson 1974).
 #[test]
-fn robsons_adversary_does_what_it_is_known_for() {
+fn robsons_adversary_forces_half_of_m_log_n() {
     let (budget, largest) = (64 * PAGE, 256);
     for mut strategy in paged(largest).into_iter().chain([first_fit()]) {
         let needed = storage(&mut *strategy, budget, |game| adversary::robson(game, largest));
@@ -116,7 +116,7 @@ fn robsons_adversary_does_what_it_is_known_for() {
 }
 
 #[test]
-fn a_search_does_not_get_beyond_the_bound() {
+fn a_search_stays_below_the_bound() {
     let (budget, largest) = (8 * PAGE, PAGE);
     let granted = adversary::bound(&classes(largest), budget, PAGE);
     let steps = adversary::against_classes(&classes(largest), PAGE);
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn no_steps_get_beyond_the_bound(
+    fn random_steps_stay_below_the_bound(
         pages in 1_usize..12,
         steps in proptest::collection::vec((1..=PAGE, 1_u32..11), 1..8),
     ) {
@@ -145,7 +145,7 @@ proptest! {
 
 /// BEST-FIT's worst case is of the order of M n (Robson 1977): the adversary for it reaches M n/e.
 #[test]
-fn best_fit_is_brought_to_a_share_of_m_n() {
+fn the_best_fit_adversary_reaches_its_share_of_m_n() {
     const UNIT: usize = 16;
     const HEADER: usize = 4;
     for (largest, budget) in [(32, 1 << 12), (64, 1 << 13)] {

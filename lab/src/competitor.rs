@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_has_what_it_ships_with_unless_a_parameter_is_given() {
+    fn defaults_apply_unless_a_parameter_is_given() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_size_counts_at_its_most() {
+    fn each_size_counts_at_its_peak() {
         let mut tally = Tally::default();
         let allocate = |slot, size| Event::Allocate { slot, size, align: 16 };
         for event in [

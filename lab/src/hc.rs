@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read_again() {
+    fn formatted_settings_can_be_parsed() {
         for (name, preset) in PRESETS {
             assert_eq!(parse(name), Ok(preset));
             assert_eq!(parse(&told(&preset)), Ok(preset));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_settings_are_refused() {
         let error = |text| parse(text).unwrap_err();
         assert!(
             error("QL_LOW=1")

@@ -176,7 +176,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_strategy_tells_the_lengths_of_the_blocks_live_at_a_moment() {
+    fn every_strategy_reports_the_lengths_of_live_blocks() {
         let workload = Workload::of(&EVENTS).expect("sound events");
         for entry in catalogue::all() {
             let mut strategy = entry.build(Config::new(), 1 << 30).expect("sound parameters");

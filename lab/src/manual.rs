@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_but_the_hidden_has_a_page() {
+    fn every_visible_command_has_a_page() {
         let folder = tempfile::tempdir().expect("a folder");
         man(&ManArgs { folder: folder.path().to_owned() }, &Cli::command()).expect("written");
         let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_is_told_the_commands_but_the_hidden() {
+    fn completions_list_every_visible_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut shown(&Cli::command()), "pagewise", &mut text);

@@ -20,14 +20,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beaten_in_everything_is_not_on_the_front() {
+    fn dominated_points_are_not_on_the_front() {
         let costs = [[1.0, 5.0], [2.0, 6.0], [3.0, 1.0], [2.0, 5.0], [f64::NAN, 0.0]];
         assert_eq!(front(&costs), [0, 2]);
         assert_eq!(front::<2>(&[]), [0; 0]);
     }
 
     #[test]
-    fn of_equals_the_first_stands_for_all() {
+    fn only_the_first_of_equal_points_is_kept() {
         assert_eq!(front(&[[1.0], [1.0], [1.0]]), [0]);
     }
 }

@@ -182,7 +182,7 @@ fn the_end_of_the_process_and_a_limit_end_the_recording() {
 }
 
 #[test]
-fn what_cannot_be_attached_to_is_refused_in_one_line() {
+fn unsuitable_processes_are_refused_in_one_line() {
     let place = Place::new();
     let refused = |process: u32, why: &str| {
         let process = process.to_string();

@@ -145,7 +145,7 @@ fn a_closed_pipe_ends_the_run_quietly() {
 }
 
 #[test]
-fn a_full_device_is_told_in_one_line() {
+fn a_full_device_is_reported_in_one_line() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let commands: [&[&str]; 8] = [

@@ -114,7 +114,7 @@ fn an_empty_trace_gives_rows_without_figures_per_pair() {
 }
 
 #[test]
-fn what_is_metered_does_not_depend_on_the_run() {
+fn metered_figures_do_not_depend_on_the_run() {
     let bench = Workbench::new();
     let args = ["compare", &bench.trace(), "--json", "--repeat", "1", "--strategy", "MRU,RANDOM"];
     let metered = || {

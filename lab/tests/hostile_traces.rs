@@ -106,7 +106,7 @@ fn more_events_than_the_limit() {
 }
 
 #[test]
-fn claims_that_lie() {
+fn false_claims_are_detected() {
     let bench = Workbench::new();
     // Claims fewer live blocks than there are: detected at the second event, not at the end.
     let few = forge(&[ALLOCATE], 2, [2 << 20, 1, 16], PLAIN);

@@ -41,7 +41,7 @@ fn a_malloc_lab_file_becomes_a_trace() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_in_one_line() {
+fn invalid_imports_are_refused_in_one_line() {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &[u8]| fs::write(place.path().join(name), content).unwrap();
     write("twice.rep", b"1\n2\na 0 1\na 0 1\n");

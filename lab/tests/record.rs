@@ -280,7 +280,7 @@ fn a_log_that_cannot_grow_leaves_the_program_alone() {
 }
 
 #[test]
-fn a_prefix_is_kept_and_said() {
+fn a_kept_prefix_is_reported() {
     let place = Place::new();
     let mut command = place.record(&["-o", "trace.pwt", "--max-events", "1000", "--note", "hello"]);
     let output = scenario::start(&mut command, "storm").output().unwrap();
@@ -338,7 +338,7 @@ fn a_disk_without_room_for_the_log_is_named() {
 }
 
 #[test]
-fn a_disk_that_fills_up_cuts_the_log_and_that_is_told() {
+fn a_full_disk_truncates_the_log_and_is_reported() {
     let place = Place::new();
     if !present("gawk") {
         return;
@@ -447,7 +447,7 @@ fn refused(place: &Place, command: &mut Command, begins: &str) {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told_in_one_line() {
+fn unsuitable_programs_are_refused_in_one_line() {
     let place = Place::new();
     refused(
         &place,
@@ -474,7 +474,7 @@ fn a_static_program_leaves_no_recording() {
 }
 
 #[test]
-fn signals_reach_the_program_and_what_was_recorded_is_kept() {
+fn signals_reach_the_program_and_the_recording_is_kept() {
     let place = Place::new();
     let output = place
         .record(&["-o", "trace.pwt"])
@@ -490,7 +490,7 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
 
 /// Processes that outlive the command continue, and create logs while the logs are being removed.
 #[test]
-fn nothing_is_left_where_processes_outlive_the_command() {
+fn nothing_is_left_when_processes_outlive_the_command() {
     for _ in 0..4 {
         let place = Place::new();
         let output = place

@@ -85,7 +85,7 @@ fn report(bench: &Workbench, arguments: &[&str]) -> (PathBuf, String) {
 }
 
 #[test]
-fn the_page_has_the_tables_the_verdict_and_what_is_drawn() {
+fn the_page_has_tables_verdict_and_chart_data() {
     let bench = Workbench::new();
     let (_, page) = report(&bench, &[&bench.trace(), "--strategy", "MRU,BEST-FIT,SYSTEM"]);
     for part in
@@ -99,7 +99,7 @@ fn the_page_has_the_tables_the_verdict_and_what_is_drawn() {
 }
 
 #[test]
-fn what_is_drawn_is_also_printed_as_json() {
+fn chart_data_is_also_printed_as_json() {
     let bench = Workbench::new();
     let args = ["report", &bench.trace(), "--strategy", "MRU,SYSTEM", "--json"];
     let charts: Value = serde_json::from_str(&pagewise(&args).succeeds()).expect("JSON");
@@ -123,7 +123,7 @@ fn what_is_drawn_is_also_printed_as_json() {
 }
 
 #[test]
-fn who_allocates_is_drawn_and_stands_in_tables() {
+fn allocating_functions_are_in_charts_and_tables() {
     let bench = Workbench::new();
     let trace = trace_with_stacks(&bench, "leaky");
     let charts = pagewise(&["report", &trace, "--strategy", "MRU,SYSTEM", "--json"]).succeeds();
@@ -330,7 +330,7 @@ fn examine(browser: &Browser, page: &Path) -> Value {
 }
 
 #[test]
-fn a_browser_draws_every_chart_and_tells_values_on_hover() {
+fn a_browser_draws_every_chart_and_shows_values_on_hover() {
     let Some(browser) = Browser::find() else { return };
     let bench = Workbench::new();
     let traces = [bench.trace(), hostile_trace(&bench)];
@@ -353,7 +353,7 @@ fn a_browser_draws_every_chart_and_tells_values_on_hover() {
 }
 
 #[test]
-fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
+fn tuning_gains_are_shown_on_request() {
     let bench = Workbench::new();
     let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
     let search = ["tune", &trace, "--for", "memory", "--candidates", "12", "--against", "none"];
@@ -383,7 +383,7 @@ fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
 
 /// Takes screenshots for inspection, kept with the build: `target/tmp/report/`.
 #[test]
-fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
+fn the_page_renders_light_dark_on_phone_and_paper() {
     let Some(browser) = Browser::find() else { return };
     let bench = Workbench::new();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");

@@ -97,7 +97,7 @@ fn clock_faults_like_lru_once_everything_fits() {
 }
 
 #[test]
-fn a_program_refers_to_its_blocks_as_told() {
+fn each_touch_mode_makes_its_references() {
     let bench = Workbench::new();
     let events = [
         Event::Allocate { slot: 0, size: 3 * 4096, align: 4096 },
@@ -171,7 +171,7 @@ fn the_report_has_every_table_and_markdown_the_overview() {
 }
 
 #[test]
-fn a_plot_is_an_svg_or_not_there() {
+fn a_plot_is_a_complete_svg_or_absent() {
     let bench = Workbench::new();
     let plot = bench.path("curves.svg");
     pagewise(&["simulate", &bench.trace(), "--plot", &plot, "--page-size", "4K,64K"]).succeeds();
@@ -187,7 +187,7 @@ fn a_plot_is_an_svg_or_not_there() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_said() {
+fn invalid_simulations_are_refused() {
     let bench = Workbench::new();
     let wrong = |option: &[&str], part: &str| {
         pagewise(&[&["simulate", &bench.trace()], option].concat()).fails(2, part);
@@ -230,7 +230,7 @@ fn an_empty_trace_faults_nowhere() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn a_library_that_is_no_allocator_is_found_out() {
+fn a_library_without_an_allocator_is_detected() {
     let bench = Workbench::new();
     let run = pagewise(&["simulate", &bench.trace(), "--json", "--preload", "libm.so.6"]);
     run.fails(1, "libm.so.6 did not replace malloc");

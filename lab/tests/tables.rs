@@ -110,7 +110,7 @@ fn an_unknown_table_is_refused() {
 }
 
 #[test]
-fn a_table_ends_with_what_it_misses_and_counts() {
+fn a_table_ends_with_missed_figures_and_counts() {
     let arguments = ["tables", "nielsen", "--samples", "1", "--table", "VI"];
     let out = pagewise(&arguments).succeeds();
     // It may take two lines of 80 columns.

@@ -51,7 +51,7 @@ fn settings_are_found_and_memory_is_compared() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unknown_programs_and_tables_are_refused() {
     pagewise(&["tables", "hasan", "--table", "2"])
         .fails(2, "available tables: 1, 3, 4, Fig. 6, 5.2, 5.5, 7");
     pagewise(&["tables", "hasan", "--program", "cfrac"]).fails(2, "no bundled trace 'cfrac'");

@@ -70,7 +70,7 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
 }
 
 #[test]
-fn what_is_exact_does_not_depend_on_the_run() {
+fn exact_measures_do_not_depend_on_the_run() {
     let bench = Workbench::new();
     let args =
         ["tune", &bench.trace(), "--for", "faults", "--arena", "--json", "--candidates", "8"];
@@ -87,7 +87,7 @@ fn what_is_exact_does_not_depend_on_the_run() {
 }
 
 #[test]
-fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
+fn the_verdict_states_the_gain_and_both_codes_compile() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let args = ["tune", &trace, "--for", "balanced", "--held-out", &trace, "--verify"];
@@ -105,7 +105,7 @@ fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
 /// their gain; or there is no gain, and nothing to paste. Either way the output names the allocator
 /// that does better.
 #[test]
-fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
+fn settings_are_found_for_a_program_not_written_in_rust() {
     let bench = Workbench::new();
     let library = common::libpagewise();
     let (trace, file) = (bench.trace(), bench.path("small.env"));
@@ -159,7 +159,7 @@ fn an_interrupted_search_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_cap_that_nothing_keeps_and_wrong_options_are_refused() {
+fn impossible_caps_and_invalid_options_are_refused() {
     let bench = Workbench::new();
     let (trace, file) = (bench.trace(), bench.path("tuned.rs"));
     let before = bench.files();

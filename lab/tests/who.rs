@@ -228,7 +228,7 @@ fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
 }
 
 #[test]
-fn functions_lines_and_bytes_are_told() {
+fn functions_lines_and_bytes_are_shown() {
     let place = Place::new();
     place.record("places", &["--stacks"]);
     let told = place.who("trace.pwt", &["--by", "line"]);
@@ -275,7 +275,7 @@ fn functions_lines_and_bytes_are_told() {
 }
 
 #[test]
-fn threads_and_children_are_told_apart() {
+fn threads_and_children_are_distinguished() {
     let place = Place::new();
     place.record("threads", &["--stacks"]);
     let told = place.who("trace.pwt", &[]);
@@ -292,7 +292,7 @@ fn threads_and_children_are_told_apart() {
 }
 
 #[test]
-fn a_stack_is_as_deep_as_was_asked_for() {
+fn a_stack_has_the_requested_depth() {
     let place = Place::new();
     let stack = |options: &[&str]| {
         place.record("deep", options);
@@ -314,7 +314,7 @@ fn a_stack_is_as_deep_as_was_asked_for() {
 /// Each stack is recorded exactly, although it shares most of its frames with the one before,
 /// whatever that was: a block's size encodes its path.
 #[test]
-fn every_path_is_told_as_it_was_gone() {
+fn every_call_path_is_recorded_exactly() {
     let place = Place::new();
     place.record("paths", &["--stacks=128"]);
     let folded = place.said(&["who", "trace.pwt", "--raw", "--folded", "--of", "leaked"]);
@@ -393,7 +393,7 @@ fn segments_may_lie_apart() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said() {
+fn unsuitable_traces_and_options_are_refused() {
     let place = Place::new();
     place.record("places", &[]);
     let fails = |args: &[&str], part: &str| {
@@ -417,7 +417,7 @@ fn what_cannot_be_told_is_said() {
 }
 
 #[test]
-fn what_blocks_take_is_told_for_each_function() {
+fn memory_taken_is_shown_for_each_function() {
     let place = Place::new();
     place.record("places", &["--stacks"]);
     let told = place.who("trace.pwt", &["--waste=MRU,SYSTEM"]);

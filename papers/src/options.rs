@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_chosen_by_its_number_or_all_numbers_are_told() {
+    fn an_unknown_table_number_lists_the_known_ones() {
         assert!(matches!(parse_number::<Short>("iv"), Ok("IV")));
         let Err(Usage(message)) = parse_number::<Short>("V") else { panic!("there is no V") };
         assert_eq!(message, "available tables: I, IV");

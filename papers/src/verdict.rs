@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_the_paper_has_none_of_are_told() {
+    fn figures_missing_in_the_paper_are_listed() {
         let rows: [Figures<'_>; 2] = [
             ("x", &[(1.0, Some(1.0)), (1.0, Some(1.0))]),
             ("y", &[(2.0, Some(2.0)), (2.0, Some(2.0))]),

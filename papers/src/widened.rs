@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_takes_twice_the_bytes_it_took_there() {
+    fn blocks_take_twice_the_bytes_of_the_paper() {
         let mut heap = SegregatedFit::new(16, Reserved::new(1 << 30), ());
         let held =
             |heap: &SegregatedFit<Reserved>| heap.usage().block + HEADER * heap.usage().blocks;

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_it_needs_and_gives_the_end_back() {
+    fn the_free_end_is_given_back() {
         let mut lea = Lea::new(1 << 30);
         let layout = Layout::from_size_align(16 << 20, 64).unwrap();
         for _ in 0..3 {

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_leaves_what_was_there() {
+    fn a_failure_keeps_the_old_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         fs::write(&path, "before").unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_there_is_no_room_for_is_named() {
+    fn a_file_without_disk_space_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let full: anyhow::Result<()> =
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn a_missing_directory_is_named() {
         let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
         assert!(format!("{error:#}").starts_with("/no/such/directory/out cannot be written: "));
     }

@@ -75,7 +75,7 @@ mod tests {
     const HOSTILE: &str = "\u{1b}]0;x\u{7}\0a\u{202e}b\u{9b}c\u{e0041}\r\n";
 
     #[test]
-    fn nothing_that_acts_is_left() {
+    fn control_characters_are_escaped() {
         let safe = printable(HOSTILE);
         assert!(!safe.contains(acts), "{safe}");
         assert_eq!(safe, r"\u{1b}]0;x\u{7}\u{0}a\u{202e}b\u{9b}c\u{e0041}\r\n");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn escaped_json_is_equivalent() {
         let json = serde_json::to_string(&[HOSTILE]).expect("a text");
         let safe = printable_json(json);
         assert!(!safe.contains(acts), "{safe}");

@@ -115,7 +115,7 @@ proptest! {
 
 /// Sizes that no allocator has memory for, or that are not valid sizes at all.
 #[test]
-fn what_cannot_be_served_is_refused_by_both() {
+fn impossible_sizes_are_refused_by_both() {
     alone(refuse);
 }
 

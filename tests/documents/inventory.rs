@@ -314,7 +314,7 @@ fn page(root: &Path) -> String {
 }
 
 #[test]
-fn everything_unsafe_is_in_the_inventory() {
+fn the_unsafe_inventory_is_up_to_date() {
     let path = super::root().join("UNSAFE.md");
     let page = page(super::root());
     if std::env::var_os("WRITE").is_some() {
@@ -327,7 +327,7 @@ fn everything_unsafe_is_in_the_inventory() {
 }
 
 #[test]
-fn what_is_unsafe_is_counted() {
+fn unsafe_items_are_counted() {
     let text = r#"
         //! Invariant: there is
         //! one.

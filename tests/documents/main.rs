@@ -63,7 +63,7 @@ fn broken(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> O
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_resolves() {
     let documents = documents();
     for document in ["README.md", "CONTRIBUTING.md", "docs/global.md"] {
         let links = &documents[Path::new(document)].links;
@@ -81,7 +81,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn what_is_broken_is_noticed() {
+fn a_broken_link_is_detected() {
     let documents = documents();
     let of_readme = |link| broken(&documents, Path::new("README.md"), link).is_some();
     let of_arena = |link| broken(&documents, Path::new("docs/arena.md"), link).is_some();
@@ -186,11 +186,11 @@ fn every_promise_names_its_test() {
 }
 
 #[test]
-fn a_missing_test_is_noticed() {
+fn a_missing_test_is_detected() {
     let this = "tests/documents/main.rs::";
-    assert!(missing(&format!("{this}a_missing_test_is_noticed")).is_none());
+    assert!(missing(&format!("{this}a_missing_test_is_detected")).is_none());
     assert!(missing("tests/survive/refused_calls.rs::munmap").is_none());
     assert!(missing(&format!("{this}a_missing_test")).is_some());
     assert!(missing("tests/documents/nothing.rs::missing").is_some());
-    assert!(missing("a_missing_test_is_noticed").is_some());
+    assert!(missing("a_missing_test_is_detected").is_some());
 }

@@ -37,7 +37,7 @@ fn described() -> BTreeMap<String, [String; 2]> {
 
 #[test]
 #[cfg(unix)]
-fn the_targets_are_those_of_the_script() {
+fn documented_targets_match_the_script() {
     let (listed, described) = (listed(), described());
     assert!(listed.len() >= 8, "{listed:?}");
     assert_eq!(described, listed);

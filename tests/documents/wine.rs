@@ -41,7 +41,7 @@ fn calls(folder: &Path) -> String {
 }
 
 #[test]
-fn a_folder_that_is_half_made_is_made_anew_and_nothing_is_printed() {
+fn a_half_made_folder_is_made_again_silently() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let wine = folder.join("wine");
@@ -63,7 +63,7 @@ fn a_folder_that_is_half_made_is_made_anew_and_nothing_is_printed() {
 }
 
 #[test]
-fn a_folder_of_another_s_is_left_alone() {
+fn a_folder_not_made_by_wine_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = folder.path().join("wine/own");
     fs::create_dir_all(&own).expect("a folder");

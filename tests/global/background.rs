@@ -37,7 +37,7 @@ fn run(test: &str, background: &str) {
 }
 
 #[test]
-fn a_program_that_stands_still_gives_memory_back() {
+fn an_idle_program_gives_memory_back() {
     run("background::stands_still", "1");
 }
 
@@ -60,7 +60,7 @@ fn stands_still() {
 }
 
 #[test]
-fn there_is_no_such_thread_unless_it_is_asked_for() {
+fn there_is_no_background_thread_by_default() {
     run("background::keeps", "0");
 }
 

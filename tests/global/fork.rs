@@ -71,7 +71,7 @@ fn fork() {
 }
 
 #[test]
-fn a_child_gets_the_blocks_of_threads_it_lacks() {
+fn a_forked_child_reuses_blocks_of_missing_threads() {
     passes("fork::left_behind");
 }
 
@@ -100,7 +100,7 @@ fn left_behind() {
 }
 
 #[test]
-fn the_parent_has_all_its_heaps_again() {
+fn the_parent_keeps_all_heaps_after_a_fork() {
     passes("fork::parent");
 }
 

@@ -66,7 +66,7 @@ fn blocks_do_not_overlap() {
 /// Memory that was given back to the system is known to be zero. Once small blocks have used it
 /// again, it is not.
 #[test]
-fn what_small_blocks_wrote_is_not_taken_for_zeros() {
+fn memory_reused_by_small_blocks_is_not_assumed_zero() {
     passes("layouts::small_blocks_wrote");
 }
 
@@ -98,7 +98,7 @@ fn small_blocks_wrote() {
 
 #[test]
 #[cfg(unix)]
-fn zeros_that_are_not_touched_take_no_memory() {
+fn untouched_zeroed_blocks_take_no_memory() {
     passes_without_huge_pages("layouts::untouched");
 }
 

@@ -13,7 +13,7 @@ const LIMIT: u64 = 512 << 20;
 
 /// The limit is set between `fork` and `exec`, before the allocator starts.
 #[test]
-fn exhaustion_is_null_and_loses_nothing() {
+fn exhaustion_returns_null_and_loses_nothing() {
     passes_when("limits::exhaust", |command| {
         if is_emulated() {
             // qemu does not enforce address space limits, but the size of its own can be set.

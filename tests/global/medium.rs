@@ -60,7 +60,7 @@ impl Drop for Block {
 /// Threads allocate, resize and free medium blocks, also each other's, while another thread keeps
 /// emptying the lists. No block may have two owners at a time.
 #[test]
-fn a_block_is_one_owners_alone() {
+fn a_medium_block_has_one_owner_at_a_time() {
     const THREADS: usize = 4;
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<Block>()).unzip();
     thread::scope(|scope| {
@@ -125,7 +125,7 @@ fn counted() {
 }
 
 #[test]
-fn what_is_freed_once_and_for_all_is_not_kept() {
+fn blocks_freed_once_are_not_kept_on_lists() {
     passes("medium::freed_once");
 }
 
@@ -162,8 +162,8 @@ fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
 }
 
 #[test]
-fn what_a_thread_keeps_that_stands_still_goes_back() {
-    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
+fn medium_blocks_of_an_idle_thread_are_given_back() {
+    passes_when("medium::kept_by_an_idle_thread", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "20");
     });
 }
@@ -171,13 +171,13 @@ fn what_a_thread_keeps_that_stands_still_goes_back() {
 /// Where a sandbox refuses `membarrier`, each thread passes its own barriers.
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
+fn medium_blocks_are_given_back_without_membarrier() {
     use std::os::unix::process::CommandExt;
 
     use crate::child::sandbox::{self, Refusal};
 
     let refusal = Refusal { call: libc::SYS_membarrier, error: libc::EPERM, below: None };
-    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
+    passes_when("medium::kept_by_an_idle_thread", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "20");
         // SAFETY: installing the filter allocates nothing.
         unsafe { command.pre_exec(move || sandbox::install(refusal)) };
@@ -186,7 +186,7 @@ fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
 
 #[test]
 #[ignore = "in a process of its own"]
-fn kept_by_a_thread_that_stands_still() {
+fn kept_by_an_idle_thread() {
     let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
     // Fills this thread's own lists.
     (0..500).for_each(|_| work());
@@ -205,7 +205,7 @@ fn kept_by_a_thread_that_stands_still() {
 
 #[test]
 #[cfg(unix)]
-fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
+fn a_forked_child_returns_blocks_of_other_threads() {
     passes("medium::forked");
 }
 

@@ -90,7 +90,7 @@ fn goes_back(free: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_heap_that_nobody_uses_any_more_is_looked_after() {
+fn an_abandoned_heap_gives_memory_back() {
     passes_when("memory::left", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "100");
     });
@@ -173,7 +173,7 @@ fn only_freed() {
 }
 
 #[test]
-fn a_table_fits_where_the_last_one_was() {
+fn a_table_fits_in_the_place_of_the_previous_one() {
     passes("memory::tables");
 }
 
@@ -223,7 +223,7 @@ fn grown() {
 }
 
 #[test]
-fn threads_that_peak_by_turns_keep_one_peak() {
+fn threads_that_peak_in_turn_hold_one_peak() {
     passes_when("memory::turns", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "1000000");
     });
@@ -264,7 +264,7 @@ fn turns() {
     target_pointer_width = "32",
     ignore = "a heap there has less than the test has in use: the rest is another's"
 )]
-fn free_memory_stays_beside_enough_in_use() {
+fn free_memory_up_to_an_eighth_of_use_is_kept() {
     passes_when("memory::beside", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "1000000");
     });
@@ -312,7 +312,7 @@ fn beside() {
 /// A block that grows first by copying, later by remapping, keeps its contents, whichever kept
 /// memory serves it; leftover memory goes back in time.
 #[test]
-fn what_grows_again_and_again_is_whole_and_goes_back() {
+fn growing_blocks_stay_intact_and_are_given_back() {
     passes_when("memory::grows_again", |command| {
         command.env("PAGEWISE_PURGE_DELAY", DELAY.as_millis().to_string());
     });

@@ -41,7 +41,7 @@ fn freed_twice_in_a_row() {
 
 /// The line names the block, its class and the thread, and advises what to do next.
 #[test]
-fn the_line_tells_what_to_do() {
+fn the_report_advises_what_to_do() {
     for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {
         aborts("misuse::freed_twice_in_a_row", part);
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 const MODULES: [&str; 5] = ["fork::", "layouts::", "limits::", "memory::", "statistics::"];
 
 #[test]
-fn pages_of_64_kib_are_all_the_same() {
+fn tests_pass_with_pages_of_64_kib() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     let built = Command::new(env!("CARGO"))

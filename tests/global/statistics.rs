@@ -7,7 +7,7 @@ use crate::child::memory::GOES_BACK_AT_ONCE;
 use crate::child::passes;
 
 #[test]
-fn the_statistics_know_every_class() {
+fn statistics_include_every_class() {
     passes("statistics::known");
 }
 

@@ -45,7 +45,7 @@ fn parameters_have_their_bounds() {
 
 /// Random settings: whatever the environment accepts must work.
 #[test]
-fn settings_at_random_serve() {
+fn random_settings_work() {
     let rounds = std::env::var("TUNINGS").ok().and_then(|rounds| rounds.parse().ok());
     for seed in 1..=rounds.unwrap_or(16_u64) {
         let settings = settings(&mut Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -193,7 +193,7 @@ stops! {
 
 /// A freed block reads as zeros.
 #[test]
-fn a_freed_block_is_zeros() {
+fn a_freed_block_reads_as_zeros() {
     for size in [64, 3000, 16_384, 100_000] {
         crate::child::passes_when("misuse::zeros", |command| {
             command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
@@ -218,7 +218,7 @@ fn zeros() {
 /// after the allocator's own.
 #[cfg(unix)]
 #[test]
-fn a_block_that_is_freed_late_is_zeros() {
+fn a_block_freed_late_reads_as_zeros() {
     for size in [64, 3000] {
         crate::child::passes_when("misuse::late_zeros", |command| {
             command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());

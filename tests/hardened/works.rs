@@ -30,7 +30,7 @@ fn works(test: &str) {
 }
 
 #[test]
-fn threads_that_pass_blocks_on_work() {
+fn threads_that_exchange_blocks_work() {
     works("works::threads");
 }
 
@@ -144,7 +144,7 @@ fn threads() {
 }
 
 #[test]
-fn the_size_of_a_block_is_what_was_asked_for() {
+fn the_usable_size_is_the_requested_size() {
     passes_when("works::sizes", |command| {
         command.env("PAGEWISE_HARDENED", "1");
     });
@@ -168,7 +168,7 @@ fn sizes() {
 
 /// `malloc(SIZE_MAX)` returned a block of 16 bytes: adding the canary's byte wrapped the size to 0.
 #[test]
-fn no_request_is_too_large_to_be_refused() {
+fn impossible_requests_are_refused() {
     works("works::hostile");
 }
 
@@ -243,7 +243,7 @@ fn forks() {
 
 /// Blocks in quarantine are not in use.
 #[test]
-fn statistics_know_the_quarantine() {
+fn statistics_exclude_the_quarantine() {
     passes_when("works::counted", |command| {
         command.env("PAGEWISE_HARDENED", "quarantine");
     });
@@ -309,7 +309,7 @@ fn sealed() {
 /// Blocks are allocated neither in address order nor in LIFO order, and not from the start of a
 /// page.
 #[test]
-fn blocks_come_at_random() {
+fn blocks_are_allocated_in_random_order() {
     passes_when("works::at_random", |command| {
         command.env("PAGEWISE_HARDENED", "random");
     });
@@ -367,7 +367,7 @@ fn in_order() {
     any(windows, pagewise_portable_os),
     ignore = "memory that must read as zeros cannot go back there"
 )]
-fn what_is_known_of_free_memory_goes_back_with_it() {
+fn the_state_of_free_memory_is_given_back_with_it() {
     passes_when("works::states", |command| {
         command.env("PAGEWISE_HARDENED", "checks").env("PAGEWISE_PURGE_DELAY", "1000000");
     });
@@ -397,7 +397,7 @@ fn other_sizes() {
 
 /// With `pinned`, a page never serves another class; otherwise it does.
 #[test]
-fn pages_keep_their_class_where_they_are_to() {
+fn pinned_pages_keep_their_class() {
     for (parts, shared) in [("checks", true), ("pinned", false)] {
         passes_when("works::classes", |command| {
             command.env("PAGEWISE_HARDENED", parts).env("PAGEWISE_TEST_SHARED", shared.to_string());

@@ -91,7 +91,7 @@ fn hardened() {
 }
 
 #[test]
-fn what_is_documented_is_read() {
+fn the_documented_table_is_parsed() {
     assert!(documented("nobody").is_empty());
     let glibc = documented("glibc");
     assert_eq!(glibc[&["none".to_owned(), "64 B".to_owned()]], Outcome::Unnoticed);

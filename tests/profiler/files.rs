@@ -129,7 +129,7 @@ impl Profile {
 }
 
 #[test]
-fn a_file_has_what_the_snapshot_has() {
+fn a_file_matches_the_snapshot() {
     child::passes("files::contents");
 }
 
@@ -261,7 +261,7 @@ fn live_in(path: &Path) -> Option<u64> {
 }
 
 #[test]
-fn it_is_written_at_exit_by_the_process_that_began() {
+fn a_profile_is_written_at_exit_only_by_its_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("heap.pb.gz");
     let own = folder.path().join("heap.%p");
@@ -307,7 +307,7 @@ fn parent_of_a_child() {
 }
 
 #[test]
-fn it_is_written_on_a_signal() {
+fn a_profile_is_written_on_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("heap.pb.gz");
     let ended = child::run("files::signals", |command| {
@@ -350,7 +350,7 @@ fn signals() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_of() {
+fn an_unwritable_file_is_reported() {
     let ended = child::run("files::named", |command| {
         command.env("PAGEWISE_PROFILE", "/nowhere/heap.pb.gz").env("PAGEWISE_VERBOSE", "1");
     });

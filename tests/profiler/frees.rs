@@ -19,7 +19,7 @@ fn live() -> f64 {
 const SIZES: [usize; 9] = [1, 16, 100, 1000, 5000, 16_000, 40_000, 200_000, 40 << 20];
 
 #[test]
-fn what_is_freed_is_not_live() {
+fn a_freed_block_is_not_live() {
     passes_in_both_modes("frees::every_way");
 }
 
@@ -70,7 +70,7 @@ fn every_way() {
 }
 
 #[test]
-fn other_threads_frees_are_seen() {
+fn remote_frees_are_counted() {
     passes_in_both_modes("frees::by_others");
 }
 
@@ -108,7 +108,7 @@ fn by_others() {
 }
 
 #[test]
-fn it_is_switched_on_and_off() {
+fn profiling_can_be_switched_on_and_off() {
     passes_in_both_modes("frees::on_and_off");
 }
 
@@ -147,7 +147,7 @@ fn on_and_off() {
 }
 
 #[test]
-fn a_child_of_a_fork_goes_on_with_the_profile() {
+fn a_forked_child_continues_the_profile() {
     child::passes("frees::forks");
 }
 

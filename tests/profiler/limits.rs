@@ -47,7 +47,7 @@ fn out_of_memory() {
 }
 
 #[test]
-fn a_sampler_that_is_interrupted_goes_on() {
+fn an_interrupted_sampler_continues() {
     child::passes("limits::interrupted");
 }
 

@@ -14,7 +14,7 @@ const MEAN: usize = 64;
 const SIZES: [usize; 8] = [5_001, 9_000, 30_001, 100_001, 200_003, 700_001, 3_000_001, 40_000_001];
 
 #[test]
-fn a_resized_block_counts_as_what_was_asked_for() {
+fn a_resized_block_counts_with_the_requested_size() {
     passes_in_both_modes("resizes::of_every_size");
 }
 

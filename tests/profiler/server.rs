@@ -31,7 +31,7 @@ fn get(address: &str, path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_tells_who_allocated() {
+fn a_served_profile_names_the_allocating_function() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiled_server");
     package::build("examples/profiled_server", &target, |_| {});
     let mut command = Command::new(target.join("debug/profiled_server"));

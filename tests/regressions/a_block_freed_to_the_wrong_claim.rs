@@ -15,7 +15,7 @@ fn heap(bytes: usize) -> PageHeap<Region> {
 
 /// A strategy brings its own memory, with blocks already in use.
 #[test]
-fn a_strategy_is_known_by_its_own_memory() {
+fn blocks_are_matched_by_the_memory_of_their_strategy() {
     let (mut first, mut second) = (heap(1 << 16), heap(1 << 16));
     let large = layout(40_000, 8);
     let blocks = [&mut first, &mut second].map(|heap| heap.allocate(large).expect("room").cast());
@@ -33,7 +33,7 @@ fn a_strategy_is_known_by_its_own_memory() {
 
 /// No strategy of this arena owns the block.
 #[test]
-fn a_block_of_none_is_not_lost_in_silence() {
+fn a_block_of_no_claim_is_reported() {
     let mut claims: Claims<PageHeap<Region>, 2> = Claims::new();
     claims.claim(heap(1 << 16)).expect("room for two");
     let mut other = heap(1 << 16);
@@ -52,7 +52,7 @@ fn a_block_of_none_is_not_lost_in_silence() {
 
 /// Only the owner of a block may free it: a checked free by another is refused.
 #[test]
-fn owners_are_kept_apart() {
+fn a_checked_free_by_another_owner_is_refused() {
     use pagewise::catalogue::HeadFirst;
     use pagewise::head_first::Owner;
     let mut heap = HeadFirst::new(4096, leaked(1 << 16), ());

@@ -9,7 +9,7 @@ use pagewise::pages::Config;
 use crate::layout;
 
 #[test]
-fn it_is_as_long_as_it_says() {
+fn it_is_not_resized_beyond_its_bytes() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::with_page_size(4096), 1 << 24).expect("valid");
         for align in [32, 64, 256, 1024] {

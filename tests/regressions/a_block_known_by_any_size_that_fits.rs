@@ -65,7 +65,7 @@ fn of_pages() {
 }
 
 #[test]
-fn a_block_that_grows_zeroed_is_zeros_up_to_its_end() {
+fn grow_zeroed_clears_up_to_the_returned_length() {
     let arena: Arena<_> = Arena::new(BestFit::new(4096, Reserved::new(CAPACITY), ()));
     let arena = &arena;
     let used = Allocator::allocate(&arena, layout(1000, 8)).expect("there is room");

@@ -21,7 +21,7 @@ fn is_whole_again(mut heap: impl Strategy) {
 }
 
 #[test]
-fn is_told() {
+fn has_a_valid_length() {
     is_whole_again(nielsen::V1::new(64, Reserved::new(1 << 33), ()));
     is_whole_again(nielsen::V3::new(64, Reserved::new(1 << 33), ()));
 }

@@ -10,7 +10,7 @@ use pagewise::head_first::{ChunkUp, RegionFirst, SpaceFitting};
 use pagewise::source::Reserved;
 
 #[test]
-fn what_lies_behind_the_region_is_not_the_region() {
+fn can_be_freed_without_a_stale_index_entry() {
     // The memory has 63 cells, 31 of them in the lower half.
     let mut heap =
         SpaceFitting::<RegionFirst, ChunkUp, Worst, _>::new(1024, Reserved::new(1 << 20), ());

@@ -39,7 +39,7 @@ fn check(block: *mut u8, size: usize, align: usize) {
 }
 
 #[test]
-fn every_size_and_alignment_is_answered() {
+fn every_size_and_alignment_gives_a_block_or_null() {
     passes("a_hostile_request::answered");
 }
 
@@ -61,7 +61,7 @@ fn answered() {
 }
 
 #[test]
-fn every_new_size_is_answered() {
+fn every_new_size_gives_a_block_or_null() {
     passes("a_hostile_request::resized");
 }
 

@@ -12,7 +12,7 @@ use crate::{child, layout};
 static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 24);
 
 #[test]
-fn the_child_says_so_and_ends() {
+fn the_child_reports_it_and_exits() {
     let ended = child::run("a_lock_held_across_a_fork::forked", |_| {});
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
     let message = "pagewise: an arena was in use by another thread during a fork";

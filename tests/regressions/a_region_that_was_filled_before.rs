@@ -40,7 +40,7 @@ fn fill(heap: &mut PageHeap<Region>, seed: u64) -> usize {
 }
 
 #[test]
-fn it_takes_as_much_as_a_fresh_one() {
+fn holds_as_much_as_a_fresh_one() {
     const REGION: usize = 16 << 20;
     let mut memory = vec![0_u64; REGION / 8];
     let mut worn = PageHeap::new(Config::arena(), leaked(REGION), ());

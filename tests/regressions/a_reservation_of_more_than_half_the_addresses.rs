@@ -5,7 +5,7 @@ use pagewise::AllocError;
 use pagewise::source::{Reserved, Source};
 
 #[test]
-fn ends_with_the_half() {
+fn ends_at_isize_max() {
     let half = isize::MAX as usize;
     let mut source = Reserved::new(half + half / 8);
     assert_eq!(source.extend(half + 1, 1), Err(AllocError::Exhausted));

@@ -18,7 +18,7 @@ fn exhaust(heap: &mut dyn Strategy, sizes: &[usize]) {
 const SIZES: [usize; 7] = [20_000, 5000, 1000, 400, 100, 32, 4];
 
 #[test]
-fn through_every_strategy() {
+fn succeeds_now_in_every_strategy() {
     for entry in catalogue::all() {
         for (old, new) in [(20_000, 900), (900, 30), (20_000, 5), (900, 1), (64, 8)] {
             let name = entry.name;

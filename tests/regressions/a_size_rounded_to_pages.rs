@@ -4,7 +4,7 @@
 use crate::child::passes_when;
 
 #[test]
-fn is_the_size_asked_for() {
+fn can_be_freed_with_the_requested_size() {
     passes_when("a_size_rounded_to_pages::mappings", |command| {
         command.env("PAGEWISE_HARDENED", "checks");
     });

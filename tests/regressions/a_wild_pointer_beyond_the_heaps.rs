@@ -38,7 +38,7 @@ misused! {
 
 /// A free in an unreadable mapping ended the same way.
 #[test]
-fn what_cannot_be_read_is_not_freed() {
+fn a_pointer_into_unreadable_memory_is_reported() {
     aborts("a_wild_pointer_beyond_the_heaps::closed", MESSAGE);
 }
 

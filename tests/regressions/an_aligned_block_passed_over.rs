@@ -11,7 +11,7 @@ use pagewise::{PageHeap, Strategy};
 use crate::{layout, leaked};
 
 #[test]
-fn replaces_the_last_one() {
+fn takes_the_place_of_the_last_one() {
     const BLOCKS: usize = 40;
     const SIZE: usize = 100_000;
     for align in [16, 64, 4096] {

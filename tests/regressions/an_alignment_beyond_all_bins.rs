@@ -8,7 +8,7 @@ use pagewise::{AllocError, catalogue};
 use crate::{layout, leaked};
 
 #[test]
-fn is_answered_by_every_strategy() {
+fn is_reported_as_exhaustion_by_every_strategy() {
     for entry in catalogue::all() {
         let memory = leaked(1 << 20);
         let addresses = memory.addresses();

@@ -11,7 +11,7 @@ use crate::layout;
 const SHIFTS: std::ops::Range<u32> = 0..31;
 
 #[test]
-fn it_is_not() {
+fn a_wrong_alignment_is_refused() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::with_page_size(4096), 1 << 24).expect("valid");
         for size in [1, 8, 24, 100, 600, 5_000, 50_000].into_iter().cycle().take(50) {

@@ -26,7 +26,7 @@ fn heaps(bytes: Option<u32>) -> usize {
 }
 
 #[test]
-fn a_large_machine_has_as_many_heaps_as_its_cpus_ask_for() {
+fn a_large_machine_opens_heaps_for_all_its_cpus() {
     let usual = heaps(None);
     assert_eq!(heaps(Some(1024)), usual, "8,192 CPUs");
     assert_eq!(heaps(Some(8192)), usual, "65,536 CPUs");

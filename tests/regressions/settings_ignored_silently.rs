@@ -45,13 +45,13 @@ fn run(verbose: Option<&str>) -> Ended {
 }
 
 #[test]
-fn who_asks_is_told() {
+fn verbose_mode_reports_them() {
     let Ended { code, err, .. } = run(Some("1"));
     assert_eq!((code, complaints(&err)), (Some(0), vec![MISSPELT, INVALID, STRANGE]));
 }
 
 #[test]
-fn a_log_is_spared() {
+fn a_log_file_gets_no_reports() {
     let Ended { code, err, .. } = run(None);
     assert_eq!((code, complaints(&err)), (Some(0), vec![]));
 }
@@ -87,7 +87,7 @@ fn on_terminal(verbose: Option<&str>) -> String {
 }
 
 #[test]
-fn who_sits_at_a_terminal_is_told() {
+fn a_terminal_gets_reports() {
     assert_eq!(complaints(&on_terminal(None)), [MISSPELT, INVALID, STRANGE]);
     assert_eq!(complaints(&on_terminal(Some("0"))), [""; 0]);
 }

@@ -58,7 +58,7 @@ fn misuse() {
 
 /// The thread used to wait for locks before the fork, and end there while it held some.
 #[test]
-fn a_fork_is_done() {
+fn a_cancelled_thread_completes_its_fork() {
     passes("cancel::forks");
 }
 

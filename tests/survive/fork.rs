@@ -106,7 +106,7 @@ extern "C" fn register() {
 static REGISTER: extern "C" fn() = register;
 
 #[test]
-fn handlers_older_than_the_allocator_that_allocate() {
+fn fork_handlers_registered_first_may_allocate() {
     passes("fork::handlers");
 }
 

@@ -19,7 +19,7 @@ fn limit(bytes: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn a_program_that_limits_itself_goes_on() {
+fn a_program_that_limits_itself_continues() {
     passes_when("limits::own", |command| {
         // The C library's own heap would take 64 MiB of address space per thread.
         command.env("MALLOC_ARENA_MAX", "1");
@@ -43,7 +43,7 @@ fn own() {
 /// glibc's `malloc` takes 112 bytes for a block of 100, so such blocks fill at most 89 % of the
 /// memory below a limit. The test requires nine tenths of that.
 #[test]
-fn small_blocks_use_what_a_limit_leaves() {
+fn small_blocks_use_the_memory_below_a_limit() {
     for kib in [100_000, 300_000, 1_000_000] {
         passes_when("limits::small_blocks", |command| {
             // The C library's own heap would take 64 MiB of address space per thread.

@@ -7,7 +7,7 @@ use crate::ALLOCATOR;
 use crate::child::passes_when;
 
 #[test]
-fn what_a_refused_move_was_to_move_to_goes() {
+fn the_destination_of_a_refused_move_is_unmapped() {
     passes_when("refused_moves::in_pieces", |command| {
         command.env("PAGEWISE_MAPPING_FROM", "1M");
     });

@@ -4,7 +4,7 @@
 # gcc-mingw-w64-x86-64. A half-made folder, in which every program exits with 53, is removed and
 # made again. Prints nothing unless it fails.
 set -euo pipefail
-[ $# = 1 ] || { sed -n '2,4s/^# //p' "$0"; exit 2; }
+[ $# = 1 ] || { sed -n '2,5s/^# //p' "$0"; exit 2; }
 WINEPREFIX=$(realpath -m "$1")
 cd "$(dirname "$0")"
 # Without the last variable, wine offers to fetch what .NET and HTML programs need.

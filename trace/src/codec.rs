@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alignment_seen_with_the_size_before_is_not_written() {
+    fn an_expected_alignment_is_not_written() {
         let mut encoder = Encoder::default();
         let mut length = |align| {
             let mut bytes = Vec::new();

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_stands_still() {
+    fn a_clock_that_goes_back_is_held() {
         let mut sampler = Sampler::default();
         [(0, 50), (3, 40), (5, 60), (5, 90), (5, 10), (6, 70)]
             .into_iter()

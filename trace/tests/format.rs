@@ -89,7 +89,7 @@ fn read(file: &[u8]) -> Result<Vec<Event>, ReadError> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(steps in requests()) {
+    fn a_written_trace_is_read_back(steps in requests()) {
         let events = events(&steps);
         let file = write(&events);
         let mut ledger = Ledger::new();
@@ -106,13 +106,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(&bytes);
     }
 
     /// Frames with correct checksums around arbitrary content.
     #[test]
-    fn any_content_is_an_answer(content in prop::collection::vec(any::<u8>(), 1..300)) {
+    fn any_content_is_read_or_refused(content in prop::collection::vec(any::<u8>(), 1..300)) {
         let file = forge(&content, u64::MAX);
         prop_assert!(read(&file).is_err());
     }
@@ -193,7 +193,7 @@ fn every_flipped_bit_is_an_error() {
 }
 
 #[test]
-fn what_follows_the_last_event_is_an_error() {
+fn data_after_the_last_event_is_an_error() {
     let file = sample();
     for tail in [&[0][..], &file] {
         let long = [&file[..], tail].concat();
@@ -219,7 +219,7 @@ fn figures_that_do_not_add_up_are_an_error() {
 }
 
 #[test]
-fn no_event_passes_that_exceeds_a_claim() {
+fn no_event_that_exceeds_a_claim_is_returned() {
     // Sizes of 0 and 5 bytes, and the second thread.
     let cases: [(&[u8], _, u32, u64); 3] = [
         (&[2, 2, 2, 2], [4, 4, 2, 0], 1, 2),
@@ -238,7 +238,7 @@ fn no_event_passes_that_exceeds_a_claim() {
 }
 
 #[test]
-fn a_header_that_cannot_be_true_is_refused() {
+fn an_impossible_header_is_refused() {
     let huge = 1 << 40;
     for (figures, threads) in [
         ([9, 9, 10, 0], 1),

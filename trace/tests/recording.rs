@@ -153,7 +153,7 @@ fn every_call_is_recorded() {
 }
 
 #[test]
-fn threads_are_told_apart_and_their_order_is_kept() {
+fn threads_are_distinguished_and_their_order_is_kept() {
     let logs = play("storm");
     assert_eq!(logs.len(), 1);
     let log = &logs[0];
@@ -165,7 +165,7 @@ fn threads_are_told_apart_and_their_order_is_kept() {
 }
 
 #[test]
-fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
+fn the_clock_is_sampled_from_beginning_to_end() {
     let begin = std::time::Instant::now();
     let logs = play("storm");
     let passed = begin.elapsed().as_nanos() as u64;

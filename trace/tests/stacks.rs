@@ -71,7 +71,7 @@ fn a_site_that_is_not_in_the_tree_is_refused() {
 }
 
 #[test]
-fn a_trace_without_stacks_is_as_it_was() {
+fn a_trace_without_stacks_has_version_1() {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
     writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
@@ -84,7 +84,7 @@ fn a_trace_without_stacks_is_as_it_was() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_detected() {
     let file = trace(100, &stacks(50), |slot| slot % 50);
     assert!(read(&file).is_ok());
     for len in 0..file.len() {

@@ -45,13 +45,13 @@ fn times_are_read_back() {
 }
 
 #[test]
-fn a_trace_without_times_is_as_it_was() {
+fn a_trace_without_times_has_an_earlier_version() {
     assert_eq!(trace(0, false)[8..12], [1, 0, 0, 0]);
     assert_eq!(trace(0, true)[8..12], [2, 0, 0, 0]);
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_detected() {
     for stacks in [false, true] {
         let file = trace(100, stacks);
         for len in 0..file.len() {

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_better_answer_may_be_another() {
+    fn another_allocator_may_be_recommended() {
         let stay = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.0, 150), (GLOBAL, 1.0, 1)]);
         let stay = stay.expect("a sentence");
         assert!(
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_is_won_by_what_needs_no_library() {
+    fn a_tie_goes_to_the_allocator_without_a_library() {
         let tie = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.99, 100)]).expect("a sentence");
         assert!(tie.contains("stay with"), "{tie}");
         assert_eq!(advice(&[(SYSTEM, 10.0, 100), (GLOBAL, 1.0, 1)]), None);

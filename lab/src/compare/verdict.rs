@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ran_out_of_memory_is_not_ranked() {
+    fn an_exhausted_strategy_is_not_ranked() {
         let stopped =
             Row { strategy: "NOFREE", stopped: Some("out of memory".into()), ..Row::default() };
         let first = compared(0.0, vec![row("NOFREE", 1.0, 1), row(SYSTEM, 20.0, 9000)]);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_wild_files_do_is_understood() {
+    fn variations_in_circulation_are_accepted() {
         let (events, _) = read("r 3 10\nf -1\nr 3 0\nf 3\nr 3 5\n").unwrap();
         assert_eq!(events, [a(0, 10), Event::Free { slot: 0 }, a(0, 5)]);
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_large_blocks_both_ends_are_filled() {
+    fn large_blocks_are_filled_at_both_ends() {
         assert_eq!(filled(3).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(filled(WHOLE).count(), WHOLE);
         assert_eq!(filled(10 * WHOLE).count(), WHOLE);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_little_of_everything_is_left_out() {
+    fn functions_too_small_in_every_view_are_left_out() {
         let nodes = vec![
             node(0, [1 << 30, 0, 0, 10]),
             node(0, [7, 0, 0, 0]),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_kept_as_can_be_drawn() {
+    fn at_most_the_drawable_number_is_kept() {
         let leaf = |_| node(0, [100, 100, 0, 1]);
         let mut nodes = vec![node(0, [900_000, 900_000, 0, 9_000])];
         nodes.extend((0..9_000).map(leaf));

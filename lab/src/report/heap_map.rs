@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_tells_how_full_it_is_how_old_and_how_large() {
+    fn a_cell_shows_fill_age_and_size() {
         let mut painter = Painter::new(2);
         painter.enter(block(1 << 20, 64, 0));
         painter.tick();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_joined_when_there_are_too_many_and_nothing_is_lost() {
+    fn too_many_rows_are_merged_without_loss() {
         let mut painter = Painter::new(1000);
         for index in 0..1000 {
             painter.enter(block((1 << 30) | (index * 4096), 4096, index as u64));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn heaps_far_apart_stand_one_above_the_other() {
+    fn distant_heaps_are_stacked() {
         let mut painter = Painter::new(2);
         painter.enter(block(4096, 64, 0));
         painter.enter(block(1 << 46, 1 << 20, 0));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_block_there_can_be_is_drawn() {
+    fn the_largest_possible_block_is_drawn() {
         let mut painter = Painter::new(1);
         painter.enter(block(usize::MAX - 10, 100, 0));
         painter.enter(block(0x1000, isize::MAX as usize, 0));

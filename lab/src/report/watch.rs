@@ -168,7 +168,7 @@ mod tests {
     use pagewise_replay::workload::Workload;
 
     #[test]
-    fn what_is_freed_behind_the_trace_is_not_watched() {
+    fn frees_after_the_trace_are_not_watched() {
         let events = [
             Event::Allocate { slot: 0, size: 1000, align: 16 },
             Event::Reallocate { slot: 0, size: 3000 },

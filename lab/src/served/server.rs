@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_serves_is_the_same_after_a_journey_as_json() {
+    fn a_server_survives_a_json_round_trip() {
         let classes = SizeMap::Classes(&[16, 48, 1024]);
         let config = Config::arena().sizemap(classes).freetol(99);
         let servers = [

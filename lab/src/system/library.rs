@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_knows_where_its_malloc_lies() {
+    fn the_file_of_malloc_is_found() {
         if cfg!(all(target_os = "linux", target_env = "gnu")) {
             let file = malloc_file().unwrap();
             assert!(file.to_string_lossy().contains("libc.so"), "{}", file.display());

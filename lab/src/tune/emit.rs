@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_strategy_of_the_papers_needs_no_feature() {
+    fn other_strategies_need_no_feature() {
         let default = Candidate::default_of(Family::Arena);
         let code = code(&default, &["a.pwt".into()], Goal::Speed, None);
         assert!(!code.contains(NEEDS_STRATEGIES), "{code}");

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_better_is_named_first() {
+    fn a_better_allocator_is_named_first() {
         let stay = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 0.6)]);
         assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.67 times the peak resident of libpagewise.so as tuned here. Gained: 10.0 % less"), "{stay}");
         let other = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.5), (SYSTEM, 0.6)]);

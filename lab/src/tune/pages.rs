@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_prefers_what_loses_less() {
+    fn the_model_prefers_less_waste() {
         let demand = [Demand { size: 1040, live: 1000.0 }];
         let small = Pages::of(&Config::new(), Map::PageFitting);
         let wasteful = Pages { sizemap: SizeMap::Geometric { ratio: 2.0 }, ..small };

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agreement_counts_the_near_and_of_these_the_ordered() {
+    fn agreement_counts_close_figures_and_those_in_order() {
         assert_eq!(agreement([]), [0, 0]);
         assert_eq!(agreement([(0.5, 0.55), (0.6, 0.52), (0.7, 0.71), (1.0, 0.9)]), [3, 2]);
         // Equal in the paper, so either may be larger here.

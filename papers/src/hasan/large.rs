@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_blocks_alone_are_in_the_heap_and_a_block_that_grows_or_shrinks_changes_its_place() {
+    fn only_large_blocks_are_in_the_heap_also_after_resizing() {
         let heap = FITS[0].1(16);
         let mut alone = LargeAlone { heap, largest_small: 1000 };
         let layout = |size| Layout::from_size_align(size, 8).unwrap();

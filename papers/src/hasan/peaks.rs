@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joining_in_valleys_saves_memory_where_sizes_change_and_nothing_else_joins_quick_lists() {
+    fn coalescing_in_valleys_saves_memory_when_sizes_change() {
         let [_, (_, changing), ..] = LOADS;
         let off = Settings::generic().coalesce_ql(false);
         let [without, with] =

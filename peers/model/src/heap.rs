@@ -87,7 +87,7 @@ mod tests {
     use crate::times::RECORDED;
 
     #[test]
-    fn visits_follow_each_other() {
+    fn visits_are_serialised() {
         let mut heap = Heap::default();
         let first = heap.visit(&RECORDED, 0, 0.0, 64.0);
         let expected = RECORDED.atomic + RECORDED.visit + 64.0 * RECORDED.block;
@@ -98,7 +98,7 @@ mod tests {
 
     /// A core that frees continues while another holds the lock; the next visitor does the work.
     #[test]
-    fn blocks_wait_not_threads() {
+    fn frees_are_deferred_instead_of_waiting() {
         let mut heap = Heap::default();
         let busy_until = heap.visit(&RECORDED, 0, 0.0, 1_000.0);
         let gone_on = heap.visit_or_wait(&RECORDED, 9, 1.0, 16.0);

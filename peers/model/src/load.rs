@@ -226,7 +226,7 @@ mod tests {
     /// Threads that share nothing do not slow each other down, except by a line that all read and
     /// some write.
     #[test]
-    fn alone_is_as_fast_on_many_cores_but_for_a_hot_line() {
+    fn separate_threads_scale_except_for_a_hot_line() {
         for design in Design::ALL {
             let at = |cores| simulate(&RECORDED, Load::Alone, design, cores);
             let slower = at(2) / at(64);
@@ -241,7 +241,7 @@ mod tests {
 
     /// No design is faster than its lists.
     #[test]
-    fn nothing_is_faster_than_lists() {
+    fn no_design_is_faster_than_its_lists() {
         for load in Load::ALL {
             for design in Design::ALL {
                 let operations = simulate(&RECORDED, load, design, 4);

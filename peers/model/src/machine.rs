@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn fetches_of_a_line_follow_each_other() {
+    fn fetches_of_a_line_are_serialised() {
         let mut line = Line::default();
         for fetch in 1..5 {
             let done = line.exchange(&RECORDED, 8 * fetch, 0.0);

@@ -247,7 +247,7 @@ fn the_installed_library_can_be_preloaded() {
 
 /// `uninstall` removes everything that `install` created.
 #[test]
-fn what_is_installed_can_be_uninstalled() {
+fn an_installation_can_be_removed() {
     let Some(_) = installed() else { return };
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = env::current_exe().expect("this program has a path");

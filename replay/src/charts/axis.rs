@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_or_none_is_an_axis_too() {
+    fn one_value_or_none_gives_an_axis() {
         for values in [vec![], vec![0.0], vec![7.0, 7.0]] {
             for axis in [
                 Axis::linear("x", values.iter().copied(), 1.0, number),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_is_drawn_and_named_also_when_there_is_none() {
+    fn every_point_is_drawn_and_named() {
         let cloud = |places: Vec<Place>| {
             let text = |value: f64| format!("{value:.0}");
             Cloud {

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_colours_are_told_apart() {
+    fn more_lines_than_colours_are_distinguishable() {
         let line = Line { name: String::new(), points: vec![(0.0, 0.0)], kind: Kind::Usual };
         let looks = looks(&vec![&line; DASHES.len() * PALETTE.len()]);
         let distinct: std::collections::HashSet<_> =

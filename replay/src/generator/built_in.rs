@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_ones_meet_table_7_1() {
+    fn built_in_distributions_match_table_7_1() {
         for (name, target, spread) in BUILT_IN {
             let classes = target.synthesise(spread).classes;
             let sum = |value: fn(&SizeClass) -> f64| classes.iter().map(value).sum::<f64>();

@@ -160,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_referred_to_faults_nowhere() {
+    fn an_empty_string_has_no_faults() {
         assert_eq!((Lru::new().faults(0), Lru::new().distinct()), (0, 0));
     }
 
     #[test]
-    fn long_strings_that_number_stamps_anew_agree_with_the_naive_stack() {
+    fn renumbering_stamps_agrees_with_the_naive_stack() {
         let mut random = ChaCha8Rng::seed_from_u64(1984);
         for pages in [2_u64, 60, 3_000] {
             // Squared, so that low pages are more frequent.

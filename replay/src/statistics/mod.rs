@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn segregated_storage_keeps_what_each_size_needed_at_most() {
+    fn segregated_storage_keeps_the_peak_of_each_size() {
         // Two sizes of 16 and 32 bytes that are never live together: 48 bytes for a peak of 32.
         let events = [allocate(0, 8), Event::Free { slot: 0 }, allocate(0, 24)];
         assert_eq!(collect(&events).segregated_storage_percent, 150.0);
     }
 
     #[test]
-    fn reallocations_ask_for_their_new_size() {
+    fn reallocations_request_their_new_size() {
         let events = [allocate(0, 8), Event::Reallocate { slot: 0, size: 24 }];
         let statistics = collect(&events);
         assert_eq!((statistics.allocations.all, statistics.reallocations), (1, 1));

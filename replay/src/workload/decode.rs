@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_make_no_sense_are_named() {
+    fn invalid_events_are_named() {
         let message = |events: &[Event]| decode(events).unwrap_err().to_string();
         assert_eq!(message(&[Event::Free { slot: 0 }]), "event 1: no block is live in slot 0");
         assert!(message(&[allocate(0, 1), allocate(0, 1)]).starts_with("event 2: "));

@@ -191,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_replay_makes_every_call_and_frees_what_is_left() {
+    fn a_replay_makes_every_call_and_frees_the_rest() {
         let mut log = Log::default();
         Workload::of(&EVENTS).unwrap().replay(&mut System, &mut log).unwrap();
         let calls = [

@@ -25,7 +25,7 @@ fn untouched() {
 }
 
 #[test]
-fn memory_that_went_back_is_not_written() {
+fn memory_given_back_is_not_written_again() {
     passes_without_huge_pages("memory::zeroed::went_back");
 }
 
@@ -43,7 +43,7 @@ fn went_back() {
 }
 
 #[test]
-fn a_table_that_stays_mostly_untouched_again_and_again() {
+fn mostly_untouched_tables_take_little_memory() {
     passes_without_huge_pages("memory::zeroed::again");
 }
 

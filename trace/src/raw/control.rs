@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_that_it_is_turned_on_has_an_odd_number_of_its_own() {
+    fn each_start_has_a_new_odd_number() {
         // (Not with the crate `tempfile`: these tests also run without dev-dependencies.)
         let folder = std::env::temp_dir().join(format!("pagewise-control-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_what_lives() {
+    fn memory_is_proportional_to_what_is_live() {
         let mut converter = Converter::new();
         let mut after = |record| {
             let Ok(()) = converter.convert(0, record, |_| Ok::<_, Infallible>(()));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corners_of_c_are_kept() {
+    fn edge_cases_of_c_are_kept() {
         let (events, dropped) = convert(&[
             (1, Record::Freeing { address: 0 }),
             (1, reallocating(0, 10)),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_does_not_know_is_counted() {
+    fn blocks_unknown_to_the_log_are_counted() {
         let (events, dropped) = convert(&[
             (1, Record::Freeing { address: 100 }),
             (1, reallocating(100, 10)),

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_so_far_is_found() {
+    fn written_returns_the_bytes_so_far() {
         // (Not with the crate `tempfile`: these tests also run without dev-dependencies.)
         let file = std::env::temp_dir().join(format!("pagewise-written-{}", std::process::id()));
         for (words, empty) in [(0, 0), (0, 9), (1, 0), (1, 1), (5, 6), (100, 29), (64, 1000)] {
@@ -481,7 +481,7 @@ mod tests {
 
     /// Records, complete or not, may be anywhere relative to the words read at once.
     #[test]
-    fn records_are_read_across_what_is_read_at_once() {
+    fn records_are_read_across_buffer_boundaries() {
         let node = side::node(1, 0, 0x1234);
         let plain = FORM.short(1, Record::Freeing { address: 16 });
         let long = FORM.long(1, Record::Allocated { address: 32, size: 1 << 20, align_log2: 4 });
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_shows_where_the_log_is_from() {
+    fn a_reader_returns_the_origin_of_the_log() {
         let log = log(&[]);
         let reader = LogReader::new(&log[..]).unwrap();
         assert_eq!(reader.origin().origin.date, 1_700_000_000);

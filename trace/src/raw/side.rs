@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn times_pass_though_their_high_bits_are_lost() {
+    fn times_advance_although_their_high_bits_are_lost() {
         assert_eq!([since(7, 9), since(9, 7), since((1 << 43) - 2, 3)], [2, 0, 5]);
     }
 

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_is_whole_and_knows_its_data() {
+    fn the_code_is_complete_and_has_the_address_of_its_data() {
         let code = code(0x7f00_1234_5000);
         assert!(code.len() <= CODE);
         let data = 0x7f00_1234_5000_u64.to_le_bytes();

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_page_is_preferred_and_without_asking_the_last_freed_into() {
+    fn a_resident_page_is_preferred_when_residency_is_queried() {
         for asks in [false, true] {
             let recent = Recent::new(2);
             let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);

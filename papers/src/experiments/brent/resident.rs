@@ -130,7 +130,7 @@ mod tests {
     use pagewise_replay::system::charged::Faults;
 
     #[test]
-    fn what_is_beyond_the_working_set_faults_again() {
+    fn pages_beyond_the_working_set_fault_again() {
         let Ok(mut resident) = Resident::new(1 << 20, 10) else { return };
         let page = resident.page;
         let touch = |resident: &Resident, index: usize| {

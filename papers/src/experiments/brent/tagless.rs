@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buddies_join_again_and_a_search_counts_what_it_passes() {
+    fn buddies_coalesce_and_searches_count_their_items() {
         let mut heap = Tagless::new();
         let blocks: Vec<u64> = (0..512).map(|_| heap.allocate(8)).collect();
         assert_eq!(heap.end, 4096);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_tile_the_memory_and_join_to_what_it_was() {
+    fn blocks_tile_the_memory_and_coalesce_completely() {
         for joins in [Joins::Deallocation, Joins::Collection] {
             for seed in 0..20 {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_blocks_are_replaced_by_their_like() {
+    fn sequential_blocks_are_replaced_by_equal_ones() {
         use crate::experiments::nielsen::demand::Request;
         let demand = LOADS[17].demand(1);
         let mut sizes = vec![0; demand.blocks as usize];

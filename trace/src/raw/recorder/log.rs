@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_looked_at_wherever_a_multiple_is_claimed() {
+    fn the_clock_is_sampled_at_every_claimed_multiple() {
         for len in 1..9 {
             for first in 0..1000 {
                 let among = (first..first + len).any(|place| place % LOOK == 0);

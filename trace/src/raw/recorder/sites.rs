@@ -400,7 +400,7 @@ mod tests {
     /// Each node is recorded once, and each stack is recorded exactly, while the table grows by two
     /// levels.
     #[test]
-    fn stacks_are_told_as_they_were() {
+    fn stacks_are_recorded_exactly() {
         let (sites, nodes) = (sites(), Nodes::default());
         for round in 0..2 {
             for of in 0..30_000 {
@@ -419,7 +419,7 @@ mod tests {
 
     /// The same frames are another stack if something else lies beyond them.
     #[test]
-    fn what_lies_beyond_is_told() {
+    fn stacks_with_different_ends_are_distinguished() {
         let (sites, nodes) = (sites(), Nodes::default());
         for _ in 0..2 {
             for (outermost, beyond) in [
