@@ -3,7 +3,8 @@
 #
 #     tests/targets.sh list        lists the targets: name, how each is run, what is run there
 #     tests/targets.sh NAME…       runs these; installs what they need from Debian (as root) and rustup
-#     tests/targets.sh all         runs the whole list in order, whatever fails; then prints a table. Takes hours
+#     tests/targets.sh all         runs the whole list in order, whatever fails; then prints a table.
+#                                  Takes hours
 #     tests/targets.sh ci          like `all`, but only as much as continuous integration has time for
 #     tests/targets.sh minimal     uses the lowest versions of other crates that the manifests allow
 #     tests/targets.sh miri        runs in Miri, which finds data races, aliasing violations and pointers
@@ -155,8 +156,8 @@ run() {
   wasip1)
     wasip1
     # WASI has no folder for temporary files.
-    without_traces=(--skip each_start_has_a_new_odd_number --skip written_returns_the_bytes_so_far --skip is_asked_to_stop_once
-      --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
+    without_traces=(--skip each_start_has_a_new_odd_number --skip written_returns_the_bytes_so_far
+      --skip is_asked_to_stop_once --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
     on wasm32-wasip1 --lib --test properties --test misuse --test theorem_6_1 -- --test-threads 1
     # Tests that need no thread and catch no panic.
     cargo test --target wasm32-wasip1 -p pagewise --features "$features" --test arena --test arena_collections -- \

@@ -96,7 +96,7 @@ Measures, each in a fresh heap:
                written.
   held         peak bytes taken from the operating system, bookkeeping included.
                For SYSTEM, mallinfo2 counts them (arena + hblkhd), in a fresh
-               process whose other data lie elsewhere. Unknown for GLOBAL and
+               process whose other data are elsewhere. Unknown for GLOBAL and
                libraries.
   frag         1 - (peak bytes requested / peak bytes held)
   OS pages     distinct pages of the operating system that contain a block or a
@@ -107,7 +107,7 @@ Measures, each in a fresh heap:
                for strategies.
 
 GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA
-is Doug Lea's allocator (crate dlmalloc), over memory of its own. Without a
+is Doug Lea's allocator (crate dlmalloc), over its own memory. Without a
 parameter option, every allocator has its default parameters. SYSTEM is timed
 twice; the difference between its two results is the noise, and a smaller lead
 does not count.";

@@ -121,10 +121,10 @@ Examples:
       for `pagewise report app.pwt --tune tune.json`
 
 Search space:
-  the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling,
+  the global allocator, Pagewise: page size, SIZEMAP (four classes per doubling,
   optimal by dynamic programming, page-fitting, geometric), FREETOL,
-  FFCROSSOVER, the limits of quick lists, the least size of a mapping, huge
-  pages. Each candidate serves a replay in a process of its own.
+  FFCROSSOVER, the limits of quick lists, the size from which blocks are
+  mappings, huge pages. Each candidate serves a replay in its own process.
   libpagewise.so: the same, as environment variables, called as malloc.
   an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's
   hybrid, Kingsley) and their parameters: pages as above, and their unit;
@@ -143,7 +143,7 @@ trace, which begins by allocating the blocks live at its middle, or the traces
 of --held-out. The best candidates of the search are tried there in order, and
 the first with a gain is chosen (for memory, the leanest). The output says if
 none has a gain. The C library's allocator, Lea's and those of --against replay
-the same, in processes of their own; if one of them does better, the output says
+the same, in their own processes; if one of them does better, the output says
 so first. docs/tuning.md is a step-by-step guide.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
