@@ -120,14 +120,14 @@ fn headers_of_returned_pages_are_reused() {
 
 /// A strategy without memory; a test sets its answers.
 #[derive(Default)]
-struct Told {
+struct Scripted {
     fault: Option<Fault>,
     spans: Vec<Span>,
     held: usize,
 }
 
 // SAFETY: it has no blocks.
-unsafe impl Strategy for Told {
+unsafe impl Strategy for Scripted {
     fn allocate(&mut self, _: Layout) -> Result<NonNull<[u8]>, AllocError> {
         Err(AllocError::Exhausted)
     }
@@ -169,7 +169,7 @@ unsafe impl Strategy for Told {
 }
 
 /// Returns an arena of two claims with these answers.
-fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
+fn arena_of(claims: [Scripted; 2]) -> Arena<Claims<Scripted, 2>> {
     let arena = Arena::new(Claims::new());
     claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));
     arena
@@ -179,17 +179,18 @@ fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
 fn an_audit_reports_faults_of_each_claim() {
     let fault = Fault { invariant: "what a test says", address: 0x1000 };
     for faulty in 0..2 {
-        let mut claims = [Told::default(), Told::default()];
+        let mut claims = [Scripted::default(), Scripted::default()];
         claims[faulty].fault = Some(fault);
-        assert_eq!(told(claims).audit(), Err(fault));
+        assert_eq!(arena_of(claims).audit(), Err(fault));
     }
-    assert_eq!(told([Told::default(), Told::default()]).audit(), Ok(()));
+    assert_eq!(arena_of([Scripted::default(), Scripted::default()]).audit(), Ok(()));
 }
 
 #[test]
 fn a_claim_beyond_capacity_is_returned() {
-    let arena = told([Told::default(), Told::default()]);
-    let refused = arena.claim(Told { held: 7, ..Told::default() }).expect_err("there are two");
+    let arena = arena_of([Scripted::default(), Scripted::default()]);
+    let refused =
+        arena.claim(Scripted { held: 7, ..Scripted::default() }).expect_err("there are two");
     assert!(
         format!("{refused}").contains("no room") && format!("{refused:?}").contains("ClaimError")
     );
@@ -199,12 +200,12 @@ fn a_claim_beyond_capacity_is_returned() {
 #[test]
 fn an_audit_detects_overlapping_and_lost_memory() {
     let free = |start, len| Span { start, len, kind: SpanKind::Free };
-    let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };
-    assert_eq!(told([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
-    assert!(told([of(free(0x1000, 0x1001)), of(free(0x2000, 0x1000))]).audit().is_err());
-    let lost = Told { held: 0x1001, ..of(free(0x2000, 0x1000)) };
-    assert!(told([lost, of(free(0x1000, 0x1000))]).audit().is_err());
-    assert!(told([of(free(0x2000, 0)), Told::default()]).audit().is_err());
+    let of = |span: Span| Scripted { spans: vec![span], held: span.len, ..Scripted::default() };
+    assert_eq!(arena_of([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
+    assert!(arena_of([of(free(0x1000, 0x1001)), of(free(0x2000, 0x1000))]).audit().is_err());
+    let lost = Scripted { held: 0x1001, ..of(free(0x2000, 0x1000)) };
+    assert!(arena_of([lost, of(free(0x1000, 0x1000))]).audit().is_err());
+    assert!(arena_of([of(free(0x2000, 0)), Scripted::default()]).audit().is_err());
 }
 
 #[test]

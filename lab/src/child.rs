@@ -99,7 +99,7 @@ fn serve<J: Job>(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// If the process cannot be run or fails; if the library was not loaded.
-pub(crate) fn ask<J: Job>(
+pub(crate) fn run_in_child<J: Job>(
     job: &J,
     trace: &Path,
     library: Option<&Library>,
@@ -109,9 +109,11 @@ pub(crate) fn ask<J: Job>(
     command.arg("alone").args(input::Limits::options());
     command.args(["--job", J::NAME, "--parameters"]).arg(serde_json::to_string(job)?);
     command.arg("--").arg(trace);
-    env::vars_os().map(|(name, _)| name).filter(|name| meddles(name)).for_each(|name| {
-        command.env_remove(name);
-    });
+    env::vars_os().map(|(name, _)| name).filter(|name| affects_measurements(name)).for_each(
+        |name| {
+            command.env_remove(name);
+        },
+    );
     if let Some(library) = library {
         library.preload(&mut command);
     }
@@ -136,7 +138,7 @@ pub(crate) fn ask<J: Job>(
 
 /// Returns whether an environment variable would affect the measurements: it loads another library,
 /// or is a setting of the allocator.
-fn meddles(name: &OsStr) -> bool {
+fn affects_measurements(name: &OsStr) -> bool {
     name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
 }
 

@@ -241,7 +241,7 @@ impl ConfigArgs {
     pub(crate) fn check(&self) -> Result<String, Usage> {
         let config = self.config(SizeMap::PageFitting);
         config.check().map_err(|error| Usage(error.to_string()))?;
-        let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::told(hc)));
+        let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::formatted(hc)));
         if !self.is_given() {
             return Ok(format!("default parameters, seed {}{hc}", self.seed));
         }

@@ -15,7 +15,7 @@ macro_rules! parameters {
         &[$(Parameter {
             name: $name,
             set: |settings, text| Ok(settings.$field($kind::read(text)?)),
-            get: |settings| $kind::tell(settings.$field),
+            get: |settings| $kind::format(settings.$field),
         }),*]
     };
 }
@@ -53,7 +53,7 @@ mod switch {
         }
     }
 
-    pub(super) fn tell(on: bool) -> String {
+    pub(super) fn format(on: bool) -> String {
         if on { "on" } else { "off" }.to_owned()
     }
 }
@@ -63,7 +63,7 @@ mod number {
         text.parse().map_err(|_| format!("'{text}' is not a number in range"))
     }
 
-    pub(super) fn tell(number: impl ToString) -> String {
+    pub(super) fn format(number: impl ToString) -> String {
         number.to_string()
     }
 }
@@ -76,7 +76,7 @@ mod bytes {
         super::parse_bytes(text)
     }
 
-    pub(super) fn tell(bytes: usize) -> String {
+    pub(super) fn format(bytes: usize) -> String {
         if bytes == usize::MAX { "never".to_owned() } else { bytes.to_string() }
     }
 }
@@ -112,7 +112,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
 }
 
 /// Formats all settings as [`parse`] reads them.
-pub(crate) fn told(settings: &Settings) -> String {
+pub(crate) fn formatted(settings: &Settings) -> String {
     let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
     told.collect::<Vec<_>>().join(",")
 }
@@ -125,11 +125,11 @@ mod tests {
     fn formatted_settings_can_be_parsed() {
         for (name, preset) in PRESETS {
             assert_eq!(parse(name), Ok(preset));
-            assert_eq!(parse(&told(&preset)), Ok(preset));
+            assert_eq!(parse(&formatted(&preset)), Ok(preset));
         }
         let settings = Settings::performance().ql_high(528).split(false).strict_threshold(true);
         assert_eq!(parse("hcperf, ql_high=528, SPLIT=off, strict_threshold=on"), Ok(settings));
-        assert_eq!(parse(&told(&settings)), Ok(settings));
+        assert_eq!(parse(&formatted(&settings)), Ok(settings));
         assert_eq!(parse("GROWTH=64K"), Ok(Settings::generic().growth(1 << 16)));
         assert_eq!(parse("MMAP_THRESHOLD=never").unwrap().mmap_threshold, usize::MAX);
     }

@@ -77,7 +77,7 @@ struct Looking<'w> {
 
 impl Replay for Looking<'_> {
     fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop> {
-        let mut look = Look::new(self.operation, asked::<T>);
+        let mut look = Look::new(self.operation, queried::<T>);
         finished(self.workload.replay(target, &mut look))?;
         self.found = look.found;
         Ok(())
@@ -149,7 +149,7 @@ fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<
 }
 
 /// Asks a target for the length of each block.
-fn asked<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
+fn queried<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let length = |&block: &NonNull<u8>| {
         // SAFETY: the block is live: it was allocated, and not freed since.
         let length = unsafe { target.usable_size(block) }?;

@@ -41,9 +41,9 @@ impl Recording {
     /// Waits until it has printed a text.
     fn says(&mut self, place: &Place, what: &str) {
         let began = Instant::now();
-        while !told(place).contains(what) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{}", told(place));
-            assert!(self.0.try_wait().unwrap().is_none(), "{}", told(place));
+        while !messages(place).contains(what) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", messages(place));
+            assert!(self.0.try_wait().unwrap().is_none(), "{}", messages(place));
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -57,12 +57,12 @@ impl Recording {
     fn end(mut self, place: &Place) -> String {
         self.signal(libc::SIGINT);
         let status = self.0.wait().unwrap();
-        assert!(status.success(), "{}", told(place));
-        told(place)
+        assert!(status.success(), "{}", messages(place));
+        messages(place)
     }
 }
 
-fn told(place: &Place) -> String {
+fn messages(place: &Place) -> String {
     fs::read_to_string(place.path("told")).unwrap_or_default()
 }
 
@@ -169,7 +169,7 @@ fn the_end_of_the_process_and_a_limit_end_the_recording() {
     let place = Place::new();
     let mut program = Obedient::start("busy");
     let mut recording = Recording::of(&place, program.child.id(), &["--duration", "300ms"]);
-    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    assert!(recording.0.wait().unwrap().success(), "{}", messages(&place));
     let header = read(&place.path("trace.pwt")).0;
     assert_eq!(header.origin.note, "cut short: the recording was stopped");
 
@@ -177,7 +177,7 @@ fn the_end_of_the_process_and_a_limit_end_the_recording() {
     recording.says(&place, ATTACHED);
     program.tell('a');
     assert!(program.end());
-    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    assert!(recording.0.wait().unwrap().success(), "{}", messages(&place));
     assert!(count(&read(&place.path("trace.pwt")).1, ODD) > 0);
 }
 
@@ -253,7 +253,7 @@ fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
 }
 
 /// Waits until a request to a recording has been carried out.
-fn settle() {
+fn wait_for_request() {
     thread::sleep(Duration::from_millis(700));
 }
 
@@ -266,7 +266,7 @@ fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
     pagewise.tell('a');
     for on in [true, false, true, false] {
         turn(pagewise.child.id(), on);
-        settle();
+        wait_for_request();
         pagewise.tell('a');
         pagewise.tell('a');
     }

@@ -25,9 +25,9 @@ impl Pair {
 }
 
 /// Fill bytes; no two stretches are alike.
-struct Ink(Vec<u8>);
+struct FillBytes(Vec<u8>);
 
-impl Ink {
+impl FillBytes {
     const LEN: usize = 1 << 16;
 
     fn new() -> Self {
@@ -45,9 +45,9 @@ impl Ink {
             let mut at = from;
             while at < pair.layout.size() {
                 let len = (pair.layout.size() - at).min(Self::LEN);
-                let ink = &self.0[(tint + at) % Self::LEN..][..len];
+                let fill_bytes = &self.0[(tint + at) % Self::LEN..][..len];
                 // SAFETY: the bytes lie in the block.
-                unsafe { block.add(at).copy_from_nonoverlapping(ink.as_ptr(), len) };
+                unsafe { block.add(at).copy_from_nonoverlapping(fill_bytes.as_ptr(), len) };
                 at += len;
             }
         }
@@ -58,7 +58,7 @@ impl Ink {
 pub(crate) struct Twin<'s, S: Subject> {
     ours: &'s S,
     blocks: Vec<Option<Pair>>,
-    ink: Ink,
+    fill_bytes: FillBytes,
     /// Operations performed.
     pub(crate) operations: usize,
     /// Bytes in use at the start.
@@ -68,7 +68,7 @@ pub(crate) struct Twin<'s, S: Subject> {
 impl<'s, S: Subject> Twin<'s, S> {
     pub(crate) fn new(ours: &'s S) -> Self {
         let before = ours.blocks().unwrap_or(0);
-        Self { ours, blocks: Vec::new(), ink: Ink::new(), operations: 0, before }
+        Self { ours, blocks: Vec::new(), fill_bytes: FillBytes::new(), operations: 0, before }
     }
 
     /// Returns the slots that hold blocks.
@@ -99,7 +99,7 @@ impl<'s, S: Subject> Twin<'s, S> {
             pair.agree(layout.size());
             assert_eq!(pair.bytes(layout.size())[1].iter().copied().max(), Some(0));
         }
-        self.ink.fill(&pair, 0, self.operations);
+        self.fill_bytes.fill(&pair, 0, self.operations);
         if self.blocks.len() <= slot {
             self.blocks.resize(slot + 1, None);
         }
@@ -144,7 +144,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         let pair = Pair { ours, theirs, layout };
         self.check(&pair);
         pair.agree(size.min(old.size()));
-        self.ink.fill(&pair, size.min(old.size()), self.operations);
+        self.fill_bytes.fill(&pair, size.min(old.size()), self.operations);
         self.blocks[slot] = Some(pair);
     }
 

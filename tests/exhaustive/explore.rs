@@ -36,7 +36,7 @@ pub(crate) struct Found {
     /// Requests refused for lack of memory.
     pub(crate) refused: usize,
     /// Allocations whose address or failure the naive model predicted.
-    pub(crate) foretold: usize,
+    pub(crate) predicted: usize,
 }
 
 /// How a state was first reached.
@@ -120,7 +120,7 @@ impl Explorer {
             let step = self.naive.step(&mut self.heap, by);
             self.found.steps += 1;
             self.found.refused += usize::from(step.refused);
-            self.found.foretold += usize::from(step.foretold);
+            self.found.predicted += usize::from(step.predicted);
             self.heap.check();
             let resizes = (used + usize::from(matches!(by, Operation::Resize { .. }))) as u8;
             let reached = self.state(resizes);

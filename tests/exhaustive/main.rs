@@ -28,7 +28,7 @@ use pagewise::Strategy;
 use pagewise::catalogue::{self, Entry, Family};
 use pagewise::pages::Config;
 use pagewise::walk::SpanKind;
-use room::{Floor, Room};
+use room::{Room, RoomSource};
 
 /// Sizes and alignments: ten, three and two blocks per page, the last aligned within the page; and
 /// one block of three pages.
@@ -56,7 +56,7 @@ const LONG: &[Depth] = &[
 /// one.
 const DEEP: Depth = Depth { operations: 13, resizes: 0, sizes: &[1] };
 
-fn make(entry: &Entry, source: Floor) -> Box<dyn Strategy> {
+fn make(entry: &Entry, source: RoomSource) -> Box<dyn Strategy> {
     match entry.name {
         // The catalogue's KINGSLEY has pages of 4096 bytes.
         "KINGSLEY" => Box::new(catalogue::Kingsley::new(PAGE, source, ())),
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     if arguments.ignored {
         println!(
-            "| strategy | sizes | operations | resizes | states | shapes | steps | refused | foretold |"
+            "| strategy | sizes | operations | resizes | states | shapes | steps | refused | predicted |"
         );
     }
     let families = catalogue::families().iter();
@@ -134,12 +134,12 @@ fn main() -> ExitCode {
         });
         let long = Trial::test(name("long_sequences"), move || {
             for &depth in LONG {
-                let Found { states, shapes, steps, refused, foretold } =
+                let Found { states, shapes, steps, refused, predicted } =
                     explore(family, entry, depth);
                 let Depth { operations, resizes, sizes } = depth;
                 let sizes = sizes.len();
                 println!(
-                    "\n| {} | {sizes} | {operations} | {resizes} | {states} | {shapes} | {steps} | {refused} | {foretold} |",
+                    "\n| {} | {sizes} | {operations} | {resizes} | {states} | {shapes} | {steps} | {refused} | {predicted} |",
                     entry.name
                 );
             }

@@ -79,7 +79,7 @@ pub(crate) enum Naive {
 
 /// The required answer of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Foretold {
+pub(crate) enum Prediction {
     Unknown,
     Refused,
     Served,
@@ -93,7 +93,7 @@ pub(crate) enum Foretold {
 /// The result of an operation.
 pub(crate) struct Step {
     pub(crate) refused: bool,
-    pub(crate) foretold: bool,
+    pub(crate) predicted: bool,
 }
 
 fn page_of(offset: usize) -> usize {
@@ -111,9 +111,9 @@ impl Naive {
 
     /// Performs an operation on the heap, which must answer as predicted.
     pub(crate) fn step(&mut self, heap: &mut Heap, operation: Operation) -> Step {
-        let foretold = match operation {
-            Operation::Allocate { size } => self.foretell(heap, heap.sizes[size as usize]),
-            _ => Foretold::Unknown,
+        let predicted = match operation {
+            Operation::Allocate { size } => self.predict(heap, heap.sizes[size as usize]),
+            _ => Prediction::Unknown,
         };
         let len = match operation {
             Operation::Free { block } => heap.nth(block).1.len,
@@ -121,28 +121,28 @@ impl Naive {
         };
         let done = heap.perform(operation);
         let Bounds { start, .. } = Bounds::current();
-        let kept = match (&foretold, done) {
-            (Foretold::Unknown, _) => true,
-            (Foretold::Refused, done) => done.is_err(),
-            (Foretold::NotAt(used), done) => done.is_err() || !used.contains(&done.unwrap_or(0)),
+        let kept = match (&predicted, done) {
+            (Prediction::Unknown, _) => true,
+            (Prediction::Refused, done) => done.is_err(),
+            (Prediction::NotAt(used), done) => done.is_err() || !used.contains(&done.unwrap_or(0)),
             (_, Err(_)) => false,
-            (Foretold::Served, Ok(_)) => true,
-            (Foretold::At(at), Ok(offset)) => offset == *at,
-            (Foretold::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
+            (Prediction::Served, Ok(_)) => true,
+            (Prediction::At(at), Ok(offset)) => offset == *at,
+            (Prediction::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
         };
-        assert!(kept, "{self:?} foretells {foretold:?}, not {done:?}");
+        assert!(kept, "{self:?} predicts {predicted:?}, not {done:?}");
         match (operation, done) {
             (Operation::Allocate { .. }, Ok(offset)) => self.served(heap, offset),
             (Operation::Free { .. }, Ok(offset)) => self.freed(offset, len),
             (Operation::Resize { .. }, _) => self.resized(),
             _ => {}
         }
-        Step { refused: done.is_err(), foretold: foretold != Foretold::Unknown }
+        Step { refused: done.is_err(), predicted: predicted != Prediction::Unknown }
     }
 
-    fn foretell(&self, heap: &Heap, (size, align): (usize, usize)) -> Foretold {
+    fn predict(&self, heap: &Heap, (size, align): (usize, usize)) -> Prediction {
         match self {
-            Self::Unspecified => Foretold::Unknown,
+            Self::Unspecified => Prediction::Unknown,
             Self::Fit(choice) => fit(heap, *choice, size, align),
             Self::Roughly => {
                 let held = |size| runs(heap, false).any(|run| holds(run, size, align));
@@ -161,17 +161,17 @@ impl Naive {
             Self::Chained { chain, lists, exact: true } => {
                 let class = match chain {
                     // The position of an over-aligned block is not defined.
-                    Chain::Kingsley if align > UNIT => return Foretold::Unknown,
+                    Chain::Kingsley if align > UNIT => return Prediction::Unknown,
                     Chain::Kingsley => (size + TAG).next_power_of_two() - TAG,
-                    _ if size > LARGEST => return Foretold::Unknown,
+                    _ if size > LARGEST => return Prediction::Unknown,
                     _ => class(size),
                 };
                 let list = lists.get(&class).map_or(&[][..], |list| list);
                 let next = if *chain == Chain::Queue { list.first() } else { list.last() };
-                next.map_or(Foretold::Unknown, |&at| Foretold::At(at))
+                next.map_or(Prediction::Unknown, |&at| Prediction::At(at))
             }
-            Self::Never { used } => Foretold::NotAt(used.clone()),
-            _ => Foretold::Unknown,
+            Self::Never { used } => Prediction::NotAt(used.clone()),
+            _ => Prediction::Unknown,
         }
     }
 
@@ -257,11 +257,11 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Served if `sure`, refused if not even `possible`.
-fn either(sure: bool, possible: bool) -> Foretold {
+fn either(sure: bool, possible: bool) -> Prediction {
     match (sure, possible) {
-        (true, _) => Foretold::Served,
-        (false, true) => Foretold::Unknown,
-        (false, false) => Foretold::Refused,
+        (true, _) => Prediction::Served,
+        (false, true) => Prediction::Unknown,
+        (false, false) => Prediction::Refused,
     }
 }
 
@@ -286,14 +286,14 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
     })
 }
 
-fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
+fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Prediction {
     let held = |size| runs(heap, true).any(|run| holds(run, size, align));
     if align > UNIT {
         // The position and the size of the alignment gap are not defined.
         return either(held(size + 2 * align), held(size));
     }
     if !held(size) {
-        return Foretold::Refused;
+        return Prediction::Refused;
     }
     let bounds = Bounds::current();
     let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
@@ -306,20 +306,20 @@ fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
         Choice::Smallest => fitting.min_by_key(|span| (span.len, span.start)),
         Choice::Largest => fitting.max_by_key(|span| (span.len, usize::MAX - span.start)),
     };
-    chosen.map_or(Foretold::Served, |span| Foretold::At(span.start - bounds.base()))
+    chosen.map_or(Prediction::Served, |span| Prediction::At(span.start - bounds.base()))
 }
 
-fn lowest(heap: &Heap, size: usize, align: usize) -> Foretold {
+fn lowest(heap: &Heap, size: usize, align: usize) -> Prediction {
     let base = Bounds::current().base();
     let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
     let mut fitting = free.filter(|span| holds((span.start, span.end()), size, align));
-    fitting
-        .next()
-        .map_or(Foretold::Unknown, |span| Foretold::At(span.start.next_multiple_of(align) - base))
+    fitting.next().map_or(Prediction::Unknown, |span| {
+        Prediction::At(span.start.next_multiple_of(align) - base)
+    })
 }
 
 /// Served if memory at a multiple of this length is free, as one block or as part of a larger one.
-fn buddies(heap: &Heap, len: usize) -> Foretold {
+fn buddies(heap: &Heap, len: usize) -> Prediction {
     let bounds = Bounds::current();
     let len = len.max(UNIT);
     let mut taken = vec![false; bounds.low / UNIT];
@@ -334,7 +334,7 @@ fn buddies(heap: &Heap, len: usize) -> Foretold {
     let end = (bounds.end.next_multiple_of(len) + len).next_multiple_of(2 * PAGE);
     let served = taken.chunks_exact(len / UNIT).any(|block| !block.contains(&true));
     let served = served || end <= bounds.low;
-    if served { Foretold::Served } else { Foretold::Refused }
+    if served { Prediction::Served } else { Prediction::Refused }
 }
 
 /// Returns the class of a size: the largest size of which equally many blocks fit a page.
@@ -349,7 +349,7 @@ fn paged(
     current: &BTreeMap<usize, usize>,
     freed: &[usize],
     size: usize,
-) -> Foretold {
+) -> Prediction {
     let class = class(size);
     let mut in_use: BTreeMap<usize, usize> = BTreeMap::new();
     for (&offset, block) in &heap.model.live {
@@ -362,7 +362,7 @@ fn paged(
     if let Some(current) = current {
         let blocks = heap.model.live.range(current..current + PAGE).count();
         if blocks < PAGE / class {
-            return Foretold::In(vec![current]);
+            return Prediction::In(vec![current]);
         }
     }
     let candidates = in_use.iter();
@@ -372,12 +372,12 @@ fn paged(
         Page::LeastFree => candidates.map(|(_, &blocks)| blocks).max(),
         Page::LastFreed => {
             let last = freed.iter().rev().find(|page| in_use.contains_key(page));
-            return last.map_or(Foretold::Unknown, |&page| Foretold::In(vec![page]));
+            return last.map_or(Prediction::Unknown, |&page| Prediction::In(vec![page]));
         }
     };
     in_use.retain(|_, blocks| best.is_none_or(|best| *blocks == best));
     if in_use.is_empty() {
-        return Foretold::Unknown;
+        return Prediction::Unknown;
     }
-    Foretold::In(in_use.into_keys().collect())
+    Prediction::In(in_use.into_keys().collect())
 }

@@ -55,11 +55,11 @@ thread_local! {
 }
 
 /// The source over this thread's room.
-pub(crate) struct Floor;
+pub(crate) struct RoomSource;
 
 // SAFETY: extent and dedicated memory are disjoint parts of the room, which is used by one strategy
 // only and outlives it.
-unsafe impl Source for Floor {
+unsafe impl Source for RoomSource {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         let mut bounds = BOUNDS.get();
         if !bounds.opened {
@@ -125,12 +125,12 @@ pub(crate) struct Saved {
 
 impl Room {
     /// Makes a room of this many bytes, with the strategy that `make` builds over its source.
-    pub(crate) fn new(bytes: usize, make: impl FnOnce(Floor) -> Box<dyn Strategy>) -> Self {
+    pub(crate) fn new(bytes: usize, make: impl FnOnce(RoomSource) -> Box<dyn Strategy>) -> Self {
         let mut memory = vec![MaybeUninit::new(0); bytes + ALIGN];
         let offset = memory.as_ptr().align_offset(ALIGN);
         let base = memory[offset..].as_mut_ptr().cast();
         BOUNDS.set(Bounds { base, low: bytes, high: bytes, ..Bounds::NONE });
-        let strategy = make(Floor);
+        let strategy = make(RoomSource);
         let process = File::open("/proc/self/mem").expect("a process reads its own memory");
         let image = vec![0; bytes + size_of_val(&*strategy)];
         Self { strategy, bytes, process, image, _memory: memory }

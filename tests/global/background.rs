@@ -22,7 +22,7 @@ fn threads() -> usize {
 
 /// Sleeps until at most this much is resident; gives up after `looks` checks. Returns whether it
 /// succeeded.
-fn falls_to(most: usize, looks: usize) -> bool {
+fn resident_falls_to(most: usize, looks: usize) -> bool {
     (0..looks).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         resident() < most
@@ -48,12 +48,20 @@ fn stands_still() {
     let before = resident();
     for _ in 0..3 {
         drop(blocks_of(PEAK));
-        assert!(falls_to(before + PEAK / 8, 3000), "{} MiB are resident", resident() >> 20);
+        assert!(
+            resident_falls_to(before + PEAK / 8, 3000),
+            "{} MiB are resident",
+            resident() >> 20
+        );
     }
     #[cfg(unix)]
     in_child(|| {
         drop(blocks_of(PEAK));
-        assert!(falls_to(before + PEAK / 8, 3000), "{} MiB are resident", resident() >> 20);
+        assert!(
+            resident_falls_to(before + PEAK / 8, 3000),
+            "{} MiB are resident",
+            resident() >> 20
+        );
     });
     #[cfg(target_os = "linux")]
     assert_eq!(threads(), 3);
@@ -69,7 +77,7 @@ fn there_is_no_background_thread_by_default() {
 fn keeps() {
     let before = resident();
     drop(blocks_of(PEAK));
-    assert!(!falls_to(before + PEAK / 8, 50));
+    assert!(!resident_falls_to(before + PEAK / 8, 50));
     #[cfg(target_os = "linux")]
     assert_eq!(threads(), 2);
 }

@@ -16,7 +16,7 @@ fn stops(test: &str, of: &str) {
 }
 
 /// Returns the numbers passed to the child process.
-fn asked<const N: usize>() -> [usize; N] {
+fn numbers_of_child<const N: usize>() -> [usize; N] {
     let of = std::env::var("PAGEWISE_TEST_OF").expect("it is run by a test");
     let mut numbers = of.split(' ').map(|number| number.parse().expect("a number"));
     [(); N].map(|()| numbers.next().expect("enough numbers"))
@@ -54,7 +54,7 @@ fn a_write_beyond_a_large_block_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn beyond() {
-    let [size, len, value, free] = asked();
+    let [size, len, value, free] = numbers_of_child();
     let blocks = side_by_side(size);
     // SAFETY: the write beyond the block's end is the misuse to be noticed.
     unsafe {
@@ -83,7 +83,7 @@ fn a_write_to_a_free_large_block_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn after_free() {
-    let [size, value, allocates] = asked();
+    let [size, value, allocates] = numbers_of_child();
     let blocks = side_by_side(size);
     // SAFETY: the write is the misuse to be noticed.
     unsafe {
@@ -108,7 +108,7 @@ fn a_write_before_a_mapping_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn before() {
-    let [len] = asked();
+    let [len] = numbers_of_child();
     let block = ALLOCATOR.allocate(48 << 20);
     // SAFETY: the write is the misuse to be noticed.
     unsafe {

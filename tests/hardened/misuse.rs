@@ -8,7 +8,7 @@ use crate::{ALLOCATOR, SIZES};
 /// Passes the size to the child process.
 const OF: &str = "PAGEWISE_TEST_OF";
 
-fn asked() -> usize {
+fn size_of_child() -> usize {
     std::env::var(OF).expect("it is run by a test").parse().expect("a number")
 }
 
@@ -53,7 +53,7 @@ fn others(size: usize) -> [*mut u8; 4] {
 
 stops! {
     a_block_freed_twice("checks", IN_HEAPS, "a block was freed twice") freed_twice {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -63,7 +63,7 @@ stops! {
     }
 
     a_block_freed_twice_in_two_threads("checks", IN_HEAPS, "a block was freed twice") freed_elsewhere {
-        let block = ALLOCATOR.allocate(asked()).expose_provenance();
+        let block = ALLOCATOR.allocate(size_of_child()).expose_provenance();
         let free = move || {
             // SAFETY: the second free is the misuse to be detected.
             unsafe { ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block)) };
@@ -73,13 +73,13 @@ stops! {
     }
 
     a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
     }
 
     a_wrong_size("checks", NOT_TINY, "a size that is not its own") wrong_size {
-        let size = asked();
+        let size = size_of_child();
         let block = ALLOCATOR.allocate(size);
         let wrong = Layout::from_size_align(size / 2, 8).expect("a valid layout");
         // SAFETY: this is the misuse to be detected.
@@ -87,7 +87,7 @@ stops! {
     }
 
     a_wrong_size_in_c("checks", NOT_TINY, "a size that is not its own") wrong_size_in_c {
-        let size = asked();
+        let size = size_of_child();
         let blocks = others(size);
         // SAFETY: the second call is the misuse to be detected.
         unsafe {
@@ -97,7 +97,7 @@ stops! {
     }
 
     a_free_block_resized("checks", IN_HEAPS, "a free block was resized or measured") resized {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -106,7 +106,7 @@ stops! {
     }
 
     a_free_block_measured("checks", IN_HEAPS, "a free block was resized or measured") measured {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -115,7 +115,7 @@ stops! {
     }
 
     a_byte_beyond_a_block("1", SIZES, "beyond the end of a block") byte_beyond {
-        let size = asked();
+        let size = size_of_child();
         let blocks = others(size);
         // SAFETY: this is the misuse to be detected.
         unsafe {
@@ -125,7 +125,7 @@ stops! {
     }
 
     a_write_beyond_a_block_that_is_resized("1", SIZES, "beyond the end of a block") resized_beyond {
-        let size = asked();
+        let size = size_of_child();
         let blocks = others(size);
         // SAFETY: this is the misuse to be detected.
         unsafe {
@@ -136,7 +136,7 @@ stops! {
     }
 
     a_write_before_a_block("canaries", [16_384, 100_000], "before the start of a block") before {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(16).write_bytes(0x41, 16);
@@ -145,7 +145,7 @@ stops! {
     }
 
     a_write_before_a_guarded_mapping("guards", [1_100_000, 40 << 20], "before the start of a block") before_mapping {
-        let blocks = others(asked());
+        let blocks = others(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(1).write(0x41);
@@ -156,7 +156,7 @@ stops! {
     /// Such a write damages the canary of the block below, so it is detected when that block is
     /// freed.
     a_write_before_a_small_block("canaries", [64, 3000], "beyond the end of a block") before_small {
-        let size = asked();
+        let size = size_of_child();
         let mut blocks: Vec<*mut u8> = (0..64).map(|_| ALLOCATOR.allocate(size)).collect();
         blocks.sort_unstable();
         // SAFETY: this is the misuse to be detected.
@@ -167,7 +167,7 @@ stops! {
     }
 
     a_write_to_a_freed_block("1", IN_HEAPS, "written after it was freed") after_free {
-        let size = asked();
+        let size = size_of_child();
         let blocks = others(size);
         // SAFETY: this is the misuse to be detected, once the block leaves the quarantine or is
         // reused.
@@ -181,7 +181,7 @@ stops! {
     }
 
     a_byte_behind_the_guard("guards", [1_100_000, 40 << 20], "beyond the end of a block") behind_mapping {
-        let size = asked();
+        let size = size_of_child();
         let block = ALLOCATOR.allocate(size);
         // SAFETY: this is the misuse to be detected.
         unsafe {
@@ -204,7 +204,7 @@ fn a_freed_block_reads_as_zeros() {
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn zeros() {
-    let size = asked();
+    let size = size_of_child();
     let block = ALLOCATOR.allocate(size);
     // SAFETY: the block is in use; afterwards its memory is read as a misuse would.
     unsafe {
@@ -242,7 +242,7 @@ extern "C" fn late(block: *mut libc::c_void) {
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), block) };
         return;
     }
-    let (size, block) = (asked(), block.cast::<u8>());
+    let (size, block) = (size_of_child(), block.cast::<u8>());
     // SAFETY: as in `zeros`.
     unsafe {
         ALLOCATOR.free(block);
@@ -257,7 +257,7 @@ extern "C" fn late(block: *mut libc::c_void) {
 fn late_zeros() {
     use std::sync::atomic::Ordering::Relaxed;
 
-    let size = asked();
+    let size = size_of_child();
     let mut key = 0;
     // SAFETY: the destructor takes the value that is set below.
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
@@ -290,7 +290,7 @@ fn a_mapping_lies_between_guard_pages() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn far_behind() {
-    let size = asked();
+    let size = size_of_child();
     let block = ALLOCATOR.allocate(size);
     // SAFETY: this is the misuse to be stopped.
     unsafe { block.add(size).write_bytes(1, 8192) };
@@ -299,7 +299,7 @@ fn far_behind() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn far_before() {
-    let block = ALLOCATOR.allocate(asked());
+    let block = ALLOCATOR.allocate(size_of_child());
     // SAFETY: this is the misuse to be stopped.
     unsafe { block.sub(4096 + 64).write(1) };
 }

@@ -61,7 +61,7 @@ impl<'c, S> Refusing<'c, S> {
         Self { source, calls, refused }
     }
 
-    fn ask(&mut self) -> Result<&mut S, AllocError> {
+    fn next_call(&mut self) -> Result<&mut S, AllocError> {
         let call = self.calls.replace(self.calls.get() + 1);
         if self.refused.contains(&call) {
             REFUSED.fetch_add(1, Relaxed);
@@ -74,7 +74,7 @@ impl<'c, S> Refusing<'c, S> {
 // SAFETY: forwards to a source that keeps these promises.
 unsafe impl<S: Source> Source for Refusing<'_, S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
-        self.ask()?.extend(bytes, align)
+        self.next_call()?.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
@@ -83,7 +83,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.ask()?.dedicate(layout)
+        self.next_call()?.dedicate(layout)
     }
 
     fn extent(&self) -> Range<usize> {
@@ -95,7 +95,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.ask()?.map(layout)
+        self.next_call()?.map(layout)
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {

@@ -73,13 +73,13 @@ impl Session {
                 0..5 => self.allocate(),
                 5..8 => self.resize(),
                 8..11 => self.free(),
-                _ => self.look(step),
+                _ => self.check_statistics(step),
             }
             if step == steps / 2 {
                 self.in_another_thread();
             }
         }
-        self.look(0);
+        self.check_statistics(0);
     }
 
     /// Frees everything, here and in another thread that then ends.
@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Checks that the statistics agree with the model, whichever calls are refused meanwhile.
-    fn look(&mut self, step: usize) {
+    fn check_statistics(&mut self, step: usize) {
         let (stats, _) = inside(|| self.allocator.stats());
         assert_eq!(stats.blocks, self.blocks.len(), "the blocks in use are counted");
         let requested = self.blocks.iter().map(|block| block.len).sum();

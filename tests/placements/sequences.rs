@@ -59,7 +59,7 @@ fn random(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks()));
         }
         if step % 125 == 124 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
@@ -67,9 +67,9 @@ fn random(driver: &mut Driver<'_>) {
 /// Ascending sizes, then every second block freed; then the same with descending sizes.
 fn ramp(driver: &mut Driver<'_>) {
     (1..150).for_each(|step| driver.allocate(step * 5, 8));
-    driver.look();
+    driver.snapshot();
     (0..driver.blocks() / 2).for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     (1..150).rev().for_each(|step| driver.allocate(step * 5, 8));
 }
 
@@ -81,7 +81,7 @@ fn phases(driver: &mut Driver<'_>) {
         for block in (before..driver.blocks()).rev().filter(|block| block % 8 != 0) {
             driver.free(block);
         }
-        driver.look();
+        driver.snapshot();
     }
 }
 
@@ -90,7 +90,7 @@ fn lifo(driver: &mut Driver<'_>) {
     let mut random = Random(3);
     for height in [10, 40, 90] {
         (0..height).for_each(|_| driver.allocate(random.size(), 8));
-        driver.look();
+        driver.snapshot();
         (0..height * 2 / 3).for_each(|_| driver.free(driver.blocks().saturating_sub(1)));
     }
 }
@@ -104,7 +104,7 @@ fn fifo(driver: &mut Driver<'_>) {
             driver.free_first();
         }
     }
-    driver.look();
+    driver.snapshot();
 }
 
 /// Alignments up to 4 KiB among blocks without any.
@@ -116,7 +116,7 @@ fn aligned(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks().max(1)));
         }
         if step % 50 == 49 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
@@ -139,7 +139,7 @@ fn resized(driver: &mut Driver<'_>) {
             _ => driver.reallocate(block, size),
         }
         if step % 100 == 99 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
@@ -155,11 +155,11 @@ fn classes(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks().max(1)));
         }
         if step % 300 == 299 {
-            driver.look();
+            driver.snapshot();
         }
     }
     (0..driver.blocks()).rev().step_by(3).for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     (0..40).for_each(|_| driver.allocate(24, 8));
 }
 
@@ -167,14 +167,14 @@ fn classes(driver: &mut Driver<'_>) {
 fn full(driver: &mut Driver<'_>) {
     for size in [700, 56, 3000, 30_000] {
         while driver.allocated(size, 8) {}
-        driver.look();
+        driver.snapshot();
         for block in (0..driver.blocks()).rev().filter(|block| block % 3 != 1) {
             driver.free(block);
         }
-        driver.look();
+        driver.snapshot();
     }
     (0..driver.blocks()).rev().for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     while driver.allocated(2000, 64) {}
 }
 
@@ -191,7 +191,7 @@ fn scarce(driver: &mut Driver<'_>) {
             _ => driver.reallocate(block, random.size()),
         }
         if step % 130 == 129 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }

@@ -177,7 +177,7 @@ impl Driver<'_> {
     }
 
     /// Adds a walk and the current figures to the hash, and audits.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn snapshot(&mut self) {
         self.figures();
     }
 
@@ -272,9 +272,9 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     let (usage, free) = driver.figures();
     (0..driver.blocks()).for_each(|_| driver.free(0));
     // Where blocks are placed after everything was freed.
-    driver.look();
+    driver.snapshot();
     [5000, 300, 24].into_iter().for_each(|size| driver.allocate(size, 8));
-    driver.look();
+    driver.snapshot();
     let Driver { strategy, results, walks, .. } = driver;
     drop(strategy);
     assert_eq!(meter.strays.get(), 0, "a meter is told of items in the strategy's memory");

@@ -9,7 +9,7 @@ const NOBODY: u32 = 65_534;
 
 /// Runs a copy of this program with these permissions, owned by nobody. Returns its messages about
 /// settings, or `None` if it should gain privileges but the machine does not grant them.
-fn said(mode: u32) -> Option<String> {
+fn messages(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let copy = folder.path().join("program");
     fs::copy(env::current_exe().expect("this program has a path"), &copy).expect("a copy");
@@ -38,13 +38,13 @@ fn run(program: &Path, test: &str) -> String {
 
 #[test]
 fn is_not_read() {
-    let Some(said_by_a_plain_program) = said(0o755) else {
+    let Some(said_by_a_plain_program) = messages(0o755) else {
         println!("not here: only root gives files away");
         return;
     };
     assert!(said_by_a_plain_program.contains("pagewise: PAGEWISE_UNKNOWN is unknown"));
     assert!(said_by_a_plain_program.contains("blocks in use"));
-    match said(0o4755) {
+    match messages(0o4755) {
         Some(said) => assert!(!said.contains("pagewise: "), "{said}"),
         None => println!("not here: the file system does not know setuid"),
     }

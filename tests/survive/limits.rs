@@ -55,7 +55,7 @@ fn small_blocks_use_the_memory_below_a_limit() {
 }
 
 /// Returns the bytes of address space that the limit leaves.
-fn left() -> usize {
+fn addresses_left() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for writes.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) }, 0);
@@ -70,7 +70,7 @@ fn left() -> usize {
 #[ignore = "in a process of its own, under a limit"]
 fn small_blocks() {
     const SIZE: usize = 100;
-    let left = left();
+    let left = addresses_left();
     let (mut count, mut last) = (0, ptr::null_mut());
     loop {
         let block = ALLOCATOR.allocate(SIZE).cast::<*mut u8>();

@@ -120,5 +120,5 @@ fn import_raw(args: &Args, path: PathBuf) -> anyhow::Result<String> {
     progress.finish();
     let mut log = log?;
     let header = log.write(&args.output, &args.note, Limits { events: None, bytes: None })?;
-    Ok(log.told(&header, &args.output))
+    Ok(log.description(&header, &args.output))
 }

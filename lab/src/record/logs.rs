@@ -305,7 +305,7 @@ impl Log {
     }
 
     /// Describes the written trace in a sentence or two.
-    pub(crate) fn told(&self, header: &Header, path: &Path) -> String {
+    pub(crate) fn description(&self, header: &Header, path: &Path) -> String {
         let mut text = format!(
             "{} (process {}): {} to {}, at most {} and {} live",
             printable(self.program()),

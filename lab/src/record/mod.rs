@@ -261,7 +261,7 @@ fn convert(
             let log = if interrupted() { None } else { log.path().file_name() };
             Failure { error, log: log.map(ToOwned::to_owned) }
         })?;
-        output::say(&format!("pagewise: {}", log.told(&header, &path)));
+        output::say(&format!("pagewise: {}", log.description(&header, &path)));
         complete &= !log.failed();
     }
     Ok(complete)

@@ -42,7 +42,7 @@ impl Watch {
     pub(super) fn logs(&self, directory: &Path, switch: Switch, over: Receiver<()>) {
         let mut watching = self.begin(directory, switch);
         while over.recv_timeout(watching.wait()) == Err(RecvTimeoutError::Timeout) {
-            watching.look();
+            watching.check();
         }
     }
 
@@ -63,7 +63,7 @@ impl Watching<'_> {
     }
 
     /// Carries out requests, enforces the limits, and shows progress.
-    pub(super) fn look(&mut self) {
+    pub(super) fn check(&mut self) {
         self.switch.obey();
         if self.switch.is_on() != self.on_since.is_some() {
             self.on_since = self.switch.is_on().then(Instant::now);

@@ -108,7 +108,7 @@ fn watch(
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
             let server = competitor.server(parameters);
             let is_c_library = matches!(competitor, Competitor::System);
-            child::ask(&WatchedAlone { server, is_c_library }, path, competitor.library())?
+            child::run_in_child(&WatchedAlone { server, is_c_library }, path, competitor.library())?
         }
     };
     match watched {

@@ -86,7 +86,7 @@ pub(crate) fn time(
     server: &Server,
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Duration, Stop>> {
-    let found = child::ask(&Timed(server.clone()), trace, library)?;
+    let found = child::run_in_child(&Timed(server.clone()), trace, library)?;
     Ok(found.map(Duration::from_nanos))
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn memory(
     server: &Server,
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Memory, Stop>> {
-    child::ask(&Metered(server.clone()), trace, library)
+    child::run_in_child(&Metered(server.clone()), trace, library)
 }
 
 /// Returns the bytes that `malloc` holds in one replay in a fresh process, if it reports that, and
@@ -113,5 +113,5 @@ pub(crate) fn holding(
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Holding, Stop>> {
     let is_c_library = *server == Server::Malloc && library.is_none();
-    child::ask(&Held { server: server.clone(), is_c_library }, trace, library)
+    child::run_in_child(&Held { server: server.clone(), is_c_library }, trace, library)
 }

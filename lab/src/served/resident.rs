@@ -39,8 +39,8 @@ pub(super) struct Watched<'t, T: ?Sized> {
     os_page: usize,
     requested: usize,
     /// Query again when this much is requested, or after this many more operations.
-    ask_at: usize,
-    ask_after: u64,
+    query_at: usize,
+    query_after: u64,
     part: u64,
     before: Option<Memory>,
     /// The peak so far, including the memory resident before the replay.
@@ -56,8 +56,8 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
             target,
             os_page: os_page_size(),
             requested: 0,
-            ask_at: 0,
-            ask_after: part,
+            query_at: 0,
+            query_after: part,
             part,
             before: None,
             peak: 0,
@@ -70,7 +70,7 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
     /// # Errors
     /// If the system does not report them.
     pub(super) fn finish(mut self) -> anyhow::Result<Memory> {
-        self.ask();
+        self.query();
         let faults = Faults::of_process().minor;
         if let Some(error) = self.failed {
             return Err(error);
@@ -86,8 +86,8 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
     fn begin(&mut self) {
         if self.before.is_none() {
             // The first query touches the memory that queries need.
-            self.ask();
-            self.ask();
+            self.query();
+            self.query();
             self.before = Some(Memory { resident: self.peak, faults: Faults::of_process().minor });
         }
     }
@@ -100,16 +100,16 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
             unsafe { block.add(offset).write_volatile(1) };
         }
         self.requested += size;
-        self.ask_after -= 1;
-        if self.requested >= self.ask_at || self.ask_after == 0 {
-            self.ask();
+        self.query_after -= 1;
+        if self.requested >= self.query_at || self.query_after == 0 {
+            self.query();
         }
     }
 
-    fn ask(&mut self) {
-        self.ask_after = self.part;
-        if self.requested >= self.ask_at {
-            self.ask_at = self.requested + (self.requested / STEP).max(self.os_page);
+    fn query(&mut self) {
+        self.query_after = self.part;
+        if self.requested >= self.query_at {
+            self.query_at = self.requested + (self.requested / STEP).max(self.os_page);
         }
         match anonymous() {
             Ok(bytes) => self.peak = self.peak.max(bytes),

@@ -234,7 +234,7 @@ pub(crate) fn faults_of_system_at_half(
     let (page_size, pages) = half(workload);
     let (working_sets, touch) = (vec![pages], Touch::Written);
     let job = Paged { server: Server::Malloc, page_size, working_sets, clock: false, touch };
-    let found = child::ask(&job, path, None)?;
+    let found = child::run_in_child(&job, path, None)?;
     Ok(found.map(|found| found.faults.first().map_or(0, |faults| faults.lru)))
 }
 
@@ -381,6 +381,6 @@ impl Run<'_> {
         let Args { clock, touch, .. } = *self.args;
         let working_sets = self.pages.to_vec();
         let job = Paged { server, page_size: self.page_size, working_sets, clock, touch };
-        child::ask(&job, self.path, library)
+        child::run_in_child(&job, self.path, library)
     }
 }

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::global::Global;
-use super::measure::Who;
+use super::measure::Allocator;
 use super::pages::{Limits, Map, Pages, size};
 use crate::served::Server;
 use crate::system::library::Library;
@@ -187,12 +187,12 @@ impl Candidate {
 
     /// Returns the server with these parameters; `ours` is the `libpagewise.so` to which settings
     /// apply.
-    pub(super) fn who(&self, ours: Option<&Library>) -> Who {
+    pub(super) fn allocator(&self, ours: Option<&Library>) -> Allocator {
         let library = match self {
             Self::Preload(global) => ours.map(|library| library.with_settings(global.settings())),
             _ => None,
         };
-        Who { server: self.server(), library }
+        Allocator { server: self.server(), library }
     }
 
     /// Returns the server without the library to preload.

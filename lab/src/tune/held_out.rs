@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
-use super::measure::{Course, Measured, Relative, Who, finished, mean_ratio, median};
+use super::measure::{Allocator, Course, Measured, Relative, finished, mean_ratio, median};
 use crate::competitor::{LEA, SYSTEM};
 use crate::served::{self, Server};
 use crate::simulate;
@@ -62,26 +62,26 @@ impl Standing {
 /// A participant.
 struct Lane {
     name: String,
-    who: Who,
+    allocator: Allocator,
 }
 
 impl Lane {
-    fn new(name: &str, who: Who) -> Self {
-        Self { name: name.to_owned(), who }
+    fn new(name: &str, allocator: Allocator) -> Self {
+        Self { name: name.to_owned(), allocator }
     }
 
     fn of_server(name: &str, server: Server) -> Self {
-        Self::new(name, Who { server, library: None })
+        Self::new(name, Allocator { server, library: None })
     }
 
     fn of_library(library: &Library) -> Self {
-        let who = Who { server: Server::Malloc, library: Some(library.clone()) };
-        Self::new(&library.name, who)
+        let allocator = Allocator { server: Server::Malloc, library: Some(library.clone()) };
+        Self::new(&library.name, allocator)
     }
 
     /// Returns the exact measures on one trace; `None` if memory did not suffice.
     fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
-        let (server, library) = (&self.who.server, self.who.library.as_ref());
+        let (server, library) = (&self.allocator.server, self.allocator.library.as_ref());
         let memory = served::memory(&course.path, server, library)?;
         let Some(memory) = finished(memory)? else { return Ok(None) };
         let exact = match family {
@@ -94,20 +94,20 @@ impl Lane {
     /// Returns the peak of the bytes held, and page faults as the search counts them for an arena;
     /// `None` if unknown.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
-        match &self.who.server {
+        match &self.allocator.server {
             Server::Lea => {
                 let mut lea = Lea::new(CAPACITY);
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
             // A preloaded library does not report how much it holds.
-            Server::Malloc if self.who.library.is_some() => Ok(None),
+            Server::Malloc if self.allocator.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
                 let held = finished(served::holding(&course.path, &Server::Malloc, None)?)?;
                 Ok(held.and_then(|held| held.peak_held).zip(finished(faults)?))
             }
-            _ => course.exact(&self.who),
+            _ => course.exact(&self.allocator),
         }
     }
 }
@@ -154,7 +154,7 @@ pub(super) fn judge<'c>(
     let default = contest.default();
     let mut lanes =
         vec![Lane::new("default", default.clone()), Lane::new("default again", default)];
-    lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.who(contest.ours))));
+    lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.allocator(contest.ours))));
     let rivals_from = lanes.len();
     if contest.family != Family::Preload {
         // Lea's is a crate, which only a Rust program can use.
@@ -181,8 +181,8 @@ pub(super) fn judge<'c>(
 }
 
 impl Contest<'_> {
-    fn default(&self) -> Who {
-        Candidate::default_of(self.family).who(self.ours)
+    fn default(&self) -> Allocator {
+        Candidate::default_of(self.family).allocator(self.ours)
     }
 
     /// Returns the candidates to compare with the rivals. If an exact measure decides, that is the
@@ -196,15 +196,15 @@ impl Contest<'_> {
             return Ok(candidates.iter().collect());
         }
         let progress = Progress::new(candidates.len() as u64);
-        let exact = |who: Who| {
-            let lane = Lane::new("", who);
+        let exact = |allocator: Allocator| {
+            let lane = Lane::new("", allocator);
             let run = |course: &Course| lane.run(self.family, course);
             let runs = courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?;
             anyhow::Ok(runs.map(|runs| runs.iter().map(Run::measured).collect::<Vec<_>>()))
         };
         let default = exact(self.default())?;
         for candidate in candidates {
-            let measured = exact(candidate.who(self.ours))?;
+            let measured = exact(candidate.allocator(self.ours))?;
             progress.step(1, || format!("held out: {candidate}"));
             if let Some((ours, default)) = measured.as_deref().zip(default.as_deref())
                 && self.goal.measure(&Relative::of(ours, default)) < 1.0 - LEAST
@@ -267,8 +267,8 @@ fn measure(
             let index = (round + place) % lanes.len();
             let lane = &lanes[index];
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
-                let library = lane.who.library.as_ref();
-                let time = served::time(&course.path, &lane.who.server, library)?;
+                let library = lane.allocator.library.as_ref();
+                let time = served::time(&course.path, &lane.allocator.server, library)?;
                 run.times.extend(finished(time)?.map(|time| time.as_nanos() as f64));
             }
             progress.step(1, || format!("held out: timing, round {}", round + 1));

@@ -12,12 +12,12 @@ use crate::system::library::Library;
 
 /// A server of a replay, and the library to preload for it, if any.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct Allocator {
     pub(super) server: Server,
     pub(super) library: Option<Library>,
 }
 
-impl Who {
+impl Allocator {
     /// Returns whether it is a process's own allocator.
     fn is_alone(&self) -> bool {
         matches!(self.server, Server::Global(_) | Server::Malloc)
@@ -52,12 +52,12 @@ impl Course {
     ///
     /// # Errors
     /// If the trace can no longer be read, or a process cannot be run.
-    pub(super) fn exact(&self, who: &Who) -> anyhow::Result<Option<(u64, u64)>> {
-        if who.is_alone() {
-            let memory = served::memory(&self.path, &who.server, who.library.as_ref())?;
+    pub(super) fn exact(&self, allocator: &Allocator) -> anyhow::Result<Option<(u64, u64)>> {
+        if allocator.is_alone() {
+            let memory = served::memory(&self.path, &allocator.server, allocator.library.as_ref())?;
             return Ok(finished(memory)?.map(|memory| (memory.resident, memory.faults)));
         }
-        let mut strategy = who.server.strategy()?;
+        let mut strategy = allocator.server.strategy()?;
         let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
         let held = strategy.usage().peak_held as u64;
         Ok(finished(faults)?.map(|faults| (held, faults)))
@@ -67,12 +67,12 @@ impl Course {
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
-    pub(super) fn time(&self, who: &Who) -> anyhow::Result<Option<f64>> {
-        if who.is_alone() {
-            let time = served::time(&self.path, &who.server, who.library.as_ref())?;
+    pub(super) fn time(&self, allocator: &Allocator) -> anyhow::Result<Option<f64>> {
+        if allocator.is_alone() {
+            let time = served::time(&self.path, &allocator.server, allocator.library.as_ref())?;
             return Ok(finished(time)?.map(|time| time.as_nanos() as f64));
         }
-        let mut strategy = who.server.strategy()?;
+        let mut strategy = allocator.server.strategy()?;
         let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
         Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
     }

@@ -110,7 +110,7 @@ impl Search {
             let left = self.candidates.saturating_sub(self.trials.len());
             let next = self.breed(left / (GENERATIONS + 1 - generation));
             self.measure(next)?;
-            self.tell(generation);
+            self.report_progress(generation);
         }
         self.finals()?;
         self.progress.finish();
@@ -216,10 +216,10 @@ impl Search {
     /// Measures these candidates on all cores.
     fn measure(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<()> {
         let one = |candidate: Candidate| {
-            let (who, mut measured) = (candidate.who(self.ours), Vec::new());
+            let (allocator, mut measured) = (candidate.allocator(self.ours), Vec::new());
             for course in &self.courses {
-                let exact = course.exact(&who)?;
-                let time = course.time(&who)?;
+                let exact = course.exact(&allocator)?;
+                let time = course.time(&allocator)?;
                 measured.push(exact.zip(time).map(|((memory, faults), time)| Measured {
                     times: vec![time],
                     memory,
@@ -273,9 +273,9 @@ impl Search {
             for place in 0..indices.len() {
                 let Trial { candidate, measured } =
                     &mut self.trials[indices[(round + place) % indices.len()]];
-                let who = candidate.who(self.ours);
+                let allocator = candidate.allocator(self.ours);
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
-                    measured.times.extend(course.time(&who)?);
+                    measured.times.extend(course.time(&allocator)?);
                 }
             }
         }
@@ -311,7 +311,7 @@ impl Search {
     }
 
     /// Reports the search's progress on stderr.
-    fn tell(&self, generation: usize) {
+    fn report_progress(&self, generation: usize) {
         let front = self.front_indices().len();
         let Some(&best) = self.ranking().first() else { return };
         let Some(relative) = self.relative(best) else { return };

@@ -164,7 +164,7 @@ impl Walk {
     }
 
     /// Returns the current event and operation, and the live blocks.
-    fn look(&mut self) -> (u64, u64, Vec<LiveBlock>) {
+    fn snapshot(&mut self) -> (u64, u64, Vec<LiveBlock>) {
         for ((_, figures), &(blocks, bytes)) in self.figures.iter_mut().zip(&self.live) {
             (figures.live_blocks, figures.live_bytes) = (blocks, bytes);
         }
@@ -214,7 +214,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
             At::Event(event) => walk.now == event,
         };
         if now && looked.is_none() {
-            looked = Some(walk.look());
+            looked = Some(walk.snapshot());
         }
     }
     let stacks = events.take_stacks().context("the call stacks are missing")?;

@@ -65,7 +65,7 @@ pub(crate) struct Worst {
 
 impl Worst {
     /// Formats it as `1,200 × 129 B in 144 B`.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn formatted(&self) -> String {
         let Self { requested, block, blocks } = *self;
         let [requested, block, blocks] = [requested, block, blocks].map(thousands);
         format!("{blocks} × {requested} B in {block} B")

@@ -107,7 +107,7 @@ fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> 
             lines.push(format!("{:margin$}{place}", ""));
         }
         if let Some(worst) = group.taken.get(first).and_then(|taken| taken.worst) {
-            lines.push(format!("{:margin$}{}", "", cut(&worst.told(), WIDTH - margin)));
+            lines.push(format!("{:margin$}{}", "", cut(&worst.formatted(), WIDTH - margin)));
         }
     }
     if rest > 0 {

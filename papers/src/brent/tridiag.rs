@@ -72,7 +72,7 @@ impl Paging for Unpaged {
 
 /// Table 3.1.
 pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
-    // A quarter of the order: a 64th of the work, a 16th of the blocks.
+    // A quarter of the order: a 64th of the work and of the blocks.
     let shrink = if options.quick { 4 } else { 1 };
     let cube = (shrink * shrink * shrink) as u64;
     let Counts { allocations, frees, peak } = PAPER.counts;

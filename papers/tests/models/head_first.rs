@@ -83,7 +83,7 @@ impl Memory {
             new.clock += 1;
             new.since.insert(block.start, (new.clock, block.len));
         }
-        new.settle();
+        new.update_records();
         new
     }
 
@@ -93,7 +93,7 @@ impl Memory {
     }
 
     /// Updates the fits' records after a change.
-    fn settle(&mut self) {
+    fn update_records(&mut self) {
         let free: Vec<Block> =
             self.blocks.iter().copied().filter(|one| self.searched(one)).collect();
         self.since.retain(|start, (_, len)| {
@@ -204,7 +204,7 @@ impl Model for Memory {
         let mut found = self.find(len, false);
         if found.is_none() && self.halves {
             self.stitch();
-            self.settle();
+            self.update_records();
             found = self.find(len, false);
         }
         if found.is_none() {
@@ -215,7 +215,7 @@ impl Model for Memory {
             found = if serves { Some(top) } else { self.find(len, true) };
         }
         let start = found.map(|index| self.space_fit(index, len));
-        self.settle();
+        self.update_records();
         start.into_iter().collect()
     }
 
@@ -229,7 +229,7 @@ impl Model for Memory {
         let to = index + usize::from(is_free(index + 1));
         let from = index - usize::from(index > 0 && is_free(index - 1));
         self.join(from, to);
-        self.settle();
+        self.update_records();
     }
 }
 

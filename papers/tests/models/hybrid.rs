@@ -70,7 +70,7 @@ impl Memory {
     }
 
     /// Changes a block's state, and moves it to the front of its list.
-    fn become_(&mut self, index: usize, state: State) {
+    fn set_state(&mut self, index: usize, state: State) {
         let since = self.now();
         let block = &mut self.blocks[index];
         (block.state, block.since) = (state, since);
@@ -128,7 +128,7 @@ impl Memory {
         let len = self.blocks[from..=to].iter().map(|block| block.len).sum();
         let whole = Block { len, ..self.blocks[from] };
         self.blocks.splice(from..=to, [whole]);
-        self.become_(from, State::Coalesced);
+        self.set_state(from, State::Coalesced);
         from
     }
 
@@ -157,7 +157,7 @@ impl Memory {
     fn coalesce_all(&mut self) {
         for len in 1..=LISTED {
             while let Some(quick) = self.quick(len) {
-                self.become_(quick, State::Waiting);
+                self.set_state(quick, State::Waiting);
             }
         }
         self.coalesce_until(usize::MAX, true);
@@ -216,7 +216,7 @@ impl Memory {
         let most = if small { self.settings.preallocate as usize } else { 0 };
         let more = (whole / len - 1).min(most);
         if more == 0 && whole <= len + 1 {
-            self.become_(index, State::Used);
+            self.set_state(index, State::Used);
             return start;
         }
         let run = (more + 1) * len;
@@ -243,7 +243,7 @@ impl Model for Memory {
         if small {
             for size in len..=(len + 1).min(self.quick_units()) {
                 if let Some(found) = self.quick(size) {
-                    self.become_(found, State::Used);
+                    self.set_state(found, State::Used);
                     return vec![self.blocks[found].start];
                 }
             }
@@ -262,7 +262,7 @@ impl Model for Memory {
         let index = self.blocks.iter().position(|block| block.start == start);
         let index = index.expect("a block starts there");
         let small = self.blocks[index].len <= self.quick_units();
-        self.become_(index, if small { State::Quick } else { State::Waiting });
+        self.set_state(index, if small { State::Quick } else { State::Waiting });
         let Settings { coalesce_in_free, few_blocks, much_held, .. } = self.settings;
         let used = self.blocks.iter().filter(|block| block.state == State::Used).count();
         if coalesce_in_free && used < few_blocks && self.end * UNIT > much_held {

@@ -161,12 +161,12 @@ impl Collector {
         match event {
             Event::Allocate { slot, size, .. } => {
                 self.statistics.allocations.add(allocated(size), 1);
-                self.ask(slot, size, self.events);
+                self.record_request(slot, size, self.events);
             }
             Event::Reallocate { slot, size } => {
                 if let Some(block) = self.take(slot) {
                     self.statistics.reallocations += 1;
-                    self.ask(slot, size, block.born);
+                    self.record_request(slot, size, block.born);
                 }
             }
             Event::Free { slot } => {
@@ -195,7 +195,7 @@ impl Collector {
     }
 
     /// Records a block of `size` bytes in its slot.
-    fn ask(&mut self, slot: u32, size: u64, born: u64) {
+    fn record_request(&mut self, slot: u32, size: u64, born: u64) {
         let allocated = allocated(size);
         let part = self.part();
         let statistics = &mut self.statistics;

@@ -129,7 +129,7 @@ where
                 self.admit(slot)?;
                 self.live[slot as usize] = Some(block);
                 self.facts.allocations += 1;
-                self.ask(size);
+                self.record_request(size);
                 Op { old: 0, new: block.size(), slot, align, kind: Kind::Allocate }
             }
             Event::Reallocate { slot, size } => {
@@ -139,7 +139,7 @@ where
                 let new = block.size();
                 self.facts.reallocations += 1;
                 self.requested -= old.requested;
-                self.ask(size);
+                self.record_request(size);
                 Op { old: old.size(), new, slot, align: old.align, kind: Kind::Reallocate }
             }
             Event::Free { slot } => {
@@ -174,7 +174,7 @@ where
         found.ok_or(Invalid::NotLive { slot })
     }
 
-    fn ask(&mut self, size: u64) {
+    fn record_request(&mut self, size: u64) {
         self.requested = self.requested.saturating_add(size);
         self.facts.peak_requested = self.facts.peak_requested.max(self.requested);
     }

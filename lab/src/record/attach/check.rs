@@ -138,7 +138,7 @@ impl Process {
     }
 
     /// Refuses a process that finds another file, or none, at a path: one in a container.
-    pub(super) fn sees(&self, path: &Path) -> anyhow::Result<()> {
+    pub(super) fn check_finds(&self, path: &Path) -> anyhow::Result<()> {
         let inside = Path::new(&format!("/proc/{}/root", self.id))
             .join(path.strip_prefix("/").unwrap_or(path));
         let same = |about: fs::Metadata| {

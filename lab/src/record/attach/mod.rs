@@ -87,7 +87,7 @@ pub(super) fn record(
     let mut watching = watch.begin(directory, switch);
     while !signals::interrupted() && !process.is_over() && !watching.is_over() {
         std::thread::sleep(watching.wait());
-        watching.look();
+        watching.check();
         // If the process ends meanwhile, there is nothing left to follow.
         attached.follow().or_else(|error| if process.is_over() { Ok(()) } else { Err(error) })?;
     }
@@ -109,7 +109,7 @@ fn make_accessible(process: &Process, directory: &Path, library: &Path) -> anyho
         }
         chown(directory, Some(user), Some(group))?;
     }
-    process.sees(library)
+    process.check_finds(library)
 }
 
 impl<'p> Attached<'p> {

@@ -79,7 +79,7 @@ fn words(sites: &Sites) -> Vec<String> {
             "Worst fit: {} takes {} more than it requested under {name}, most of it for {}.",
             group.function,
             bytes(beyond(name, group)),
-            worst.told()
+            worst.formatted()
         ));
     }
     words
@@ -195,7 +195,7 @@ fn waste(sites: &Sites) -> Markup {
                                 td.best[Some(beyond(group, name)) == least] {
                                     (share(beyond(group, name), group.figures.live_bytes))
                                     @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
-                                        small { (worst.told()) }
+                                        small { (worst.formatted()) }
                                     }
                                 }
                             }

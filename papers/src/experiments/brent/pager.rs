@@ -80,7 +80,7 @@ impl Pager {
     }
 
     /// Returns the number of [`resident`](Self::resident) queries so far.
-    pub(crate) fn asked(&self) -> u64 {
+    pub(crate) fn queries(&self) -> u64 {
         self.asked.get()
     }
 
@@ -260,6 +260,6 @@ mod tests {
             let expected: Vec<bool> = (0..PAGES).map(|page| there.contains(&page)).collect();
             assert_eq!(resident, expected);
         }
-        assert_eq!(pager.asked(), 1999);
+        assert_eq!(pager.queries(), 1999);
     }
 }

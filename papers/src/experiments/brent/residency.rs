@@ -2,9 +2,9 @@
 //! resident.
 //!
 //! ```text
-//!  program ──references──▶ Told ──▶ strict LRU, which counts faults
-//!     │                      └────▶ Recent: the pages that memory holds ◀──asks── Asking
-//!     └──touches──▶ Pager: memory of the machine, first in, first out   ◀──asks── Asking
+//! program ──references──▶ SimulatedMemory ──▶ strict LRU, which counts faults
+//!    │                         └──▶ Recent: the pages which it holds ◀──queries── ResidencyAware
+//!    └──touches──▶ Pager: memory of the machine, first in, first out ◀──queries── ResidencyAware
 //! ```
 //! A small allocator of equal blocks, as in §2.7 to §2.13: blocks come from a current page; the
 //! next one is the most recently freed into, or the one with the most free blocks, among the pages
@@ -22,7 +22,7 @@ use super::memory::Blocks;
 use super::pager::Pager;
 
 /// Knows which pages of a heap are resident.
-pub(crate) trait Knows {
+pub(crate) trait Residency {
     /// Returns for each of the heap's first `pages` pages whether it is resident.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Recent {
     }
 }
 
-impl Knows for RefCell<Recent> {
+impl Residency for RefCell<Recent> {
     /// The program numbers its pages from 1.
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
         let recent = self.borrow();
@@ -61,7 +61,7 @@ impl Knows for RefCell<Recent> {
     }
 }
 
-impl Knows for Pager {
+impl Residency for Pager {
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
         self.resident(pages).context("the system does not report which pages are in memory")
     }
@@ -69,12 +69,12 @@ impl Knows for Pager {
 
 /// A simulation of paging that can be queried for resident pages.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SimulatedMemory {
     pub(crate) lru: Lru,
     pub(crate) recent: Rc<RefCell<Recent>>,
 }
 
-impl Paging for Told {
+impl Paging for SimulatedMemory {
     fn reference(&mut self, page: u64) {
         self.lru.reference(page);
         self.recent.borrow_mut().reference(page);
@@ -86,29 +86,29 @@ impl Paging for Told {
 }
 
 /// Real memory, in which a pager keeps a limited number of pages: it counts the faults itself.
-pub(crate) struct Touched {
+pub(crate) struct RealMemory {
     pub(crate) pager: Rc<Pager>,
     /// Faults and queries before counting began.
     before: [u64; 2],
 }
 
-impl Touched {
+impl RealMemory {
     pub(crate) fn new(pager: Rc<Pager>) -> Self {
         Self { pager, before: [0; 2] }
     }
 
     /// Returns the faults and residency queries since counting began.
     pub(crate) fn counted(&self) -> [u64; 2] {
-        [self.pager.faults() - self.before[0], self.pager.asked() - self.before[1]]
+        [self.pager.faults() - self.before[0], self.pager.queries() - self.before[1]]
     }
 }
 
-impl Paging for Touched {
+impl Paging for RealMemory {
     /// The program itself touches the page.
     fn reference(&mut self, _: u64) {}
 
     fn start_counting(&mut self) {
-        self.before = [self.pager.faults(), self.pager.asked()];
+        self.before = [self.pager.faults(), self.pager.queries()];
     }
 }
 
@@ -129,11 +129,11 @@ struct Page {
 }
 
 /// The allocator.
-pub(crate) struct Asking<S> {
+pub(crate) struct ResidencyAware<S> {
     rule: Rule,
     tolerance: usize,
     /// What to query for residency, if anything.
-    resident: Option<Rc<dyn Knows>>,
+    resident: Option<Rc<dyn Residency>>,
     block_size: usize,
     page_size: usize,
     memory: NonNull<u8>,
@@ -149,13 +149,13 @@ pub(crate) struct Asking<S> {
 /// Number of pages that the source must provide.
 pub(crate) const MOST_PAGES: usize = 1 << 14;
 
-impl<S: Source> Asking<S> {
+impl<S: Source> ResidencyAware<S> {
     /// # Errors
     /// If the source does not provide [`MOST_PAGES`].
     pub(crate) fn new(
         rule: Rule,
         tolerance: usize,
-        resident: Option<Rc<dyn Knows>>,
+        resident: Option<Rc<dyn Residency>>,
         (block_size, page_size): (usize, usize),
         mut source: S,
     ) -> anyhow::Result<Self> {
@@ -205,7 +205,7 @@ impl<S: Source> Asking<S> {
     }
 }
 
-impl<S: Source> Blocks for Asking<S> {
+impl<S: Source> Blocks for ResidencyAware<S> {
     fn allocate(&mut self) -> anyhow::Result<NonNull<u8>> {
         let current = self.current.filter(|&page| !self.pages[page].free.is_empty());
         let page = match current {
@@ -239,11 +239,12 @@ mod tests {
 
     #[test]
     fn a_resident_page_is_preferred_when_residency_is_queried() {
-        for asks in [false, true] {
+        for queries in [false, true] {
             let recent = Recent::new(2);
-            let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
+            let resident = queries.then(|| Rc::clone(&recent) as Rc<dyn Residency>);
             let source = Reserved::new(MOST_PAGES * 512);
-            let mut heap = Asking::new(Rule::MostRecent, 1, resident, (128, 512), source).unwrap();
+            let mut heap =
+                ResidencyAware::new(Rule::MostRecent, 1, resident, (128, 512), source).unwrap();
             let blocks: Vec<_> = (0..16).map(|_| heap.allocate().unwrap()).collect();
             let page = |block: NonNull<u8>| {
                 (block.addr().get() - heap.memory.addr().get()) / heap.page_size
@@ -256,7 +257,7 @@ mod tests {
                 unsafe { heap.free(blocks[block]) };
             }
             let again = heap.allocate().unwrap();
-            assert_eq!(again, blocks[if asks { 5 } else { 9 }]);
+            assert_eq!(again, blocks[if queries { 5 } else { 9 }]);
         }
     }
 

@@ -23,7 +23,7 @@
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
 //!   with the reason, and the program continues unrecorded. Disk space is reserved before it is
 //!   mapped. A log that cannot even be created leaves an empty file whose name gives the reason.
-//! * **Time.** A thread that claims a place that is a multiple of [`LOOK`] also appends the time.
+//! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the time.
 //! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. It
 //!   is final; a recording that is turned on again begins another log (`session`).
 //!
@@ -68,7 +68,7 @@ const FIRST: u64 = 16384;
 const DOUBLINGS: u32 = 7;
 /// Words between clock samples: a power of two. One in 256 makes a log 0.4 % longer, and the time
 /// it takes is negligible among that many records.
-const LOOK: u64 = 256;
+const SAMPLE_EVERY: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
 
@@ -85,10 +85,10 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
 }
 
-/// Returns whether there is a multiple of [`LOOK`] among the `len` places from `first` on.
+/// Returns whether there is a multiple of [`SAMPLE_EVERY`] among the `len` places from `first` on.
 #[inline]
 fn is_due(first: u64, len: u64) -> bool {
-    first.wrapping_neg() % LOOK < len
+    first.wrapping_neg() % SAMPLE_EVERY < len
 }
 
 /// Appends frames and files to a log.
@@ -190,13 +190,13 @@ impl Log {
             place.store(word, Release);
         }
         if is_due(index, 1) {
-            self.look(settings);
+            self.sample_clock(settings);
         }
     }
 
     /// Appends the time.
     #[cold]
-    fn look(&self, settings: &Settings) {
+    fn sample_clock(&self, settings: &Settings) {
         let now = side::time(system::monotonic());
         let index = self.cursor.fetch_add(1, Relaxed);
         if index < settings.most_words()
@@ -236,7 +236,7 @@ impl Log {
             }
         }
         if is_due(first, len as u64) {
-            self.look(settings);
+            self.sample_clock(settings);
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
     fn the_clock_is_sampled_at_every_claimed_multiple() {
         for len in 1..9 {
             for first in 0..1000 {
-                let among = (first..first + len).any(|place| place % LOOK == 0);
+                let among = (first..first + len).any(|place| place % SAMPLE_EVERY == 0);
                 assert_eq!(is_due(first, len), among, "{first}, {len}");
             }
         }

@@ -44,7 +44,7 @@ static ALWAYS: AtomicU32 = AtomicU32::new(1);
 #[cold]
 fn begin() -> *mut Session {
     let _errno = Errno::keep();
-    match settings::asked() {
+    match settings::in_environment() {
         Err(()) => ptr::null_mut(),
         Ok(asked) => publish(asked.as_ref()),
     }

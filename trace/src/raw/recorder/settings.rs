@@ -23,7 +23,7 @@ pub(super) struct Settings {
 
 /// Returns the request in the environment. `Err`: too early to tell. `Ok(None)`: recording is not
 /// armed.
-pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
+pub(super) fn in_environment() -> Result<Option<Request<'static>>, ()> {
     let Some(directory) = system::environment(DIRECTORY)? else { return Ok(None) };
     let (max_log, stacks) = (number(MAX_LOG), number(STACKS).unwrap_or(0));
     Ok(Some(Request {

@@ -354,7 +354,7 @@ mod tests {
 
     impl Nodes {
         /// Returns the addresses of a stack, outermost first.
-        fn told(&self, mut node: u64) -> Vec<u64> {
+        fn addresses_of(&self, mut node: u64) -> Vec<u64> {
             let nodes = self.0.lock().unwrap();
             let mut addresses = Vec::new();
             while node != 0 {
@@ -406,7 +406,7 @@ mod tests {
             for of in 0..30_000 {
                 let addresses = stack(of * 7);
                 let node = number(&sites, &nodes, &addresses, Outermost::First);
-                assert_eq!(nodes.told(node), addresses, "{round}");
+                assert_eq!(nodes.addresses_of(node), addresses, "{round}");
             }
         }
         assert!(sites.level.load(Relaxed) >= 2);
@@ -429,7 +429,7 @@ mod tests {
             ] {
                 let node = number(&sites, &nodes, &[0x10, 0x20], outermost);
                 let told: Vec<u64> = beyond.into_iter().chain([0x10, 0x20]).collect();
-                assert_eq!(nodes.told(node), told);
+                assert_eq!(nodes.addresses_of(node), told);
                 assert_eq!(number(&sites, &nodes, &[], outermost), 0);
             }
         }
@@ -449,7 +449,7 @@ mod tests {
                         let node = number(sites, nodes, &addresses, Outermost::First);
                         assert!(node > 0);
                         if of % 16 == 0 {
-                            assert_eq!(nodes.told(node), addresses);
+                            assert_eq!(nodes.addresses_of(node), addresses);
                         }
                     }
                 });
