@@ -9,7 +9,7 @@ use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
 use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
 
-/// What is misused: a strategy or an arena.
+/// The allocator to misuse: a strategy or an arena.
 trait Checked {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;

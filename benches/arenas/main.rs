@@ -45,8 +45,9 @@ const LIVE: [usize; 3] = [300, 1_000, 3_000];
 /// Region for the random actions, bytes: so large that no request fails.
 const REGION: usize = 512 << 20;
 
-/// Rounds, of which the median counts, and actions per round.
+/// Rounds; the median counts.
 const ROUNDS: usize = 11;
+/// Actions per round.
 const ACTIONS: usize = 200_000;
 
 /// A region's memory, with every OS page touched.

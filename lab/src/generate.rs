@@ -54,7 +54,7 @@ paper does not give the share of each size; these shares are invented:
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What is wrong with the distribution, and in which line; an output that cannot be written.
+/// If the distribution is invalid (the error names the line), or the output cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let distribution = Distribution::load(&args.distribution)?;
     let origin = Origin {

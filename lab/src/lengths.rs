@@ -40,7 +40,7 @@ pub(crate) fn of(
         }
         Competitor::Lea => return Ok(None),
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
-            child::ask(&Lengths { server, operation }, path, competitor.library())?
+            child::run_in_child(&Lengths { server, operation }, path, competitor.library())?
         }
     };
     match found {

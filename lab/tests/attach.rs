@@ -259,7 +259,7 @@ fn wait_for_request() {
 
 /// Lets a program allocate while recording is off, on, off, on, and off again, as switched by
 /// `turn`; the traces must contain exactly the allocations made while it was on.
-fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
+fn records_only_while_on(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
     let mut command = place.pagewise(&["record", "--paused", "--all", "-o", "trace.pwt"]);
     command.args(options).arg("--").arg(std::env::current_exe().unwrap());
     let mut pagewise = Obedient::of(obedient::command(&mut command, "busy"));
@@ -283,14 +283,14 @@ fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
 fn a_recording_is_turned_on_and_off_by_a_file() {
     let place = Place::new();
     let file = place.path("control");
-    turned(&place, &["--control", file.to_str().unwrap()], |_, on| {
+    records_only_while_on(&place, &["--control", file.to_str().unwrap()], |_, on| {
         fs::write(&file, if on { "start\n" } else { "stop\n" }).unwrap();
     });
 }
 
 #[test]
 fn a_recording_is_turned_on_and_off_by_signals() {
-    turned(&Place::new(), &[], |pagewise, on| {
+    records_only_while_on(&Place::new(), &[], |pagewise, on| {
         let signal = if on { libc::SIGUSR1 } else { libc::SIGUSR2 };
         // SAFETY: sends a signal to our child, which has not been waited for.
         unsafe { libc::kill(pagewise as i32, signal) };

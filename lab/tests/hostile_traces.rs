@@ -157,7 +157,7 @@ fn distinct_sizes_count_as_memory() {
 }
 
 /// Returns whether a text contains control characters other than line ends.
-fn acts(text: &str) -> bool {
+fn has_control_characters(text: &str) -> bool {
     text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
 }
 
@@ -170,7 +170,7 @@ fn texts_that_a_terminal_would_act_on() {
     let path = bench.write("a\u{202e}\u{1b}[31m|b\u{7}.pwt", file);
     for options in [&[][..], &["--json"], &["--markdown"]] {
         let text = pagewise(&[&["info", &path], options].concat()).succeeds();
-        assert!(!acts(&text), "{text:?}");
+        assert!(!has_control_characters(&text), "{text:?}");
     }
     let text = pagewise(&["info", &path]).succeeds();
     assert!(text.contains(r"\u{1b}]0;owned\u{7}\u{0}prog"), "{text}");
@@ -190,15 +190,15 @@ fn texts_that_a_terminal_would_act_on() {
         strategy[0],
         strategy[1],
     ]);
-    assert!(!acts(&text.succeeds()));
+    assert!(!has_control_characters(&text.succeeds()));
     pagewise(&["report", &path, "-o", &bench.path("r.html"), strategy[0], strategy[1]]).succeeds();
     for file in ["p.svg", "r.html"] {
-        assert!(!acts(&fs::read_to_string(bench.path(file)).unwrap()), "{file}");
+        assert!(!has_control_characters(&fs::read_to_string(bench.path(file)).unwrap()), "{file}");
     }
     // An error shows the file name, escaped.
     let error = pagewise(&["info", &bench.path("\u{1b}[31m\n.pwt")]);
     assert_eq!(error.stderr.lines().count(), 1);
-    assert!(!acts(&error.stderr), "{:?}", error.stderr);
+    assert!(!has_control_characters(&error.stderr), "{:?}", error.stderr);
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Recorded {
     /// Reads a trace's header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the file is not a trace.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let reader = trace::open(path)?;
         let origin = &reader.header().origin;

@@ -144,7 +144,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A figure this many tolerances away misses the table's shape, whatever its order.
+/// A figure this many tolerances away misses the table's shape, even if the order agrees.
 const FAR: f64 = 3.0;
 
 fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {

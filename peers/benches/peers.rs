@@ -244,7 +244,7 @@ fn turns(round: usize, row: usize, count: usize) -> Vec<usize> {
     turns
 }
 
-/// Shows on the terminal, if there is one, what is running; replaces the previous message.
+/// Shows the running program on the terminal, if there is one, over the previous message.
 fn progress(what: &str) {
     if stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");

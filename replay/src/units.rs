@@ -3,7 +3,7 @@
 /// Parses a number of bytes: `4096`, `64K`, `64KiB`, `1M`, `2G`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// If the text is not a number of bytes.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);

@@ -93,13 +93,13 @@ impl Heap {
                 Ok(self.enter(memory, layout))
             }
             Err(error) => {
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
                 Err(error)
             }
         }
     }
 
-    fn lost_nothing(&self, before: Usage, error: AllocError) {
+    fn check_unchanged(&self, before: Usage, error: AllocError) {
         assert_eq!(error, AllocError::Exhausted);
         let after = self.room.strategy().usage();
         let in_use = |usage: Usage| (usage.requested, usage.block, usage.blocks, usage.allocations);
@@ -180,7 +180,7 @@ impl Heap {
             }
             Err(error) => {
                 assert!(new_size > kept, "a block that shrinks never fails");
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
                 holds(address, kept);
                 for index in 0..block.len {
                     // SAFETY: the block is in use and this long.

@@ -337,7 +337,7 @@ fn buddies(heap: &Heap, len: usize) -> Prediction {
     if served { Prediction::Served } else { Prediction::Refused }
 }
 
-/// Returns the class of a size: the largest size of which equally many blocks fit a page.
+/// Returns the size class: the largest block size with the same number of blocks per page.
 fn class(size: usize) -> usize {
     let least = size.next_multiple_of(UNIT);
     PAGE / (PAGE / least) / UNIT * UNIT

@@ -38,13 +38,13 @@ fn run(test: &str, background: &str) {
 
 #[test]
 fn an_idle_program_gives_memory_back() {
-    run("background::stands_still", "1");
+    run("background::memory_is_freed_without_a_call", "1");
 }
 
 /// Repeated, because the thread sleeps in between. The child of a fork gets a new one.
 #[test]
 #[ignore = "in a process of its own, with a thread of the allocator's"]
-fn stands_still() {
+fn memory_is_freed_without_a_call() {
     let before = resident();
     for _ in 0..3 {
         drop(blocks_of(PEAK));

@@ -44,7 +44,7 @@ fn a_write_beyond_a_large_block_stops_the_process() {
         for len in [1, 4, 64] {
             for value in [0x00, 0x41, 0xff] {
                 for free in [0, 1] {
-                    stops("damage::beyond", &format!("{size} {len} {value} {free}"));
+                    stops("damage::write_beyond_the_end", &format!("{size} {len} {value} {free}"));
                 }
             }
         }
@@ -53,7 +53,7 @@ fn a_write_beyond_a_large_block_stops_the_process() {
 
 #[test]
 #[ignore = "in a process of its own, which it stops"]
-fn beyond() {
+fn write_beyond_the_end() {
     let [size, len, value, free] = numbers_of_child();
     let blocks = side_by_side(size);
     // SAFETY: the write beyond the block's end is the misuse to be noticed.

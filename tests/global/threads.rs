@@ -63,7 +63,7 @@ thread_local! {
 
 /// Runs after the allocator's own destructor, if keys are destroyed in order of creation.
 #[cfg(unix)]
-extern "C" fn later(value: *mut libc::c_void) {
+extern "C" fn allocate_in_destructor(value: *mut libc::c_void) {
     let blocks: Vec<Vec<u8>> = (0..300).map(|size| vec![size as u8; size * 7]).collect();
     assert!(blocks.iter().enumerate().all(|(size, block)| block.iter().all(|&b| b == size as u8)));
     // SAFETY: the value is the box of the test below.
@@ -77,7 +77,7 @@ fn destructors_of_thread_local_variables_may_allocate() {
     let key = {
         let mut key = 0;
         // SAFETY: the destructor takes the value that is set below.
-        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(later)) }, 0);
+        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(allocate_in_destructor)) }, 0);
         key
     };
     for _ in 0..20 {

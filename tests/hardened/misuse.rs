@@ -47,13 +47,13 @@ const IN_HEAPS: [usize; 5] = [1, 64, 3000, 16_384, 100_000];
 /// Sizes of more than a unit, so that half the size is in another class.
 const NOT_TINY: [usize; 6] = [64, 3000, 16_384, 100_000, 1_100_000, 40 << 20];
 
-fn others(size: usize) -> [*mut u8; 4] {
+fn four_blocks(size: usize) -> [*mut u8; 4] {
     [(); 4].map(|()| ALLOCATOR.allocate(size))
 }
 
 stops! {
     a_block_freed_twice("checks", IN_HEAPS, "a block was freed twice") freed_twice {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -73,7 +73,7 @@ stops! {
     }
 
     a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
     }
@@ -88,7 +88,7 @@ stops! {
 
     a_wrong_size_in_c("checks", NOT_TINY, "a size that is not its own") wrong_size_in_c {
         let size = size_of_child();
-        let blocks = others(size);
+        let blocks = four_blocks(size);
         // SAFETY: the second call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free_sized(blocks[1], size);
@@ -97,7 +97,7 @@ stops! {
     }
 
     a_free_block_resized("checks", IN_HEAPS, "a free block was resized or measured") resized {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -106,7 +106,7 @@ stops! {
     }
 
     a_free_block_measured("checks", IN_HEAPS, "a free block was resized or measured") measured {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
@@ -116,7 +116,7 @@ stops! {
 
     a_byte_beyond_a_block("1", SIZES, "beyond the end of a block") byte_beyond {
         let size = size_of_child();
-        let blocks = others(size);
+        let blocks = four_blocks(size);
         // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].add(size).write(0);
@@ -126,7 +126,7 @@ stops! {
 
     a_write_beyond_a_block_that_is_resized("1", SIZES, "beyond the end of a block") resized_beyond {
         let size = size_of_child();
-        let blocks = others(size);
+        let blocks = four_blocks(size);
         // SAFETY: this is the misuse to be detected.
         unsafe {
             let block = ALLOCATOR.reallocate(blocks[1], size + 3);
@@ -136,7 +136,7 @@ stops! {
     }
 
     a_write_before_a_block("canaries", [16_384, 100_000], "before the start of a block") before {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(16).write_bytes(0x41, 16);
@@ -145,7 +145,7 @@ stops! {
     }
 
     a_write_before_a_guarded_mapping("guards", [1_100_000, 40 << 20], "before the start of a block") before_mapping {
-        let blocks = others(size_of_child());
+        let blocks = four_blocks(size_of_child());
         // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(1).write(0x41);
@@ -168,7 +168,7 @@ stops! {
 
     a_write_to_a_freed_block("1", IN_HEAPS, "written after it was freed") after_free {
         let size = size_of_child();
-        let blocks = others(size);
+        let blocks = four_blocks(size);
         // SAFETY: this is the misuse to be detected, once the block leaves the quarantine or is
         // reused.
         unsafe {
@@ -234,7 +234,7 @@ static LATE: [std::sync::atomic::AtomicUsize; 2] =
     [const { std::sync::atomic::AtomicUsize::new(0) }; 2];
 
 #[cfg(unix)]
-extern "C" fn late(block: *mut libc::c_void) {
+extern "C" fn free_at_exit(block: *mut libc::c_void) {
     use std::sync::atomic::Ordering::Relaxed;
 
     if LATE[0].fetch_add(1, Relaxed) == 0 {
@@ -260,7 +260,7 @@ fn late_zeros() {
     let size = size_of_child();
     let mut key = 0;
     // SAFETY: the destructor takes the value that is set below.
-    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(free_at_exit)) }, 0);
     KEY.store(key, Relaxed);
     let run = move || {
         let block = ALLOCATOR.allocate(size);

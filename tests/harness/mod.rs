@@ -231,12 +231,12 @@ impl Bench<'_> {
                 assert!(memory.len() >= size);
                 self.enter(memory.cast(), layout);
             }
-            Err(error) => self.lost_nothing(before, error),
+            Err(error) => self.check_unchanged(before, error),
         }
     }
 
     /// A failed request returned the documented error and changed nothing.
-    fn lost_nothing(&self, before: Usage, error: AllocError) {
+    fn check_unchanged(&self, before: Usage, error: AllocError) {
         assert_eq!(error, AllocError::Exhausted);
         // A strategy keeps the memory that it got before the refusal.
         let mut after = self.strategy.usage();
@@ -298,7 +298,7 @@ impl Bench<'_> {
             }
             Err(error) => {
                 assert!(size > old.layout.size(), "{old:?} does not shrink to {size} bytes");
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
             }
         }
     }

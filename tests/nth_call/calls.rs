@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 /// Number of the allocator's calls so far.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// The kinds of the first calls: `true` for a purge's queries, of which there are thousands.
+/// The kinds of the first calls: `true` for the queries of a purge, which makes thousands.
 static OFTEN: [AtomicBool; 1 << 13] = [const { AtomicBool::new(false) }; 1 << 13];
 
 /// Number of refused calls so far.

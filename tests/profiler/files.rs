@@ -256,7 +256,7 @@ fn named() {
 }
 
 /// Returns the live bytes in the file at a path, if it exists.
-fn live_in(path: &Path) -> Option<u64> {
+fn live_bytes_of(path: &Path) -> Option<u64> {
     std::fs::read(path).ok().map(|file| Profile::read(&file).sums()[3])
 }
 
@@ -270,13 +270,13 @@ fn a_profile_is_written_at_exit_only_by_its_process() {
             command.env("PAGEWISE_PROFILE", path);
         });
     }
-    let live = live_in(&file).expect("it is written");
+    let live = live_bytes_of(&file).expect("it is written");
     assert!((29 << 20..31 << 20).contains(&live), "{live}: the child did not write");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("a folder")
         .map(|file| file.expect("an entry").path())
         .filter(|path| *path != file)
-        .map(|path| live_in(&path).expect("a profile"))
+        .map(|path| live_bytes_of(&path).expect("a profile"))
         .collect();
     files.sort_unstable();
     assert_eq!(files.len(), 2, "one of each, and nothing else is left");
@@ -343,7 +343,7 @@ fn signals() {
         // SAFETY: a handler is installed.
         assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGUSR2) }, 0);
         std::thread::sleep(std::time::Duration::from_millis(2));
-        written += u32::from(live_in(file).is_some());
+        written += u32::from(live_bytes_of(file).is_some());
     }
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     assert!(written > 10, "{written}");

@@ -51,8 +51,8 @@ fn an_interrupted_sampler_continues() {
     child::passes("limits::interrupted");
 }
 
-/// A handler that allocates and frees, whatever it interrupts: samples that cannot be taken are
-/// dropped, and nothing hangs.
+/// A signal handler allocates and frees at any point: samples that cannot be taken are dropped, and
+/// nothing hangs.
 #[test]
 #[ignore = "in a process of its own"]
 fn interrupted() {

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use pagewise::arena::lock::{Lock, Unshared};
 
 /// A lock prints the same whether it is held or not.
-fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
+fn prints_the_same_when_held(lock: &(impl Lock + Sync + Debug)) {
     let free = format!("{lock:?}");
     lock.lock();
     let taken = format!("{lock:?}");
@@ -18,7 +18,7 @@ fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
 #[test]
 fn unshared() {
     // SAFETY: it protects nothing.
-    tells_nothing(&unsafe { Unshared::new() });
+    prints_the_same_when_held(&unsafe { Unshared::new() });
 }
 
 #[cfg(feature = "critical-section")]
@@ -35,5 +35,5 @@ fn critical_section() {
         unsafe fn release((): RawRestoreState) {}
     }
 
-    tells_nothing(&CriticalSection::NEW);
+    prints_the_same_when_held(&CriticalSection::NEW);
 }

@@ -8,7 +8,7 @@ const MESSAGE: &str = "pagewise: a pointer was freed or resized that is not a bl
 
 /// Returns an address a quarter of the window above a block: the slot of a heap that is never
 /// opened.
-fn beyond() -> *mut u8 {
+fn pointer_beyond_the_heaps() -> *mut u8 {
     ALLOCATOR.allocate(100).wrapping_add(if usize::BITS == 64 { 1 << 40 } else { 1 << 28 })
 }
 
@@ -22,7 +22,7 @@ macro_rules! misused {
         #[test]
         #[ignore = "in a process of its own, which it stops"]
         fn $alone() {
-            let $block = beyond();
+            let $block = pointer_beyond_the_heaps();
             // SAFETY: this is the misuse to be detected.
             let _ = unsafe { $misuse };
         }

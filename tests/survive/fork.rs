@@ -188,7 +188,7 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
 
 /// Runs `action` with this signal blocked: forking code holds a lock of the C library, on which a
 /// handler that interrupts it and forks would deadlock.
-fn undisturbed<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
+fn with_signal_blocked<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
     // SAFETY: the sets are valid; the thread's mask is restored at the end.
     unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -246,7 +246,7 @@ fn signalled() {
     // SAFETY: the child sends signals to this process only, and is killed at the end.
     unsafe {
         let parent = libc::getpid();
-        let sender = undisturbed(libc::SIGUSR1, || libc::fork());
+        let sender = with_signal_blocked(libc::SIGUSR1, || libc::fork());
         if sender == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             while libc::getppid() == parent {

@@ -139,7 +139,7 @@ fn known() {
     ALLOCATOR.purge();
     assert!(ALLOCATOR.stats().heaps > 0);
     wait_until(|| ENDED.load(SeqCst) == 3);
-    say_done();
+    print_done_and_exit();
 }
 
 /// A purge once read from the system's files how huge pages are set, long after the start: a
@@ -206,11 +206,11 @@ fn work() {
     assert!(classes > 0 && stats.mappings == 0 && stats.live < 1 << 20, "{stats}");
     // Do not end like a usual test: with a refused call, the standard or the C library may not get
     // that far.
-    say_done();
+    print_done_and_exit();
 }
 
 /// Ends the process with two system calls only.
-fn say_done() -> ! {
+fn print_done_and_exit() -> ! {
     let done = b"all done\n";
     // SAFETY: the bytes are valid for reads.
     unsafe {

@@ -1,4 +1,4 @@
-//! A hash table for numbers, of which a log has millions: [`Numbers`].
+//! A hash table for numbers, such as the millions of addresses in a log: [`Numbers`].
 //!
 //! The standard library's hash resists chosen keys, but takes longer than the rest of a conversion.
 //! Addresses in a log are not normally chosen to collide; a log with chosen addresses merely

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "--stacks needs x86-64 or AArch64"
     );
     let session = Session::new()?;
-    signals::take_wishes();
+    signals::handle_requests();
     let directory = session.directory().canonicalize()?;
     let switch = Switch::new(&directory, args.control.as_deref(), !args.paused)?;
     let asked = Asked { longest, stacks: args.stacks };

@@ -14,7 +14,7 @@ use pagewise::trace::raw::{self, Control};
 use pagewise_replay::output;
 
 use super::logs;
-use crate::system::signals::{self, Wish};
+use crate::system::signals::{self, Request};
 
 /// A recording's switch, and its inputs: a control file, and signals.
 pub(super) struct Switch {
@@ -35,7 +35,7 @@ impl Switch {
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
         let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
         // The file's content applies from the start.
-        switch.obey();
+        switch.carry_out_requests();
         Ok(switch)
     }
 
@@ -50,11 +50,11 @@ impl Switch {
     }
 
     /// Carries out the requests of the control file and of signals since the last check.
-    pub(super) fn obey(&mut self) {
-        if let Some(wish) = self.file_says().or_else(signals::wish)
+    pub(super) fn carry_out_requests(&mut self) {
+        if let Some(request) = self.control_file_request().or_else(signals::take_request)
             && !self.is_over
         {
-            self.turn(wish == Wish::Start);
+            self.turn(request == Request::Start);
         }
     }
 
@@ -72,7 +72,7 @@ impl Switch {
             output::say(&format!("pagewise: the recording cannot be turned on or off: {error}"));
         }
         if !on {
-            // If a log cannot be told, its process has ended.
+            // An error means that the log's process has ended.
             for path in logs::files(&self.directory, raw::EXTENSION).unwrap_or_default() {
                 let _ = raw::stop(path);
             }
@@ -80,7 +80,7 @@ impl Switch {
     }
 
     /// Returns the request in the control file, if it is new.
-    fn file_says(&mut self) -> Option<Wish> {
+    fn control_file_request(&mut self) -> Option<Request> {
         let file = self.file.as_ref()?;
         // A missing or unwritten file makes no request.
         let text = fs::read(file).ok()?;
@@ -88,9 +88,9 @@ impl Switch {
         if text.is_empty() || text == self.said {
             return None;
         }
-        let wish = match text.as_str() {
-            "start" => Some(Wish::Start),
-            "stop" => Some(Wish::Stop),
+        let request = match text.as_str() {
+            "start" => Some(Request::Start),
+            "stop" => Some(Request::Stop),
             _ => {
                 output::say(&format!(
                     "pagewise: {} contains neither `start` nor `stop`",
@@ -100,6 +100,6 @@ impl Switch {
             }
         };
         self.said = text;
-        wish
+        request
     }
 }

@@ -64,7 +64,7 @@ impl Watching<'_> {
 
     /// Carries out requests, enforces the limits, and shows progress.
     pub(super) fn check(&mut self) {
-        self.switch.obey();
+        self.switch.carry_out_requests();
         if self.switch.is_on() != self.on_since.is_some() {
             self.on_since = self.switch.is_on().then(Instant::now);
         }

@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let collected = collect()?;
             progress.finish();
             let tuned = match args.tune {
-                Some(None) => Some(tune::in_short(&traces)?),
+                Some(None) => Some(tune::quick_search(&traces)?),
                 _ => read,
             };
             let page = page::of(collected, tuned.as_ref(), &parameters)?;

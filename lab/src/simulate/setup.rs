@@ -38,7 +38,7 @@ impl Touch {
 /// Parses the size of a simulated page.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// If the text is not a page size.
 pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text)?;
     if size.is_power_of_two() && PAGE_SIZES.contains(&size) {

@@ -17,31 +17,31 @@ pub(crate) fn interrupted() -> bool {
 
 /// A signal's request to the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Request {
     Start,
     Stop,
 }
 
 /// The signal of the latest request; 0 if there is none.
-static WISHED: AtomicI32 = AtomicI32::new(0);
+static REQUESTED: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the latest request, once.
-pub(crate) fn wish() -> Option<Wish> {
-    match WISHED.swap(0, Ordering::Relaxed) {
+pub(crate) fn take_request() -> Option<Request> {
+    match REQUESTED.swap(0, Ordering::Relaxed) {
         0 => None,
-        libc::SIGUSR1 => Some(Wish::Start),
-        _ => Some(Wish::Stop),
+        libc::SIGUSR1 => Some(Request::Start),
+        _ => Some(Request::Stop),
     }
 }
 
-extern "C" fn on_wish(signal: libc::c_int) {
-    WISHED.store(signal, Ordering::Relaxed);
+extern "C" fn on_request(signal: libc::c_int) {
+    REQUESTED.store(signal, Ordering::Relaxed);
 }
 
 /// Treats SIGUSR1 as the request to start, and SIGUSR2 as the request to stop.
-pub(crate) fn take_wishes() {
+pub(crate) fn handle_requests() {
     for signal in [libc::SIGUSR1, libc::SIGUSR2] {
-        handle(signal, on_wish);
+        handle(signal, on_request);
     }
 }
 

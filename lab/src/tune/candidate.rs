@@ -29,7 +29,7 @@ const FIXED: [&str; 1] = ["KINGSLEY"];
 const LIMITS: Limits =
     Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX, classes: usize::MAX };
 
-/// What the allocator is for.
+/// The use of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Family {

@@ -111,14 +111,18 @@ impl Global {
             (
                 pages.page_size != default.pages.page_size,
                 "PAGEWISE_PAGE_SIZE",
-                suffixed(pages.page_size),
+                with_suffix(pages.page_size),
             ),
             (pages.sizemap != default.pages.sizemap, "PAGEWISE_SIZEMAP", sizemap),
-            (pages.freetol != default.pages.freetol, "PAGEWISE_FREETOL", suffixed(pages.freetol)),
+            (
+                pages.freetol != default.pages.freetol,
+                "PAGEWISE_FREETOL",
+                with_suffix(pages.freetol),
+            ),
             (
                 pages.ffcrossover != default.pages.ffcrossover,
                 "PAGEWISE_FFCROSSOVER",
-                suffixed(pages.ffcrossover),
+                with_suffix(pages.ffcrossover),
             ),
             (
                 quick_blocks != default.quick_blocks,
@@ -128,9 +132,13 @@ impl Global {
             (
                 quick_bytes != default.quick_bytes,
                 "PAGEWISE_QUICK_BYTES",
-                suffixed(quick_bytes as usize),
+                with_suffix(quick_bytes as usize),
             ),
-            (mapping_from != default.mapping_from, "PAGEWISE_MAPPING_FROM", suffixed(mapping_from)),
+            (
+                mapping_from != default.mapping_from,
+                "PAGEWISE_MAPPING_FROM",
+                with_suffix(mapping_from),
+            ),
             (huge_pages != default.huge_pages, "PAGEWISE_HUGE_PAGES", huge),
         ];
         is_other
@@ -163,7 +171,7 @@ impl Global {
 }
 
 /// Formats a number of bytes as settings do: `64K`.
-fn suffixed(bytes: usize) -> String {
+fn with_suffix(bytes: usize) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
@@ -208,9 +216,9 @@ mod tests {
         let settings = one.settings();
         let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
         assert!(expected.iter().all(|one| settings.contains(one)), "{settings:?}");
-        assert_eq!(suffixed(32 << 20), "32M");
+        assert_eq!(with_suffix(32 << 20), "32M");
         assert_eq!(
-            (suffixed(1), suffixed(0), suffixed(1025)),
+            (with_suffix(1), with_suffix(0), with_suffix(1025)),
             ("1".into(), "0".into(), "1025".into())
         );
     }

@@ -218,7 +218,7 @@ const SHORT: usize = 16;
 ///
 /// # Errors
 /// If a trace cannot be read or split, or a process cannot be run.
-pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
+pub(crate) fn quick_search(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
     let plan = Plan {
         traces,
         held_out: &[],
@@ -318,8 +318,8 @@ impl Plan<'_> {
             self.candidates,
         )?;
         search.run()?;
-        let put_forward = search.put_forward();
-        if put_forward.is_empty() {
+        let candidates_to_verify = search.candidates_to_verify();
+        if candidates_to_verify.is_empty() {
             return Err(Usage(format!(
                 "no candidate stays within {}: the least {} is {}, and the peak requested is {}; \
                  raise the cap, or try more --candidates",
@@ -332,7 +332,7 @@ impl Plan<'_> {
         }
         let (goal, cap, ours) = (self.goal, self.cap, self.ours);
         let contest = Contest { family, goal, cap, ours, libraries: &self.libraries };
-        let (chosen, held_out) = held_out::judge(&contest, &put_forward, held_out)?;
+        let (chosen, held_out) = held_out::judge(&contest, &candidates_to_verify, held_out)?;
         let code = match held_out.gained {
             true => emit::code(chosen, self.traces, goal, ours),
             false => String::new(),

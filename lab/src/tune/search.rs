@@ -125,7 +125,7 @@ impl Search {
     /// Returns the candidates to verify, best first: those that keep the cap and do better than the
     /// default; if none does, the default; empty if nothing keeps the cap. For the goal of memory
     /// they are the leanest, whatever their time: the first is the end of the front.
-    pub(super) fn put_forward(&self) -> Vec<Candidate> {
+    pub(super) fn candidates_to_verify(&self) -> Vec<Candidate> {
         let mut order = self.ranking();
         let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
         if self.goal == Goal::Memory {

@@ -163,7 +163,7 @@ impl Obedient {
 
     /// Sends a command, and waits until it is done.
     pub(crate) fn tell(&mut self, letter: char) {
-        writeln_letter(&mut self.input, letter);
+        write_letter(&mut self.input, letter);
         let done = format!("!{letter}\n");
         let mut line = String::new();
         while line != done {
@@ -174,13 +174,13 @@ impl Obedient {
 
     /// Ends it; returns whether it succeeded.
     pub(crate) fn end(mut self) -> bool {
-        writeln_letter(&mut self.input, 'x');
+        write_letter(&mut self.input, 'x');
         let mut rest = String::new();
         let _ = self.output.read_to_string(&mut rest);
         self.child.wait().unwrap().success()
     }
 }
 
-fn writeln_letter(input: &mut ChildStdin, letter: char) {
+fn write_letter(input: &mut ChildStdin, letter: char) {
     input.write_all(&[letter as u8]).unwrap();
 }

@@ -45,8 +45,8 @@ pub(crate) fn play() {
     match std::env::var(SCENARIO).as_deref() {
         Ok("seen") => seen(),
         Ok("functions") => functions(),
-        Ok("storm") => witnessed_storm(),
-        Ok("starved") => starved(),
+        Ok("storm") => storm_with_message(),
+        Ok("starved") => storm_without_files(),
         Ok("family") => family(),
         Ok("perform") => perform(&std::env::var(TRACE).unwrap()),
         Ok("grandchild") => drop(black_box(vec![0_u8; (ODD + 2) as usize])),
@@ -147,17 +147,17 @@ fn functions() {
 }
 
 /// A storm that prints when it is over.
-fn witnessed_storm() {
+fn storm_with_message() {
     storm();
     println!("storm is over");
 }
 
 /// The storm, in a process that cannot open more files.
-fn starved() {
+fn storm_without_files() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `none` is valid for reads.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
-    witnessed_storm();
+    storm_with_message();
 }
 
 /// A parent with two blocks; a child that inherits and frees them, allocates one of its own, and

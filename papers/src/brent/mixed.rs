@@ -235,16 +235,16 @@ fn measure(
 
 /// Table 7.2.
 pub(super) fn table_7_2(options: Options, progress: &Progress) -> anyhow::Result<Made> {
-    made_over([CAMBRIDG, YKTVMV], "7.2", "", options, progress)
+    table_7_2_of([CAMBRIDG, YKTVMV], "7.2", "", options, progress)
 }
 
 /// Table 7.2.1, ours: the same, where each size has its own lifetimes.
 pub(super) fn table_7_2_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let title = ", over the distributions with lifetimes of their own";
-    made_over([CAMBRIDG_SPREAD, YKTVMV_SPREAD], "7.2.1", title, options, progress)
+    table_7_2_of([CAMBRIDG_SPREAD, YKTVMV_SPREAD], "7.2.1", title, options, progress)
 }
 
-fn made_over(
+fn table_7_2_of(
     names: [&str; 2],
     number: &'static str,
     title: &str,

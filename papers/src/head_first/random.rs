@@ -75,7 +75,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Performs every script on every heap, taking turns: short scripts several times, of which the
+    /// Performs every script on every heap, taking turns. Short scripts run several times; their
     /// minimum time counts.
     pub(super) fn new(order: Order, options: Options) -> Self {
         let rounds = |requests: usize| (60_000 / requests).max(1);

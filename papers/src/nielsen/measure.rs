@@ -22,7 +22,7 @@ pub(super) struct Shown {
     pub(super) times: [Option<Cost>; 3],
 }
 
-/// Returns the steps of progress for `algorithms` on `demands`, of which `timed` are timed.
+/// Returns the steps of progress for `algorithms` on `demands`; `timed` of the demands are timed.
 pub(super) fn count_steps(algorithms: usize, demands: usize, timed: usize) -> u64 {
     (algorithms * (demands + timed * ROUNDS)) as u64
 }

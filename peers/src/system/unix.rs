@@ -9,7 +9,7 @@ use super::Resources;
 /// Pins the calling thread to the `index`-th CPU that this process may use (modulo their number).
 /// Spawned threads inherit that. Does nothing where it is not possible.
 pub(crate) fn to_cpu(index: usize) {
-    let given = given();
+    let given = allowed_cpus();
     let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize)
         // SAFETY: the number is within the set.
         .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &given) })
@@ -26,7 +26,7 @@ pub(crate) fn to_cpu(index: usize) {
 }
 
 /// Returns the CPUs that this process may use, read before any thread was pinned.
-fn given() -> libc::cpu_set_t {
+fn allowed_cpus() -> libc::cpu_set_t {
     static GIVEN: OnceLock<libc::cpu_set_t> = OnceLock::new();
     *GIVEN.get_or_init(|| {
         // SAFETY: all bits zero is an empty set, and the call writes one.

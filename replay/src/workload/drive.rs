@@ -22,7 +22,7 @@ pub trait Observer<T: ?Sized> {
     /// Called before a block is resized or freed.
     ///
     /// # Errors
-    /// What is wrong with the block; ends the replay.
+    /// A description of a fault in the block; it ends the replay.
     ///
     /// # Safety
     /// As for [`allocated`](Self::allocated).
@@ -53,7 +53,7 @@ pub trait Observer<T: ?Sized> {
     /// Called after each operation.
     ///
     /// # Errors
-    /// What is wrong with the target; ends the replay.
+    /// A description of a fault in the target; it ends the replay.
     #[inline(always)]
     fn done(&mut self, _target: &T) -> Result<(), String> {
         Ok(())
@@ -81,7 +81,7 @@ pub enum Stop {
     Fault {
         /// Number of the operation before, from 1.
         operation: u64,
-        /// What is wrong.
+        /// The observer's description.
         fault: String,
     },
     /// The trace could not be read.

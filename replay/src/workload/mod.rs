@@ -101,7 +101,7 @@ impl Workload {
     /// Reads a whole trace, checks it, and keeps its operations if they are few enough.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// If the file is not a valid trace; the error says where.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         Self::load_holding(path, HELD_OPS)
     }

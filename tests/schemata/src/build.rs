@@ -67,7 +67,7 @@ impl Unviable {
     /// of compiling takes long.
     fn drop(&mut self, mutants: &[Mutant], errors: &[Error], places: &Places) -> Result<()> {
         let numbers: HashSet<usize> =
-            errors.iter().flat_map(|error| error.culprits(places)).collect();
+            errors.iter().flat_map(|error| error.mutants_of_error(places)).collect();
         let culprits = mutants.iter().filter(|mutant| numbers.contains(&mutant.number));
         let before = self.names.len();
         self.names.extend(culprits.map(|mutant| mutant.name.clone()));
@@ -169,7 +169,7 @@ impl Error {
 
     /// Returns the mutants that the error is about: those at its primary place, or else those of
     /// the smallest part with mutants at the other places that it names.
-    fn culprits(&self, places: &Places) -> Vec<usize> {
+    fn mutants_of_error(&self, places: &Places) -> Vec<usize> {
         let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
             let spots = places.get(file).into_iter().flatten();
             let at_first = |lines: &(usize, usize)| lines.0 <= *first && *first <= lines.1;

@@ -26,13 +26,13 @@ fn untouched() {
 
 #[test]
 fn memory_given_back_is_not_written_again() {
-    passes_without_huge_pages("memory::zeroed::went_back");
+    passes_without_huge_pages("memory::zeroed::after_a_purge");
 }
 
 /// The heap's memory was written, freed and given back.
 #[test]
 #[ignore = "in a process of its own"]
-fn went_back() {
+fn after_a_purge() {
     drop((0..100).map(|_| vec![1u8; 2 * MIB]).collect::<Vec<_>>());
     ALLOCATOR.purge();
     let before = resident();

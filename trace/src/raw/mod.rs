@@ -11,7 +11,7 @@
 //!
 //! # Order
 //! A free is recorded *before* it happens, an allocation *after*. So when one thread frees a block
-//! and another is given its address, the free comes first in the log, whatever the threads' speed.
+//! and another is given its address, the free always comes first in the log.
 //! A reallocation is both, and has two records, one before and one after, paired by the thread.
 //!
 //! # A record

@@ -135,8 +135,8 @@ pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     }
 }
 
-/// Returns the microseconds from `first` to `then`, of which only the low bits are known; 0 if
-/// `then` is earlier.
+/// Returns the microseconds from `first` to `then`; 0 if `then` is earlier. Only the low bits of
+/// `then` are known.
 pub(super) fn since(first: u64, then: u64) -> u64 {
     let passed = then.wrapping_sub(first) & ((1 << VALUE) - 1);
     if passed >> (VALUE - 1) == 0 { passed } else { 0 }

@@ -132,7 +132,7 @@ pub(crate) fn clock() -> u64 {
     differences.min().unwrap_or_default()
 }
 
-/// Returns the words of memory of which a load uses at most the share `level`.
+/// Returns the size of the memory, in words, at which a load's peak fills the share `level`.
 pub(super) fn memory(demand: &Demand, level: f64) -> usize {
     (f64::from(demand.most_words) / level).round() as usize
 }

@@ -136,7 +136,7 @@ pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
 /// Returns whether the written part of a block contains the word.
 ///
 /// # Safety
-/// A block of this size once started here. Its present contents are read, whatever they are.
+/// A block of this size once started here. It may have been freed and reused.
 pub(crate) unsafe fn contains(block: *mut u8, size: usize, value: u64) -> bool {
     // SAFETY: the caller guarantees it.
     words(size).any(|offset| unsafe { block.add(offset).cast::<u64>().read_volatile() == value })

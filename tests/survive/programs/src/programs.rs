@@ -146,11 +146,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .about("400 requests that cannot be met, then 500 MiB freed by a thread that waits, another allocates now and then for 3 s: resident")
         .expects(Expected::Below { mebibytes: 100.0 }),
 
-    program(11, "keys-many", threads::come_and_go)
+    program(11, "keys-many", threads::short_lived)
         .about("1,000 thread keys made first, then 5,000 threads: resident").expects(near_glibc(8.0)),
-    program(11, "keys-all", threads::come_and_go)
+    program(11, "keys-all", threads::short_lived)
         .about("all thread keys made first, then 5,000 threads: resident").expects(near_glibc(8.0)),
-    program(11, "threads", threads::come_and_go)
+    program(11, "threads", threads::short_lived)
         .about("5,000 threads: resident").expects(near_glibc(8.0)),
 
     program(12, "calloc", memory::untouched)

@@ -21,7 +21,7 @@ extern "C" fn allocates(_: *mut c_void) -> *mut c_void {
 
 /// Runs 5,000 threads, four at a time. [`crate::early`] decides which keys the program has created
 /// before.
-pub(crate) fn come_and_go() -> Outcome {
+pub(crate) fn short_lived() -> Outcome {
     for _ in 0..5000 / 4 {
         let threads = [(); 4].map(|()| start(allocates));
         for thread in threads {

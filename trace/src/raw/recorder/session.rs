@@ -58,7 +58,8 @@ pub(super) fn arm(request: &Request<'_>) {
 
 /// Publishes a session for the request, or `off()`. Returns the published session.
 fn publish(asked: Option<&Request<'_>>) -> *mut Session {
-    let session = asked.filter(|asked| settings::will_do(asked)).and_then(Session::new);
+    let session =
+        asked.filter(|asked| settings::has_usable_directory(asked)).and_then(Session::new);
     let ours = session.map_or(off(), NonNull::as_ptr);
     match SESSION.compare_exchange(ptr::null_mut(), ours, AcqRel, Acquire) {
         Ok(_) => ours,

@@ -35,7 +35,7 @@ pub(super) fn in_environment() -> Result<Option<Request<'static>>, ()> {
 }
 
 /// Returns whether a request's directory is usable.
-pub(super) fn will_do(request: &Request<'_>) -> bool {
+pub(super) fn has_usable_directory(request: &Request<'_>) -> bool {
     let directory = request.directory;
     directory.len() <= LONGEST_DIRECTORY && directory.first() == Some(&b'/')
 }
@@ -44,7 +44,7 @@ impl Settings {
     /// Fills settings in place.
     ///
     /// # Safety
-    /// `place` is valid for writes, and all its bytes are 0. The directory [is usable](will_do).
+    /// `place` is valid for writes, and all its bytes are 0. The directory [is usable](has_usable_directory).
     pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
         let directory = request.directory;
         let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
