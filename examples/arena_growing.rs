@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use pagewise::walk::SpanKind;
 use pagewise::{Arena, PageHeap, Reserved};
 
-/// At most 1 GiB of address space.
+/// Reserves up to 1 GiB of address space.
 static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 30);
 
 /// Allocates blocks of many sizes, frees every other one, and returns the rest.

@@ -13,8 +13,8 @@ use pagewise::{PageHeap, SmallHeap, Strategy};
 pub(crate) const NAMES: [&str; 6] =
     ["pagewise", "talc", "rlsf", "dlmalloc", "linked_list_allocator", "buddy_system_allocator"];
 
-/// For small regions, ours first: including this crate's other allocators, and `embedded-alloc`'s
-/// two heaps.
+/// The allocators for small regions, ours first. They include this crate's other allocators and the
+/// two heaps of `embedded-alloc`.
 pub(crate) const SMALL: [&str; 9] = [
     "pagewise small",
     "pagewise",

@@ -10,7 +10,7 @@ use std::thread;
 
 use pagewise::global::{Pagewise, Tuning};
 
-/// With mappings from 1 MiB on, since writing 16 MiB would take a fuzzer too long.
+/// Requests of 1 MiB or more get mappings: writing 16 MiB would take a fuzzer too long.
 static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 
 /// Maximum bytes in use; requests beyond it are skipped, because a fuzzer's memory is limited.

@@ -9,7 +9,7 @@ use pagewise::trace::{Origin, Writer};
 /// Bytes of a log before its first record, and its magic.
 const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-/// Without call stacks, and with them, both without times; the same with times.
+/// In this order: neither call stacks nor times, call stacks only, times only, both.
 const VERSIONS: [u32; 4] = [2, 3, 4, 5];
 
 pub(crate) fn run(data: &[u8]) {

@@ -25,7 +25,7 @@ const HEADER: usize = 4;
 const LEAST: usize = 16 - HEADER;
 
 impl Words {
-    /// For a machine whose pointers have this many bits.
+    /// Returns the width for a machine whose pointers have this many bits.
     pub(crate) fn of_width(bits: u8) -> Self {
         if bits == 32 { Self::Half } else { Self::Whole }
     }

@@ -4,7 +4,7 @@
 #[global_allocator]
 pub(crate) static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
 
-/// With as many heaps as on a larger machine.
+/// Has as many heaps as on a larger machine.
 #[cfg(feature = "many-heaps")]
 #[global_allocator]
 pub(crate) static ALLOCATOR: pagewise::global::Pagewise =

@@ -10,7 +10,7 @@
 //! | [`paging`] | simulated page faults |
 //! | [`statistics`], [`generator`], [`bundled`] | a trace's requests; generated traces; the project's own traces |
 //!
-//! Not for other programs: it changes with its two users.
+//! Other programs should not use this crate: it changes with its two users.
 
 pub mod bundled;
 pub mod charts;

@@ -1,4 +1,5 @@
-//! For meters, which a strategy calls in the middle of updates: a panic must not unwind through it.
+//! Aborts on a panic in a meter: a strategy calls meters in the middle of updates, so the panic must
+//! not unwind through the strategy.
 
 /// Runs `action`; a panic in it aborts the process after it was reported.
 #[inline(always)]

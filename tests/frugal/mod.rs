@@ -1,5 +1,5 @@
-//! For tests that count steps or calls: a tuning under which few blocks already need several pages,
-//! lists and mappings.
+//! A tuning for tests that count steps or calls: few blocks already need several pages, lists and
+//! mappings.
 
 use pagewise::global::Tuning;
 

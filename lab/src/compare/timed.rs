@@ -22,8 +22,8 @@ const BUDGET: Duration = Duration::from_secs(30);
 /// The budget is divided by at least this number of traces: a single trace should not use all of
 /// it.
 const TRACES: usize = 8;
-/// Without a given number of rounds: the minimum, which a competitor gets unless it has used its
-/// share of the budget twice, and the maximum within its share.
+/// Minimum and maximum number of rounds, if none is given. A competitor gets the minimum unless it
+/// has used its share of the budget twice.
 const ROUNDS: std::ops::Range<usize> = 3..15;
 
 /// How many rounds to run.

@@ -17,7 +17,7 @@ pub(crate) struct Info {
     pub(crate) arguments: Vec<String>,
     /// When it was recorded, RFC 3339; null if unknown.
     pub(crate) date: Option<String>,
-    /// From the first event to the last clock sample; null if the trace has no times.
+    /// Seconds from the first event to the last clock sample; null if the trace has no times.
     pub(crate) seconds: Option<f64>,
     pub(crate) note: String,
     pub(crate) pointer_width: u8,

@@ -135,7 +135,7 @@ pub(super) struct Charts<'g> {
     /// empty if the trace has no times.
     clock: &'g [f64],
     strategies: Vec<OfStrategy<'g>>,
-    /// For a trace with call stacks: live bytes over time of some functions and of all others, at
+    /// If the trace has call stacks: live bytes over time of some functions and of all others, at
     /// each part's peak; and the flame graph.
     sites: Vec<Areas<'g>>,
     flame: Option<&'g Flame>,

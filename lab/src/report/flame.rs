@@ -41,7 +41,7 @@ pub(super) struct Flame {
     /// Nodes of functions that allocate on behalf of their callers: the allocator's own, and those
     /// of the standard libraries.
     quiet: Vec<usize>,
-    /// For each view its name, and a figure per node.
+    /// Name of each view, and its figure for each node.
     views: Vec<(&'static str, Vec<u64>)>,
 }
 

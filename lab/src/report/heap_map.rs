@@ -75,7 +75,7 @@ pub(super) struct Painter {
 }
 
 impl Painter {
-    /// For a run of `operations`.
+    /// Creates the painter of a run of `operations`.
     pub(super) fn new(operations: u64) -> Self {
         Self { shift: FINEST, rows: BTreeMap::new(), columns: Vec::new(), operations, done: 0 }
     }

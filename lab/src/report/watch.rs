@@ -31,7 +31,7 @@ pub(super) trait Holds<T: ?Sized> {
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 
-/// For strategies, which report it themselves.
+/// Strategies report the bytes they hold.
 #[derive(Debug)]
 pub(super) struct Usage;
 
@@ -41,7 +41,7 @@ impl<T: Strategy + ?Sized> Holds<T> for Usage {
     }
 }
 
-/// For Lea's allocator, which reports it itself.
+/// Lea's allocator reports the bytes it holds.
 #[derive(Debug)]
 pub(super) struct LeaUsage;
 
@@ -51,7 +51,7 @@ impl Holds<Lea> for LeaUsage {
     }
 }
 
-/// For a process's allocator: the C library's is queried; others do not report it.
+/// A process's allocator: the C library's is queried; others do not report the bytes they hold.
 pub(super) struct Asked(pub(super) Option<Gauge>);
 
 impl<T: ?Sized> Holds<T> for Asked {
@@ -68,7 +68,7 @@ impl<T: ?Sized> Holds<T> for Asked {
 pub(super) struct Watch<H> {
     holds: H,
     requested: u64,
-    /// For the live block at each address, the operation that allocated it.
+    /// The operation that allocated the live block at each address.
     births: HashMap<usize, u64>,
     /// The same for the block being resized.
     resizing: u64,

@@ -15,7 +15,7 @@ pub(crate) struct Simulated {
     pub(crate) peak_requested: u64,
     /// The peak in pages.
     pub(crate) peak: usize,
-    /// As requested, and in pages.
+    /// Each as requested, and its size in pages.
     pub(crate) working_sets: Vec<(WorkingSet, usize)>,
     pub(crate) rows: Vec<Row>,
 }

@@ -140,7 +140,7 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
 /// them.
 ///
 /// # Errors
-/// If it cannot be run; the library's messages.
+/// If the process cannot be run; the library's messages, if it reports anything.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
     let myself =
         std::env::current_exe().context("the path of this program's executable is unknown")?;

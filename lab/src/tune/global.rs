@@ -1,7 +1,7 @@
 //! The global allocator's parameters as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
 //!
-//! Not searched: `heaps_per_cpu`, because a replay has one thread; `purge_delay`, because it
-//! depends on the clock, and a replay is shorter.
+//! Two parameters are not searched: `heaps_per_cpu`, because a replay has one thread, and
+//! `purge_delay`, because it depends on the clock, and a replay is shorter.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// When to count live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// At the first moment when the most bytes are live.
+    /// When the number of live bytes is first at its peak.
     Peak,
     End,
     /// After this many events.

@@ -18,7 +18,7 @@ pub(super) struct Options<'r> {
 pub(super) struct Measured {
     /// Mean over the runs, in pages.
     pub(super) virtual_size: f64,
-    /// Of each run.
+    /// Faults of each run.
     pub(super) faults: Vec<f64>,
 }
 

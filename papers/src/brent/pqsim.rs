@@ -177,8 +177,8 @@ fn reference(measured: &[Measured]) -> &Measured {
     &measured[random.expect("RANDOM is a row")]
 }
 
-/// From pairs of published and our figures, counts those that differ by at most [`NEAR`], and the
-/// largest subset of these that is in the paper's order. Equal figures may be in any order.
+/// Counts, among pairs of published and our figures, those that differ by at most [`NEAR`], and the
+/// largest subset of these in the paper's order. Equal figures may be in any order.
 fn agreement(figures: impl IntoIterator<Item = (f64, f64)>) -> [usize; 2] {
     let near = |&(published, ours): &(f64, f64)| (published - ours).abs() <= NEAR;
     let mut near: Vec<(f64, f64)> = figures.into_iter().filter(near).collect();

@@ -141,7 +141,7 @@ impl Watch for Real<'_> {
     }
 }
 
-/// Only measures time.
+/// Measures time only.
 struct Timed;
 
 impl Watch for Timed {

@@ -15,7 +15,7 @@ use super::tuning::HEADER;
 use crate::table::{Pair, Table};
 use crate::widened::Words;
 
-/// With 8 bytes of header and trailer, larger blocks count as large (§4).
+/// Blocks above this size count as large (§4); header and trailer take 8 bytes.
 const LARGEST_SMALL: usize = 1024 - 8;
 
 type Heap = Box<dyn Strategy>;

@@ -5,7 +5,7 @@
 pub(super) enum Outcome {
     /// Space used in percent of memory, microseconds to allocate and to deallocate.
     Succeeds(f64, f64, f64),
-    /// Whether it failed is known from the text, but not its figures.
+    /// The text says whether it failed, but gives no figures.
     Known {
         fails: bool,
     },

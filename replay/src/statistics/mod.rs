@@ -126,7 +126,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// For a trace of this many events; a different number does no harm.
+    /// Creates the collector of a trace of about this many events. The number need not be exact.
     fn new(events: u64) -> Self {
         let parts = events.clamp(1, PARTS as u64) as usize;
         let none = || vec![0; parts];

@@ -3,8 +3,8 @@
 #[cfg(target_os = "linux")]
 use std::mem;
 
-/// While this lives, its thread, and the threads and processes that it starts, run on one CPU, if
-/// the system supports that.
+/// While this value lives, its thread runs on one CPU, if the system supports that; so do the
+/// threads and processes that it starts.
 #[derive(Debug)]
 pub struct Pinned {
     /// The CPUs that the thread could use before; `None` if it was not pinned.

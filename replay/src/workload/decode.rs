@@ -63,7 +63,7 @@ pub(super) struct Decoder<I> {
     live: Vec<Option<Live>>,
     requested: u64,
     facts: Facts,
-    /// After the last event: the next slot to free.
+    /// The next slot to free after the last event; `None` before.
     emptying: Option<usize>,
 }
 

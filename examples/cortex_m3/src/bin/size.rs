@@ -57,7 +57,7 @@ mod chosen {
     }
 }
 
-/// For allocators without a lock.
+/// The allocators that have no lock of their own.
 #[cfg(any(
     feature = "talc",
     feature = "rlsf",

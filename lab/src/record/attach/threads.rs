@@ -45,7 +45,7 @@ impl Stopped {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
             Err(error) => return Err(error),
         }
-        // From now on it is detached whatever happens.
+        // From now on `drop` detaches it.
         self.threads.push(thread);
         request(libc::PTRACE_INTERRUPT, thread, 0)?;
         loop {

@@ -19,8 +19,8 @@
 //! 8 to 424 bytes, give maximum entropy, and demand decreases exponentially. The time that arrivals
 //! wait in the queue follows from it.
 //!
-//! Nor does the paper say how lifetimes are distributed; CAMBRIDG mixes sizes of very different
-//! lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
+//! The paper does not say how lifetimes are distributed either; CAMBRIDG mixes sizes of very
+//! different lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
 
 use pagewise::Strategy;
 use pagewise_replay::generator::fall_off;
