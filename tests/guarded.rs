@@ -126,7 +126,7 @@ stops! {
 
 /// A correct program works with all its blocks guarded, as far as there are slots.
 #[test]
-fn a_correct_program_works_with_all_blocks_guarded() {
+fn a_correct_program_runs_with_all_blocks_guarded() {
     for (guarded, hardened) in [("1", "0"), ("1", "1"), ("7", "0"), ("50", "1")] {
         passes_when("works", |command| {
             command.env("PAGEWISE_GUARDED", guarded).env("PAGEWISE_HARDENED", hardened);
@@ -197,7 +197,7 @@ fn zeroed() {
 
 /// The rate of guarded blocks is as set: of 100,000 blocks about one in 100, and none if unset.
 #[test]
-fn the_rate_of_guarded_blocks_is_as_set() {
+fn the_rate_of_guarded_blocks_matches_the_setting() {
     for (guarded, least, most) in [("100", 700, 1300), ("1000", 50, 160), ("0", 0, 0)] {
         let ended = run("counted", |command| {
             command.env("PAGEWISE_GUARDED", guarded);

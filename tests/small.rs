@@ -203,7 +203,7 @@ impl Visits {
 /// the blocks on two lists, unlinks one, and links the rest into another; a free unlinks two
 /// neighbours. A link to a block counts as a visit.
 #[test]
-fn no_operation_visits_more_items_than_the_bounds_say() {
+fn no_operation_visits_more_items_than_its_bound() {
     /// When the heap grows, its topmost block is unlinked and relinked with its new length.
     const ALLOCATE: u64 = 2 * 4 + (2 + 1) + (2 + 1);
     const FREE: u64 = 2 * 2 + 1;

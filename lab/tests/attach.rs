@@ -112,7 +112,7 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
 }
 
 #[test]
-fn threads_that_allocate_all_the_time_are_recorded_and_go_on() {
+fn busy_threads_are_recorded_and_continue() {
     let place = Place::new();
     let mut program = Obedient::start("busy");
     program.tell('a');

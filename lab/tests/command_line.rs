@@ -48,7 +48,7 @@ fn every_help_fits_80_columns() {
 }
 
 #[test]
-fn what_commands_print_fits_80_columns() {
+fn output_of_commands_fits_80_columns() {
     let bench = Workbench::new();
     let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
     let commands: [&[&str]; 9] = [

@@ -29,7 +29,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn compare_gives_one_row_per_trace_and_strategy_with_exactly_the_fields() {
+fn compare_prints_one_row_per_trace_and_strategy_with_exactly_the_documented_fields() {
     let bench = Workbench::new();
     let copy = bench.path("copy.pwt");
     fs::copy(bench.trace(), &copy).unwrap();
@@ -82,7 +82,7 @@ fn the_figures_agree_with_each_other() {
 }
 
 #[test]
-fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
+fn an_exhausted_replay_gives_rows_with_the_reason() {
     let bench = Workbench::new();
     let path = bench.path("greedy.pwt");
     let mut writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();

@@ -162,7 +162,7 @@ fn has_control_characters(text: &str) -> bool {
 }
 
 #[test]
-fn texts_that_a_terminal_would_act_on() {
+fn control_characters_are_escaped() {
     let texts =
         ["\u{1b}]0;owned\u{7}\0prog", "note\u{202e}txt\u{9b}31m\r\n| a | <b>", "\u{1b}[2J\t\n"];
     let file = forge(&[ALLOCATE, FREE], 1, [1 << 20, 1, 16], texts);

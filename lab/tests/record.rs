@@ -101,7 +101,7 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn programs_print_what_they_print_unrecorded() {
+fn recording_does_not_change_a_programs_output() {
     for (program, line) in COMMANDS.iter().filter(|(program, _)| present(program)) {
         let place = Place::new();
         // Both outputs merged, so that pagewise's own messages are separate.
@@ -228,7 +228,7 @@ fn forked_and_executed_processes_are_recorded_apart() {
 }
 
 #[test]
-fn recording_what_a_trace_asks_for_gives_that_trace() {
+fn a_recorded_replay_gives_the_replayed_trace() {
     let place = Place::new();
     let line =
         "my %h; $h{$_ % 1999} .= $_ for 1..30000; my @a = map { [1..$_ % 30] } 1..2000; @a = ();";
@@ -323,7 +323,7 @@ fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
 const HUNGRY: &str = "gawk 'BEGIN { for (i = 0; i < 60000; i++) n[i] = i \"x\" }'";
 
 #[test]
-fn a_disk_without_room_for_the_log_is_named() {
+fn a_full_disk_for_the_log_is_named() {
     let place = Place::new();
     let lines =
         "TMPDIR=$PWD/tiny \"$0\" record -o trace.pwt -- ls / > list; echo $?; cat list | wc -l";

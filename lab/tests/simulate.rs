@@ -43,7 +43,7 @@ fn trace(bench: &Workbench, name: &str, events: &[Event]) -> String {
 }
 
 #[test]
-fn there_is_a_row_for_every_strategy_and_page_size_with_exactly_the_fields() {
+fn every_strategy_and_page_size_has_a_row_with_exactly_the_documented_fields() {
     let bench = Workbench::new();
     let rows = rows(&[&bench.trace(), "--page-size", "512,4K,2M"]);
     let strategies: BTreeSet<_> = rows.iter().map(|row| row["strategy"].as_str()).collect();
@@ -72,7 +72,7 @@ fn a_curve_falls_from_all_references_to_the_pages_touched() {
 }
 
 #[test]
-fn working_sets_are_the_same_for_all_and_percentages_of_the_peak_in_pages() {
+fn percentages_are_of_the_peak_and_working_sets_are_equal_for_all() {
     let bench = Workbench::new();
     for row in rows(&[&bench.trace(), "--working-set", "25%,7", "--strategy", "MRU,SYSTEM"]) {
         let peak = row["peak_requested_bytes"].as_u64().unwrap().div_ceil(4096);
@@ -115,7 +115,7 @@ fn each_touch_mode_makes_its_references() {
 }
 
 #[test]
-fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
+fn with_bookkeeping_as_many_pages_are_touched_as_compare_reports() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let list = ["--strategy", "PAGEWISE,MRU,FIRST-FIT,BEST-FIT,LFL,HCGEN,HEAD-FIRST,BUDDY"];
@@ -135,7 +135,7 @@ fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
 }
 
 #[test]
-fn pages_of_strategies_are_as_large_as_asked() {
+fn pages_of_strategies_have_the_requested_size() {
     let bench = Workbench::new();
     let sizes = |option: &[&str]| {
         let args = [&[&*bench.trace(), "--strategy", "MRU", "--page-size", "4K,8K"], option];
@@ -204,7 +204,7 @@ fn invalid_simulations_are_refused() {
 }
 
 #[test]
-fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
+fn an_exhausted_replay_gives_rows_with_the_reason() {
     let bench = Workbench::new();
     let event = Event::Allocate { slot: 0, size: 1 << 60, align: 16 };
     let path = trace(&bench, "greedy.pwt", &[event]);

@@ -142,7 +142,7 @@ const FAILING: [&str; 14] = [
 ];
 
 #[test]
-fn nielsens_algorithms_fail_where_the_paper_says() {
+fn nielsens_algorithms_fail_as_in_the_paper() {
     let out = pagewise(&["tables", "nielsen", "--json", "--samples", "3", "--table", "IV"]);
     let figures = of_rows(&out.succeeds());
     let column = |table: &str, column: &str| -> HashMap<String, f64> {

@@ -23,7 +23,7 @@ fn figures(arguments: &[&str]) -> Figures {
 }
 
 #[test]
-fn profiles_stand_beside_the_papers() {
+fn profiles_are_shown_beside_the_papers() {
     let found = figures(&["--table", "4", "--table", "1"]);
     let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
     let gawk = |column| row("gawk-adj-13577 (gawk)", column);

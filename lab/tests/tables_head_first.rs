@@ -24,7 +24,7 @@ fn ours(figures: &[Value], row: &str, column: &str) -> f64 {
 }
 
 #[test]
-fn the_heap_walks_are_the_papers() {
+fn the_heap_walks_match_the_papers() {
     let figures = figures(&["1", "2", "3", "4", "5", "6", "7"]);
     assert_eq!(figures.len(), 3 * (2 + 5 + 6 + 7 + 6 + 6 + 5));
     for figure in figures {

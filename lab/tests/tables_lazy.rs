@@ -21,7 +21,7 @@ fn lazy_figures(table: &str) -> HashMap<(String, String), f64> {
 }
 
 #[test]
-fn lazy_fits_bump_for_espresso_and_giving_the_area_back_saves_memory() {
+fn lazy_fits_bump_on_espresso_and_returning_the_area_saves_memory() {
     let fits = lazy_figures("3");
     let of = |found: &HashMap<(String, String), f64>, column: &str| {
         found[&("espresso".to_owned(), column.to_owned())]

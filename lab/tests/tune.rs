@@ -40,7 +40,7 @@ fn check(found: &Value) {
 }
 
 #[test]
-fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
+fn a_search_prints_a_front_a_choice_a_verdict_and_code_for_each_family() {
     let bench = Workbench::new();
     let (trace, code, json) = (bench.trace(), bench.path("tuned.rs"), bench.path("tune.json"));
     let plot = bench.path("front.svg");

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_row_are_compared_where_columns_are_rivals() {
+    fn figures_of_a_row_are_compared_if_columns_are_rivals() {
         let rows: [(&str, &[_]); 2] = [
             ("x", &[(100.0, Some(90.0)), (0.5, Some(1.5))]),
             ("y", &[(80.0, Some(80.0)), (0.9, Some(0.9))]),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_compared_by_themselves_and_means_not_at_all() {
+    fn groups_are_compared_separately_and_means_are_not() {
         let rows: [(&str, &[_]); 5] = [
             ("p 1", &[(1.0, Some(1.0)), (1.0, Some(1.0))]),
             ("q 1", &[(2.0, Some(2.0)), (2.0, Some(2.0))]),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn words_like_ours_change_nothing() {
+    fn words_of_our_width_change_nothing() {
         let mut system = System;
         let target = Widened::new(&mut system, Words::Whole, 4);
         let layout = Layout::from_size_align(24, 8).unwrap();

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_traces_are_taken_and_in_order() {
+    fn only_traces_are_listed_in_order() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["b.pwt", "a.pwt", "README.md"] {
             fs::write(directory.path().join(name), "").unwrap();

@@ -36,7 +36,7 @@ const CRATES: &[&str] = &[
 ];
 
 #[test]
-fn files_do_not_import_in_circles() {
+fn imports_have_no_cycles() {
     let mut found = BTreeSet::new();
     for root in CRATES {
         let source = Crate::read(&repository().join(root));
@@ -125,7 +125,7 @@ fn within_repository(file: &Path) -> String {
 }
 
 #[test]
-fn circles_are_seen_whatever_the_form_of_the_import() {
+fn cycles_are_found_for_every_form_of_import() {
     let circles = |sources: &[(&str, &str)]| {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in sources {

@@ -234,7 +234,7 @@ fn in_a_handler() {
 }
 
 #[test]
-fn forking_in_a_handler_of_a_signal_that_another_process_sends() {
+fn forking_in_a_handler_of_a_signal_from_another_process() {
     passes("fork::signalled");
 }
 

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slot_freed_last_is_taken_first() {
+    fn the_last_freed_slot_is_reused_first() {
         let mut slots = Slots::new();
         assert_eq!([0; 3].map(|_| slots.take()), [Some(0), Some(1), Some(2)]);
         assert!(slots.free(0) && slots.free(2));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_samples_are_kept_and_the_last_is() {
+    fn the_last_sample_is_kept_and_enough_others() {
         for (count, step) in
             [(0, 1), (1, 1), (KEPT as u64, 1), (5000, 1), (100_000, 7), (3_000_001, 300)]
         {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_is_held() {
+    fn a_clock_that_goes_backwards_is_clamped() {
         let mut sampler = Sampler::default();
         [(0, 50), (3, 40), (5, 60), (5, 90), (5, 10), (6, 70)]
             .into_iter()

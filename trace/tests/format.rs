@@ -207,7 +207,7 @@ fn data_after_the_last_event_is_an_error() {
 }
 
 #[test]
-fn figures_that_do_not_add_up_are_an_error() {
+fn inconsistent_counts_are_an_error() {
     // Two allocations of 0 bytes, where one is claimed; one, where two are.
     let error = read(&forge(&[2, 2], 1)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Trailing), "{error}");
@@ -293,7 +293,7 @@ fn bytes_written_are_in_the_file() {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_name_the_fault_and_the_position() {
     let error = read(&forge(&[2, 1, 1], 9)).unwrap_err();
     assert_eq!(error.event(), 2);
     assert!(

@@ -264,7 +264,7 @@ fn a_limit_of_file_sizes_ends_the_log_and_not_the_program() {
 }
 
 #[test]
-fn a_log_that_reaches_its_limit_says_so() {
+fn a_log_that_reaches_its_limit_is_marked() {
     let whole = &play("calls")[0];
     assert_eq!(whole.origin.stopped, None);
     let cut = &play_within("storm", (64 << 10) + 4096)[0];

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn another_allocator_may_be_recommended() {
+    fn the_advice_depends_on_time_and_memory() {
         let stay = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.0, 150), (GLOBAL, 1.0, 1)]);
         let stay = stay.expect("a sentence");
         assert!(

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_that_stopped_says_why() {
+    fn a_strategy_that_stopped_shows_the_reason() {
         let stopped = Row {
             strategy: "NOFREE",
             stopped: Some("out of memory at operation 9".into()),

@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fewest_faults_bear_a_star() {
+    fn the_fewest_faults_are_marked_with_a_star() {
         let values = vec![Some(20), Some(1_000), None, Some(20)];
         let column = Column { head: "faults".into(), values };
         assert_eq!(texts(&column), ["20*", "1,000 ", "- ", "20*"]);
     }
 
     #[test]
-    fn percentages_say_how_many_pages_they_are() {
+    fn percentages_show_their_number_of_pages() {
         assert_eq!(described(&(WorkingSet::Percent(10.0), 3100)), "10 % = 3,100");
         assert_eq!(described(&(WorkingSet::Pages(50), 50)), "50 pages");
     }

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_library_is_called_by_its_name_and_file() {
+    fn a_library_is_described_by_name_and_file() {
         let name = |path: &str| Library::find(Path::new(path)).map(|library| library.name);
         assert_eq!(name("libmimalloc.so.2").unwrap(), "MIMALLOC (libmimalloc.so.2)");
         let missing = name("/none/libmimalloc.so.2").unwrap_err().to_string();

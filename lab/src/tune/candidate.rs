@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_the_first_of_the_usual() {
+    fn the_first_usual_candidate_is_the_default() {
         for family in [Family::Global, Family::Preload, Family::Arena] {
             assert_eq!(Candidate::usual(family, &[])[0], Candidate::default_of(family));
         }

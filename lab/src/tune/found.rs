@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gain_the_default_stands_beside_the_others() {
+    fn without_a_gain_the_default_is_compared_with_the_others() {
         let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
         assert!(none.starts_with("No gain: the best candidate takes 10.0 % more peak"), "{none}");
         let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_those_that_are_not_the_default_of_the_library() {
+    fn only_settings_that_differ_from_the_librarys_default_are_printed() {
         let default = Global::preloaded();
         assert_eq!(default.settings(), []);
         let pages = default.pages.resized(16 << 10, &[], &LIMITS);

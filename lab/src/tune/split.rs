@@ -135,7 +135,7 @@ mod tests {
     use pagewise_replay::workload::Workload;
 
     #[test]
-    fn the_halves_stand_alone_and_make_up_the_whole() {
+    fn each_half_is_complete_and_both_contain_the_whole_trace() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("whole.pwt");
         let file = File::create(&path).expect("a file");

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_large_blocks_are_in_the_heap_also_after_resizing() {
+    fn resizing_keeps_small_blocks_out_of_the_heap() {
         let heap = FITS[0].1(16);
         let mut alone = LargeAlone { heap, largest_small: 1000 };
         let layout = |size| Layout::from_size_align(size, 8).unwrap();

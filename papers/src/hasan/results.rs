@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_geometric_and_leave_the_base_out() {
+    fn means_are_geometric_and_exclude_the_base() {
         let row = |ours| ("x".to_owned(), relative(None, [10.0, ours, 1.0, 1.0, 1.0]));
         let (_, pairs) = means(&[row(20.0), row(80.0)]);
         assert_eq!(pairs[LEA].ours, None);

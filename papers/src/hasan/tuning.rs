@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grid_has_the_papers_settings_and_makes_sense() {
+    fn the_grid_has_the_papers_settings_and_valid_parameters() {
         let grid = grid(false);
         assert_eq!(grid.len(), 256);
         assert!(grid.iter().all(|config| config.check().is_ok()));

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_change_nothing_but_the_time() {
+    fn threads_change_only_the_time() {
         let script = Script::new(4_000, Order::AsDrawn, 3);
         let [alone, shared] = [1, 4].map(|threads| {
             let heap = HeadFirst::new(1 << 20, Reserved::new(1 << 20), ());

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn every_walk_is_the_papers_block_for_block() {
+    fn every_walk_matches_the_papers_block_for_block() {
         let made = [
             (TABLE_1, play::<RegionFirst, NoChunkUp>(Until::Fresh)),
             (TABLE_2, play::<RegionFirst, NoChunkUp>(Until::FourRequests)),

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_of_figures_that_every_row_has() {
+    fn a_mean_uses_only_figures_known_in_every_row() {
         let row = |published: Option<f64>, ours| (String::new(), vec![Pair::new(published, ours)]);
         let (_, pairs) = mean("", &[row(Some(2.0), 1.0), row(None, 4.0)]);
         assert_eq!((pairs[0].published, pairs[0].ours), (None, Some(2.5)));

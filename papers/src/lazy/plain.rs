@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn pointer_decrements_put_every_block_where_the_plain_model_puts_it() {
+    fn pointer_decrements_place_blocks_as_the_plain_model_does() {
         for growth in [1, 64] {
             let reading = Reading { growth, ..Reading::OURS };
             agree(
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn lazy_fits_put_every_block_where_the_plain_model_puts_it() {
+    fn lazy_fits_place_blocks_as_the_plain_model_does() {
         macro_rules! all {
             ($($engine:ident, $fit:ident, $new:ident;)*) => {$(
                 for growth in [1, 64] {

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragmentation_is_of_the_time_when_the_heap_is_largest() {
+    fn fragmentation_is_measured_when_the_heap_is_largest() {
         let mut extent = Extent::default();
         for (held, allocated) in [(100, 90), (200, 150), (200, 180), (150, 150), (200, 100)] {
             extent.note(held, allocated);

@@ -234,7 +234,7 @@ impl Model for Memory {
 }
 
 #[test]
-fn head_first_or_not_every_block_lies_where_the_naive_model_has_it() {
+fn first_fit_and_head_first_place_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 4_000,
         wave: 200,

@@ -272,7 +272,7 @@ impl Model for Memory {
 }
 
 #[test]
-fn the_hybrid_puts_every_block_where_the_naive_model_has_it() {
+fn the_hybrid_places_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 3_000,
         wave: 300,

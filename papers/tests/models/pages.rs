@@ -258,7 +258,7 @@ impl Model for Pages {
 }
 
 #[test]
-fn pages_of_a_class_serve_what_the_naive_model_serves() {
+fn paged_strategies_serve_requests_as_the_naive_model_does() {
     let load = Load {
         requests: 6_000,
         wave: 400,

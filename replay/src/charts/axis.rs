@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_has_powers_of_ten_or_what_lies_between() {
+    fn a_logarithmic_axis_has_powers_of_ten_or_steps_between_them() {
         let of = |values: [f64; 2]| Axis::logarithmic("x", values.into_iter(), number);
         assert_eq!(labels(&of([1.0, 5000.0])), ["1", "10", "100", "1000"]);
         assert_eq!(labels(&of([150.0, 1200.0])), ["200", "500", "1000"]);

@@ -158,7 +158,7 @@ mod tests {
     const INSIDE: Rectangle = Rectangle { left: 0, upper: 0, right: 400, lower: 400 };
 
     #[test]
-    fn names_do_not_cover_one_another_however_near_the_points_are() {
+    fn names_of_close_points_do_not_overlap() {
         let mut names = Names::new(INSIDE);
         let points: Vec<_> = (0..12).map(|n| (200 + n * 3 % 7, 200 + n * 2)).collect();
         points.iter().for_each(|&point| names.occupy(point));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_to_the_right_where_there_is_room() {
+    fn a_name_is_right_of_its_point_if_there_is_room() {
         let place = Names::new(INSIDE).find((100, 100), "A");
         assert_eq!((place.left, place.upper), (111, 93));
         let place = Names::new(INSIDE).find((395, 100), "A");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_are_apart_and_stay_within() {
+    fn spread_heights_are_apart_and_within_the_chart() {
         assert_eq!(spread(&[10, 100, 50], 15, 0..200), [10, 100, 50]);
         assert_eq!(spread(&[10, 10, 10], 15, 0..200), [10, 25, 40]);
         assert_eq!(spread(&[195, 190, 199], 15, 0..200), [185, 170, 200]);

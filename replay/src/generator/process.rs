@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_result() {
         let events = |seed| Process::new(&distribution(), 1.0, seed).collect::<Vec<_>>();
         assert_eq!(events(1), events(1));
         assert_ne!(events(1), events(2));

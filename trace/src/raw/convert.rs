@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_proportional_to_what_is_live() {
+    fn memory_is_proportional_to_the_live_blocks() {
         let mut converter = Converter::new();
         let mut after = |record| {
             let Ok(()) = converter.convert(0, record, |_| Ok::<_, Infallible>(()));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_side_records() {
+    fn other_words_are_not_side_records() {
         for word in [0, 1, 5, 6, 7, SIDE | 5, SIDE | 7] {
             assert_eq!(further(word), None);
         }

@@ -232,7 +232,7 @@ mod tests {
 
     /// Touches random pages, and after each touch compares the pager with a FIFO list.
     #[test]
-    fn pages_come_and_go_first_in_first_out_and_keep_their_content() {
+    fn pages_are_evicted_first_in_first_out_and_keep_their_content() {
         let Ok(pager) = Pager::new(PAGES * page_size(), WORKING_SET) else { return };
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let (mut there, mut faults) = (VecDeque::new(), 0);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_result() {
         assert_eq!(LOADS[1].demand(7), LOADS[1].demand(7));
         assert_ne!(LOADS[1].demand(7), LOADS[1].demand(8));
     }

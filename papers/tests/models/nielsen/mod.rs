@@ -401,7 +401,7 @@ impl Model for Words<'_> {
 }
 
 #[test]
-fn the_35_algorithms_put_every_block_where_the_naive_model_does() {
+fn the_35_algorithms_place_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 3_000,
         wave: 150,
