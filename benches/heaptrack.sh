@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# The same program under heaptrack and under `pagewise record --stacks`: what both take, and the ten call stacks with the
-# most bytes at the peak, and never freed, side by side.
+# Compares the same program under heaptrack and under `pagewise record --stacks`: what both cost,
+# and, side by side, the ten call stacks with the most bytes at the peak, and never freed.
 #
 #   benches/heaptrack.sh gawk -f program.awk
 #   LOAD='redis-benchmark -q -t set -n 20000; redis-cli shutdown nosave' benches/heaptrack.sh redis-server --save ''
 #
-# LOAD is run once the program has begun; the program ends by itself, or the load ends it. ROUNDS (3) runs of each take
-# turns; the least CPU time counts, of the program and of what records and reads it. All runs have as many variables in
-# their environment: gawk, for one, has an array of them, in the same pieces of memory as its other values. Needs
-# heaptrack, gawk, and `pagewise` (in the PATH, or named by PAGEWISE).
+# LOAD is run after the program has started; the program ends by itself, or the load ends it. ROUNDS
+# (3) runs of each alternate; the least CPU time counts, of the program and of the recording and
+# reading tools. All runs have equally many environment variables, because gawk, for one, has an
+# array of them among its other values. Needs heaptrack, gawk, and `pagewise` (in the PATH, or named
+# by PAGEWISE).
 #
-# A row is a stack, told by the names of its functions; calls from several lines of one are one row. Heaptrack's own
-# library brings the C++ library with it, which has 72,704 bytes.
+# A row is a stack, given by the names of its functions; calls from several lines of one function
+# are one row. Heaptrack's own library loads the C++ library, which takes 72,704 bytes.
 set -euo pipefail
 pagewise=${PAGEWISE-pagewise}
 rounds=${ROUNDS-3}
@@ -23,7 +24,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
-# Runs a command, with the load beside it, and appends its CPU seconds (user and system, of all children) to a file.
+# Runs a command, with the load beside it, and appends its CPU seconds (user and system, with all
+# children) to a file.
 timed() {
   local times=$1
   shift
@@ -36,7 +38,8 @@ timed() {
   awk '{ print $1 + $2 }' "$work/time" >>"$work/$times"
 }
 
-# Variables that only one of the two has; the other one, and the program alone, get as many others.
+# Variables that only one of the two sets; the other one, and the program alone, get equally many
+# others.
 count='BEGIN { print length(ENVIRON) >file }'
 gawk -v file="$work/here" "$count"
 heaptrack -o "$work/env" gawk -v file="$work/theirs" "$count" >"$work/out" 2>&1
@@ -66,10 +69,11 @@ echo "| pagewise record --stacks | $(least stacks) | $(bytes "$work/pw.pwt") |"
 echo
 echo "What \`record --stacks\` adds is $(added stacks heaptrack) of what heaptrack adds."
 
-# Folded stacks by names of functions alone, from `main` on, with their bytes: name after name in the order of the
-# alphabet, and then as they stand. `heaptrack_print` has nothing before `main`, inlined functions in another order, files
-# behind names, those of Rust's own library as symbols, where `who` has paths, and addresses of calls, where `who` has the
-# one behind the call and its file.
+# Normalises folded stacks to function names, from `main` on. A line has the bytes, the names in
+# alphabetical order, by which stacks are matched, and the names as they stand. `heaptrack_print` has
+# nothing before `main`, inlined functions in another order, file names after functions, symbols for
+# functions of Rust's own library where `who` has paths, and call addresses where `who` has the return
+# address and its file.
 named() {
   gawk '{ bytes = $NF; sub(/;? [0-9]+$/, ""); n = split($0, frames, ";"); count = 0; text = ""; delete names
           for (i = 1; i <= n; i++) {
@@ -79,7 +83,7 @@ named() {
               frame = sprintf("0x%x", strtonum(frame) - 1)
             }
             sub(/[<( ].*/, "", frame)
-            # Where a file is loaded differs by whole pages.
+            # Load addresses of files differ by whole pages.
             if (frame ~ /^0x[0-9a-f]{4,}$/) frame = "0x…" substr(frame, length(frame) - 2)
             if (frame == "" || frame ~ /^(\[|_R)|::/) continue
             if (frame == "main") { count = 0; text = ""; delete names }
@@ -101,7 +105,7 @@ for figure in peak leaked; do
   echo
   echo "| $figure | heaptrack, bytes | its rank | pagewise, bytes | stack, the innermost function first |"
   echo "|---:|---:|---:|---:|---|"
-  # The ten largest of ours, each beside the same stack of theirs.
+  # Our ten largest stacks, each beside theirs.
   awk -F '\t' 'NR == FNR { bytes[$2] = $1; rank[$2] = FNR; next }
                FNR <= 10 { n = split($3, frames, " < "); text = ""; shown = 0
                            for (i = 1; i <= n && shown < 4; i++)

@@ -5,10 +5,10 @@
 //! §4), so their rows must stay below a bound; FIRST-FIT's grow with log n and with the free blocks
 //! in a segment.
 //!
-//! Two settings. In the papers' — blocks of 20 bytes in pages of 512, as PQSIM's (Brent §3.2) — a
-//! thousand blocks fill forty pages, and the counts are those of a steady state from the start. In
-//! pages of 64 KiB a thousand blocks of many sizes lie in their current pages alone; choosing a
-//! page, which larger heaps have to do, sets in on the way.
+//! Two settings. With the papers' (blocks of 20 bytes in pages of 512, as in PQSIM, Brent §3.2) a
+//! thousand blocks fill forty pages, so the counts are those of a steady state from the start. With
+//! pages of 64 KiB, a thousand blocks of many sizes are all in their current pages; larger heaps
+//! must choose pages, which shows as the number grows.
 //!
 //! `cargo bench --bench items_visited`
 
@@ -20,20 +20,22 @@ use pagewise::meter::Counter;
 use pagewise::pages::Config;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-/// Least and largest block size in the two settings, and the pages that serve them.
+/// Minimum and maximum block size in the two settings, and their pages.
 fn settings() -> [(usize, usize, Config); 2] {
     let papers = Config::new().page_size(512).unit(4).ffcrossover(120);
     [(20, 20, papers), (8, 1024, Config::new())]
 }
 
-/// Returns a block size from `least` to `largest`, as programs ask for it: small ones more often.
+/// Returns a block size from `least` to `largest` as programs request it: small ones are more
+/// frequent.
 fn size(least: usize, largest: usize, random: &mut SmallRng) -> usize {
     let magnitude = random.random_range(least.ilog2()..=largest.ilog2());
     random.random_range(least.max(1 << magnitude)..=largest.min((2 << magnitude) - 1))
 }
 
-/// Items per pair in a steady state of `live` blocks, in a heap that was a quarter larger before:
-/// so the share of free blocks is the same at any number. Any live block may be the next freed.
+/// Returns the items per pair in a steady state of `live` blocks, in a heap that was a quarter
+/// larger before, so that the share of free blocks does not depend on the number. Any live block
+/// may be the next one freed.
 fn items_per_pair(
     strategy: &catalogue::Entry,
     (least, largest, config): (usize, usize, Config),
@@ -67,7 +69,7 @@ fn items_per_pair(
 }
 
 fn main() {
-    // `cargo test --benches` runs benches too, to see that they work.
+    // `cargo test --benches` runs benches too, to check that they work.
     let quick = !std::env::args().any(|argument| argument == "--bench");
     let counts: &[usize] = if quick { &[1_000] } else { &[1_000, 10_000, 100_000, 1_000_000] };
     for setting in settings() {

@@ -1,20 +1,20 @@
-//! Reads a web server's access log: which clients are still there, and which paths are slow.
+//! Analyses a web server's access log: which clients are active, and which paths are slow.
 //!
 //! ```text
-//! $ cargo run --release --example access_log            # a made-up log of 600,000 lines
+//! $ cargo run --release --example access_log            # a synthetic log of 600,000 lines
 //! $ cargo run --release --example access_log 100000
 //! ```
-//! An ordinary program on the system's allocator. It is the one that the guide `docs/tuning.md`
-//! tunes: most of its memory is sessions of 264 bytes, which no general allocator has a size for.
+//! An ordinary program on the system's allocator, which the guide `docs/tuning.md` tunes: most of
+//! its memory is sessions of 264 bytes, a size that general-purpose allocators round up.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Seconds after which a client that said nothing is gone.
+/// Seconds without a request after which a session ends.
 const IDLE: u32 = 900;
 
-/// The requests of one client: when they came, and their waiting times, as a histogram of powers of
-/// √2 of milliseconds.
+/// The requests of one client: when they came, and their waiting times in milliseconds, as a
+/// histogram over powers of √2.
 struct Session {
     first: u32,
     last: u32,
@@ -25,14 +25,15 @@ struct Session {
 #[derive(Default)]
 struct Analysis {
     sessions: HashMap<Box<str>, Box<Session>>,
-    /// Milliseconds of each answer, by path.
+    /// Milliseconds of each response, by path.
     paths: HashMap<Box<str>, Vec<u32>>,
-    /// Sessions that ended, and the seconds they lasted together.
+    /// Number of ended sessions, and their total seconds.
     ended: (u64, u64),
 }
 
 impl Analysis {
-    /// Reads a line: `SECONDS CLIENT "GET PATH" STATUS MILLISECONDS`; false if it is not like that.
+    /// Parses a line: `SECONDS CLIENT "GET PATH" STATUS MILLISECONDS`; false if it has another
+    /// form.
     fn read(&mut self, line: &str) -> bool {
         let mut parts = line.split('"');
         let (Some(before), Some(request), Some(after)) = (parts.next(), parts.next(), parts.next())
@@ -60,7 +61,7 @@ impl Analysis {
         true
     }
 
-    /// Ends the sessions that have been idle for too long.
+    /// Ends the sessions that were idle for too long.
     fn expire(&mut self, now: u32) {
         let ended = &mut self.ended;
         self.sessions.retain(|_, session| {
@@ -73,7 +74,7 @@ impl Analysis {
         });
     }
 
-    /// The slowest paths, and the clients that are there.
+    /// Prints the slowest paths, and the number of active clients.
     fn print(&mut self) {
         let mut slow: Vec<(u32, &str, usize)> = Vec::new();
         for (path, waits) in &mut self.paths {
@@ -96,7 +97,7 @@ impl Analysis {
     }
 }
 
-/// A log as it might be: clients come and go, a few paths have most of the requests.
+/// Writes a line of a plausible log: clients come and go, a few paths get most of the requests.
 fn line(number: u32, random: &mut u64, line: &mut String) {
     let mut draw = |below: u64| {
         // xorshift64
@@ -106,7 +107,7 @@ fn line(number: u32, random: &mut u64, line: &mut String) {
         *random % below
     };
     let now = number / 150;
-    // Most lines are of the clients that came last.
+    // Most lines are from the newest clients.
     let client = u64::from(number) * 2 / 5 + 1_000_000 - draw(60_000) * draw(1000) / 1000;
     let path = draw(400) * draw(400) / 400;
     let wait = 5 + path % 7 * 20 + draw(40) * draw(40) / 10;
@@ -114,7 +115,7 @@ fn line(number: u32, random: &mut u64, line: &mut String) {
     let _ = write!(line, "{now} client-{client:x} \"GET /shop/article/{path}\" 200 {wait}");
 }
 
-/// Seconds of processor time, and the most memory that was resident in KiB, as Linux tells.
+/// Returns the seconds of processor time, and the peak of resident memory in KiB, on Linux.
 fn cost() -> Option<(f64, u64)> {
     let schedule = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     let nanoseconds: f64 = schedule.split_whitespace().next()?.parse().ok()?;

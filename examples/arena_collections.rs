@@ -1,5 +1,5 @@
-//! Collections in an arena: a vector, a box and a hash map whose memory is one megabyte and goes
-//! as a whole.
+//! Collections in an arena: a vector, a box and a hash map in one megabyte of memory, which is
+//! freed as a whole.
 //!
 //! `cargo run --example arena_collections --features allocator-api2`
 

@@ -1,7 +1,7 @@
-//! A lazy fit as the global allocator of a program: it counts the words of its own source.
+//! A lazy fit as the global allocator of a program, which counts the words of its own source.
 //!
-//! LF of Chung & Moon bumps blocks off a free-space area, and looks for a new area only when that is
-//! spent. The arena's `usage` tells afterwards what the program needed.
+//! LF of Chung & Moon bumps blocks off a free-space area, and searches for a new area only when
+//! that is used up. The arena's `usage` shows afterwards what the program needed.
 //!
 //! `cargo run --features strategies --example arena_global`
 

@@ -1,6 +1,6 @@
 //! An arena that grows: address space is reserved once, and memory is taken when it is touched.
 //!
-//! Four threads share it; its peak usage and its addresses can be asked at any time.
+//! Four threads share it; its peak usage and addresses can be queried at any time.
 //!
 //! `cargo run --example arena_growing`
 
@@ -10,10 +10,10 @@ use std::ptr::NonNull;
 use pagewise::walk::SpanKind;
 use pagewise::{Arena, PageHeap, Reserved};
 
-/// At most 1 GiB of address space.
+/// Reserves up to 1 GiB of address space.
 static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 30);
 
-/// Allocates lists of blocks of many sizes and frees every other one.
+/// Allocates blocks of many sizes, frees every other one, and returns the rest.
 fn work(thread: usize) -> Vec<(usize, Layout)> {
     let mut kept = Vec::new();
     for step in 0..2_000 {

@@ -1,4 +1,4 @@
-//! A program with threads under the global allocator: an index of words, built in parallel.
+//! A threaded program under the global allocator: an index of words, built in parallel.
 //!
 //! ```text
 //! $ cargo run --release --example global_allocator -- README.md docs/*.md
@@ -11,13 +11,13 @@ use std::{env, fs, process, thread};
 
 use pagewise::global::{Pagewise, Tuning};
 
-/// Memory goes back to the system 200 ms after much of it was freed.
+/// Memory is given back to the system 200 ms after much of it was freed.
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::with(Tuning::new().purge_delay(200));
 
 type Lines = Vec<(String, usize)>;
 
-/// Where each word of a text stands.
+/// Returns the lines where each word of a text occurs.
 fn index(name: &str, text: &str) -> HashMap<String, Lines> {
     let mut found: HashMap<String, Lines> = HashMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -33,8 +33,8 @@ fn main() {
     if names.is_empty() {
         names.push(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md").to_owned());
     }
-    // A thread for each file makes its index and ends; the words it allocated live on, are merged
-    // here, and those that were there already are freed here.
+    // A thread per file builds its index and ends; its words outlive it, are merged here, and
+    // duplicates are freed here.
     let (sender, receiver) = channel();
     for name in names {
         let sender = sender.clone();

@@ -1,7 +1,7 @@
-//! A server that grows: the example of `docs/who.md`, which finds the reason and mends it.
+//! A server that grows: the example of `docs/who.md`, which finds the cause and fixes it.
 //!
-//! It serves pages to clients on the same machine, which it plays itself, and keeps a session for each.
-//! Half of the clients say goodbye; the others just hang up. At the end it says what it takes.
+//! It serves pages to clients on the same machine, which it plays itself, and keeps a session for
+//! each. Half of the clients say goodbye; the others just hang up. At the end it prints its memory.
 //!
 //! ```sh
 //! cargo run --release --example leaky_server
@@ -19,7 +19,7 @@ use std::time::Duration;
 const WORKERS: usize = 4;
 const PAGES: usize = 6;
 
-/// The data kept of a client.
+/// What the server stores about a client.
 struct Session {
     client: String,
     visited: Vec<String>,
@@ -33,7 +33,7 @@ impl Sessions {
         action(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes a page that a client asked for. The first one opens its session.
+    /// Records a page request of a client. The first one opens its session.
     fn visit(&self, client: u64, page: &str) -> usize {
         self.with(|sessions| {
             let session = sessions.entry(client).or_insert_with(|| open_session(client));
@@ -68,13 +68,13 @@ fn serve(client: TcpStream, number: u64, sessions: &Sessions) -> io::Result<()> 
     Ok(())
 }
 
-/// A page of some kilobytes, on one line.
+/// Returns a page of some kilobytes, on one line.
 fn page(name: &str, visits: usize) -> String {
     let rows: Vec<String> = (0..40).map(|row| format!("<li>{name}, row {row}</li>")).collect();
     format!("<h1>{name}</h1><p>{visits}</p><ul>{}</ul>\n", rows.concat())
 }
 
-/// A client that asks for some pages.
+/// A client that requests some pages.
 fn visit(server: SocketAddr, number: usize) -> io::Result<()> {
     let mut stream = TcpStream::connect(server)?;
     stream.set_nodelay(true)?;
@@ -89,7 +89,7 @@ fn visit(server: SocketAddr, number: usize) -> io::Result<()> {
     if number.is_multiple_of(2) { stream.write_all(b"bye\n") } else { Ok(()) }
 }
 
-/// The memory that the process has in use, as Linux tells it.
+/// Returns the resident memory of the process, on Linux.
 fn resident() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -106,7 +106,7 @@ fn main() -> io::Result<()> {
             scope.spawn(|| {
                 while let Ok((client, _)) = listener.accept() {
                     let number = begun.fetch_add(1, Relaxed);
-                    // A client that is gone is no fault of the server's.
+                    // A client that hung up is not the server's error.
                     let _ = serve(client, number, &sessions);
                     served.fetch_add(1, Relaxed);
                 }
@@ -129,7 +129,7 @@ fn main() -> io::Result<()> {
         }
         let open = sessions.with(|sessions| sessions.len());
         println!("{clients} clients served, {open} sessions open, {} resident", resident());
-        // The workers wait for clients for ever.
+        // The workers wait for clients forever.
         std::process::exit(0)
     })
 }

@@ -1,7 +1,7 @@
 //! A Rust program that records its own allocations.
 //!
-//! Without preparation it just runs. Armed, it leaves a raw log, which `pagewise import` makes a
-//! trace of:
+//! Without the environment variable it just runs. With it, it leaves a raw log, which `pagewise
+//! import` converts to a trace:
 //! ```text
 //! $ mkdir /tmp/logs
 //! $ PAGEWISE_RECORD_DIR=/tmp/logs cargo run --release --features trace --example recording

@@ -1,10 +1,10 @@
-//! Builds the recorder, `libpagewise_record.so`, so that the `pagewise` binary carries it inside
-//! and works wherever it is installed.
+//! Builds the recorder, `libpagewise_record.so`, which is embedded in the `pagewise` binary, so
+//! that it works wherever that is installed.
 //!
-//! The recorder must be a shared library of its own. A build dependency would be built by the same
-//! cargo, but then two of its builds, for the workspace and for this script, would write one file;
-//! so this script runs a cargo of its own, in a directory of its own. Everything it needs was
-//! fetched for the lab itself.
+//! The recorder must be a shared library of its own. As a build dependency it would be built twice
+//! by the same cargo, for the workspace and for this script, and both builds would write the same
+//! file. So this script runs its own cargo in its own directory. Everything it needs was fetched
+//! for the lab already.
 
 use std::env;
 use std::error::Error;
@@ -27,15 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         let built = build(&recorder, &out)?;
         std::fs::copy(built, &library)?;
     } else {
-        // Recording by preload is for Linux, and a package of the lab alone lacks the recorder's
-        // sources: `pagewise record` says so.
+        // Recording by preload needs Linux, and a package of the lab alone lacks the recorder's
+        // sources: `pagewise record` reports that.
         std::fs::write(&library, [])?;
     }
     println!("cargo::rustc-env=PAGEWISE_RECORDER={}", library.display());
     Ok(())
 }
 
-/// Builds the recorder below `out` and gives the library's path.
+/// Builds the recorder below `out`; returns the library's path.
 fn build(recorder: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let target = env::var("TARGET")?;
     let directory = out.join("recorder");
@@ -48,12 +48,14 @@ fn build(recorder: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
             .arg("--target-dir")
             .arg(&directory)
             .args(offline.then_some("--offline"))
-            // A cargo that checks, lints or measures coverage wants that of its own packages.
+            // Wrappers set by a cargo that checks, lints or measures coverage are for its own
+            // packages.
             .env_remove("RUSTC_WORKSPACE_WRAPPER")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS");
-        // The recorder finds stacks by them there; older versions of rustc keep none unless told to.
+        // The recorder unwinds by frame pointers there; older versions of rustc omit them by
+        // default.
         if env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "aarch64") {
             command.env("RUSTFLAGS", "-Cforce-frame-pointers=yes");
         }

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Bytes of machine code of each of Nielsen's 35 algorithms, as the paper's column *Size* has them for Fortran on
-# an IBM 360/65: a program that allocates and frees by the algorithm, less one that does nothing.
+# Measures the bytes of machine code of each of Nielsen's 35 algorithms, as in the paper's column
+# *Size* for Fortran on an IBM 360/65: a program that allocates and frees with the algorithm, minus
+# one that does nothing.
 #
-#   papers/code_size.sh [s|2|3]     how the compiler optimises; s, for size, unless told
+#     papers/code_size.sh [s|2|3]     optimisation level; by default s, for size
 #
 # Needs `size` of the binutils.
 set -eu

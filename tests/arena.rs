@@ -1,4 +1,4 @@
-//! Arenas: shared by threads, as a program's allocator would be used, over several regions.
+//! Arenas: shared by threads, used as a program's allocator, spread over several regions.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, Strategy, U
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
-/// Made at compile time, with the promise that one test alone uses it.
+/// Made at compile time, unshared: only one test uses it.
 // SAFETY: only the arena uses the memory, and only one test uses the arena.
 static FIXED: Arena<PageHeap<Region>, Unshared> = unsafe {
     let region = Region::new((&raw mut MEMORY).cast(), LEN);
@@ -74,14 +74,14 @@ fn threads_share_an_arena() {
 }
 
 #[test]
-fn any_strategy_stands_in_an_arena() {
+fn any_strategy_can_back_an_arena() {
     use_as_allocator(&LEAST_FREE, 1);
     use_as_allocator(&BEST_FIT, 2);
     use_as_allocator(&FIRST_FIT, 3);
 }
 
 #[test]
-fn a_visitor_that_uses_its_arena_is_stopped() {
+fn a_visitor_that_uses_its_arena_panics() {
     let arena: Arena<PageHeap<Reserved>, Single> = Arena::growing(1 << 20);
     arena.allocate(Layout::new::<u64>()).expect("room enough");
     let seen = AtomicUsize::new(0);
@@ -92,14 +92,14 @@ fn a_visitor_that_uses_its_arena_is_stopped() {
         });
     }));
     assert!(used.is_err() && seen.load(Ordering::Relaxed) == 1);
-    // The lock was let go of on the way out.
+    // The panic released the lock.
     arena.audit().expect("every invariant holds");
 }
 
-/// Pages of few and of many blocks need headers of different lengths. Those of pages that are given up serve
-/// again: in turns, as many bytes fit as ever.
+/// Pages of few and of many blocks need headers of different lengths. The headers of returned pages
+/// are reused: alternating between the two, the arena holds as many bytes each time.
 #[test]
-fn headers_of_pages_are_used_again() {
+fn headers_of_returned_pages_are_reused() {
     static mut MEMORY: [u64; 32 << 10] = [0; 32 << 10];
     // SAFETY: the memory lives for ever, and is the region's alone.
     let region = unsafe { Region::new((&raw mut MEMORY).cast(), 8 * (32 << 10)) };
@@ -118,16 +118,16 @@ fn headers_of_pages_are_used_again() {
     }
 }
 
-/// A strategy without memory, whose answers a test sets.
+/// A strategy without memory; a test sets its answers.
 #[derive(Default)]
-struct Told {
+struct Scripted {
     fault: Option<Fault>,
     spans: Vec<Span>,
     held: usize,
 }
 
 // SAFETY: it has no blocks.
-unsafe impl Strategy for Told {
+unsafe impl Strategy for Scripted {
     fn allocate(&mut self, _: Layout) -> Result<NonNull<[u8]>, AllocError> {
         Err(AllocError::Exhausted)
     }
@@ -168,28 +168,29 @@ unsafe impl Strategy for Told {
     }
 }
 
-/// Returns an arena of two claims like these.
-fn told(claims: [Told; 2]) -> Arena<Claims<Told, 2>> {
+/// Returns an arena of two claims with these answers.
+fn arena_of(claims: [Scripted; 2]) -> Arena<Claims<Scripted, 2>> {
     let arena = Arena::new(Claims::new());
     claims.into_iter().for_each(|claim| assert!(arena.claim(claim).is_ok(), "room for two"));
     arena
 }
 
 #[test]
-fn an_arena_tells_the_faults_of_its_claims() {
+fn an_audit_reports_faults_of_each_claim() {
     let fault = Fault { invariant: "what a test says", address: 0x1000 };
     for faulty in 0..2 {
-        let mut claims = [Told::default(), Told::default()];
+        let mut claims = [Scripted::default(), Scripted::default()];
         claims[faulty].fault = Some(fault);
-        assert_eq!(told(claims).audit(), Err(fault));
+        assert_eq!(arena_of(claims).audit(), Err(fault));
     }
-    assert_eq!(told([Told::default(), Told::default()]).audit(), Ok(()));
+    assert_eq!(arena_of([Scripted::default(), Scripted::default()]).audit(), Ok(()));
 }
 
 #[test]
-fn a_claim_too_many_comes_back() {
-    let arena = told([Told::default(), Told::default()]);
-    let refused = arena.claim(Told { held: 7, ..Told::default() }).expect_err("there are two");
+fn a_claim_beyond_capacity_is_returned() {
+    let arena = arena_of([Scripted::default(), Scripted::default()]);
+    let refused =
+        arena.claim(Scripted { held: 7, ..Scripted::default() }).expect_err("there are two");
     assert!(
         format!("{refused}").contains("no room") && format!("{refused:?}").contains("ClaimError")
     );
@@ -197,18 +198,18 @@ fn a_claim_too_many_comes_back() {
 }
 
 #[test]
-fn claims_that_overlap_or_lose_memory_are_at_fault() {
+fn an_audit_detects_overlapping_and_lost_memory() {
     let free = |start, len| Span { start, len, kind: SpanKind::Free };
-    let of = |span: Span| Told { spans: vec![span], held: span.len, ..Told::default() };
-    assert_eq!(told([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
-    assert!(told([of(free(0x1000, 0x1001)), of(free(0x2000, 0x1000))]).audit().is_err());
-    let lost = Told { held: 0x1001, ..of(free(0x2000, 0x1000)) };
-    assert!(told([lost, of(free(0x1000, 0x1000))]).audit().is_err());
-    assert!(told([of(free(0x2000, 0)), Told::default()]).audit().is_err());
+    let of = |span: Span| Scripted { spans: vec![span], held: span.len, ..Scripted::default() };
+    assert_eq!(arena_of([of(free(0x2000, 0x1000)), of(free(0x1000, 0x1000))]).audit(), Ok(()));
+    assert!(arena_of([of(free(0x1000, 0x1001)), of(free(0x2000, 0x1000))]).audit().is_err());
+    let lost = Scripted { held: 0x1001, ..of(free(0x2000, 0x1000)) };
+    assert!(arena_of([lost, of(free(0x1000, 0x1000))]).audit().is_err());
+    assert!(arena_of([of(free(0x2000, 0)), Scripted::default()]).audit().is_err());
 }
 
 #[test]
-fn an_arena_knows_its_blocks() {
+fn an_arena_recognises_blocks_in_use() {
     let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
     let layout = Layout::new::<[u64; 5]>();
     let block = arena.allocate(layout).expect("room enough").cast::<u8>();
@@ -226,10 +227,9 @@ fn an_arena_knows_its_blocks() {
     assert_eq!(arena.used(), 0);
 }
 
-/// A large block that was freed serves a request of its size, and not a larger one: whatever the alignment
-/// that all blocks have.
+/// A freed large block serves the next request of its size, whatever alignment all blocks share.
 #[test]
-fn a_large_block_that_was_freed_serves_its_like() {
+fn a_freed_large_block_serves_requests_of_its_size() {
     for align in [1, 8, 16] {
         let arena: Arena<PageHeap<Reserved>> = Arena::growing(1 << 20);
         let of = |size| Layout::from_size_align(size, align).expect("a valid layout");
@@ -247,9 +247,10 @@ fn a_large_block_that_was_freed_serves_its_like() {
     }
 }
 
-/// Of the blocks of nearly one size the smallest that is large enough is taken, wherever it is on their list.
+/// Among free blocks of about one size, the smallest that fits is taken, wherever it is in the
+/// list.
 #[test]
-fn the_closest_of_large_blocks_of_a_list_is_taken() {
+fn the_best_fitting_large_block_is_taken() {
     for (freed, asked, taken) in [
         ([20_000, 20_400, 60_000], 19_990, 0),
         ([20_400, 20_000, 60_000], 19_990, 1),

@@ -1,4 +1,4 @@
-//! Collections in arenas, and locks of other crates.
+//! Collections in arenas, and arenas behind the locks of other crates.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,10 +53,10 @@ fn a_mutex_of_lock_api_guards_an_arena() {
     SPINNING.audit().expect("every invariant holds");
 }
 
-/// A mutex that knows whether it is used as one.
+/// A mutex that panics on recursive locking or on unlocking when unlocked.
 struct Checked(AtomicBool);
 
-// SAFETY: it panics instead of being taken twice.
+// SAFETY: locking it twice panics, so it is exclusive.
 unsafe impl lock_api::RawMutex for Checked {
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = lock_api::GuardSend;
@@ -75,7 +75,7 @@ unsafe impl lock_api::RawMutex for Checked {
 }
 
 #[test]
-fn a_mutex_is_taken_for_each_use_of_its_arena() {
+fn a_mutex_is_locked_for_each_arena_operation() {
     let arena: Arena<PageHeap<Reserved>, Checked> = Arena::growing(1 << 20);
     let mut numbers = Vec::new_in(&arena);
     (0..1_000).for_each(|number| numbers.push(number));

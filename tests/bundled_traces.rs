@@ -9,8 +9,8 @@ use pagewise::pages::Config;
 use pagewise::trace::{self, Event};
 use pagewise::{Strategy, catalogue};
 
-/// Bytes of address space, more than any of the programs needs: git under NOFREE takes 548 MiB.
-/// With 32 bits, two tests take that much at the same time.
+/// Bytes of address space, more than any of the programs needs: git under NOFREE takes 548 MiB. On
+/// 32-bit targets two tests take that much at the same time.
 const CAPACITY: usize = if usize::BITS == 64 { 1 << 30 } else { 3 << 28 };
 
 fn traces() -> Vec<PathBuf> {
@@ -24,14 +24,14 @@ fn traces() -> Vec<PathBuf> {
     traces
 }
 
-/// Returns the most that a strategy can hold: with pointers of 32 bits SMALL numbers words of four
-/// bytes by 16 bits.
+/// Returns the most bytes that a strategy can hold: on 32-bit targets SMALL numbers words of four
+/// bytes with 16 bits.
 fn most(name: &str) -> usize {
     if name == "SMALL" && usize::BITS == 32 { 256 << 10 } else { CAPACITY }
 }
 
-/// Replays a trace on the strategy of this name, to its end or to the most that the strategy can hold; `now_and_then`
-/// is called fifty times on the way and at the end.
+/// Replays a trace on the strategy of this name, to its end or until the strategy can hold no more;
+/// calls `now_and_then` fifty times on the way and once at the end.
 fn replay(
     path: &Path,
     name: &str,
@@ -87,8 +87,8 @@ fn replay(
     now_and_then(strategy);
 }
 
-/// Returns those that are replayed: under an emulator (`tests/targets.sh` says so), the three
-/// shortest.
+/// Returns the traces to replay: the three shortest under an emulator (which `tests/targets.sh`
+/// announces), otherwise all.
 fn replayed() -> Vec<PathBuf> {
     let mut traces = traces();
     if std::env::var_os("EMULATED").is_some() {
@@ -103,7 +103,7 @@ fn there_are_at_least_twelve_programs() {
     assert!(traces().len() >= 12);
 }
 
-/// Brent §4: constant time. His own count in Table 7.2 is between 5 and 6.
+/// Brent §4 promises constant time; his own count in Table 7.2 is between 5 and 6.
 #[test]
 fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
     for path in replayed() {
@@ -121,7 +121,8 @@ fn pages_serve_a_pair_with_fewer_than_seven_items_visited() {
     }
 }
 
-/// In every page of every trace: `walk` adds up to the bytes held, and bookkeeping lies apart.
+/// For every trace: the spans of `walk` add up to the bytes held, and bookkeeping is apart from
+/// blocks.
 #[test]
 fn every_heap_adds_up_and_keeps_its_bookkeeping_apart() {
     for path in replayed() {

@@ -1,5 +1,5 @@
-//! Inputs that the fuzzers found worth keeping, on stable Rust: runs the body of every fuzz target
-//! on every input of its corpus, `fuzz/corpora/TARGET.tar.gz`.
+//! Replays the fuzzers' corpora on stable Rust: runs the body of every fuzz target on every input
+//! of `fuzz/corpora/TARGET.tar.gz`.
 
 #![cfg(target_os = "linux")]
 
@@ -31,7 +31,7 @@ use std::thread;
 use flate2::read::GzDecoder;
 use tar::Archive;
 
-/// Tells which input it was, if one fails.
+/// Names the input if a run panics.
 struct Named<'a>(&'a Path);
 
 impl Drop for Named<'_> {
@@ -63,7 +63,8 @@ fn replay(target: &str, body: fn(&[u8])) {
     assert!(inputs > 20, "{inputs} inputs");
 }
 
-/// Both use the global allocator, which is to hold nothing after each input: one after the other.
+/// Both use the global allocator, which must hold nothing after each input, so they run in
+/// sequence.
 #[test]
 fn global_and_c() {
     replay("global", global::run);

@@ -1,5 +1,5 @@
-//! Guarded blocks: an access that hits one's guards stops the process at that instruction, with a
-//! report of the block's origin.
+//! Guarded blocks: an access to a guard page stops the process at that instruction, with a report
+//! of the block's origin.
 
 #![cfg(all(
     feature = "guarded",
@@ -23,7 +23,8 @@ use pagewise::Pagewise;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Runs a misuse in a process of its own, where every block is guarded; it must end so, with these lines.
+/// Runs a misuse in its own process with every block guarded; its end must satisfy `so`, and its
+/// report must have these lines.
 fn stops(test: &str, so: fn(&Ended) -> bool, says: &[&str]) {
     let ended = run(test, |command| {
         command.env("PAGEWISE_GUARDED", "1");
@@ -33,7 +34,7 @@ fn stops(test: &str, so: fn(&Ended) -> bool, says: &[&str]) {
     for line in says {
         assert!(err.contains(line), "{test} does not say {line:?}: {err}");
     }
-    // The stacks lead to this program; but the file of a statically linked program is not known.
+    // Stacks name this program's file; in a statically linked program the file is unknown.
     if cfg!(target_feature = "crt-static") {
         assert!(
             err.lines().filter(|line| line.starts_with("pagewise:     0x")).count() > 3,
@@ -61,14 +62,14 @@ macro_rules! stops {
 
 const LAYOUT: Layout = Layout::new::<[u64; 6]>();
 
-/// Returns a guarded block of this layout. (At most every second one is.)
+/// Returns a guarded block of this layout. (At most every second block is guarded.)
 fn guarded(layout: Layout) -> *mut u8 {
     // SAFETY: the size is not 0.
     let mut blocks = (0..4).map(|_| unsafe { ALLOCATOR.alloc(layout) });
     blocks.find(|&block| is_guarded(block, layout.size())).expect("one of four is guarded")
 }
 
-/// Returns whether a block lies at the end of a page, and the next is closed.
+/// Returns whether a block lies at the end of a page that is followed by an inaccessible one.
 fn is_guarded(block: *mut u8, size: usize) -> bool {
     let end = (block.addr() + size).next_multiple_of(16);
     end.is_multiple_of(os_page()) && is_closed(block.with_addr(end))
@@ -80,13 +81,13 @@ fn block() -> *mut u8 {
 
 stops! {
     a_read_beyond_the_end(touched_a_guard: "used beyond the end of a block", "block is 48 bytes", "misused by", "allocated by") beyond {
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe { black_box(block().add(48).read_volatile()) };
     }
 
     a_read_after_the_free(touched_a_guard: "used after it was freed", "misused by", "freed by", "allocated by") after {
         let block = block();
-        // SAFETY: the second is the misuse to be noticed.
+        // SAFETY: the second call is the misuse to be detected.
         unsafe {
             ALLOCATOR.dealloc(block, LAYOUT);
             black_box(block.add(8).read_volatile());
@@ -95,13 +96,13 @@ stops! {
 
     a_write_before_the_start(touched_a_guard: "used before the start of a block") before {
         let block = block();
-        // SAFETY: the misuse to be noticed: the page before the block's.
+        // SAFETY: this is the misuse to be detected: a write to the page before the block's.
         unsafe { block.sub(block.addr() % os_page() + 1).write_volatile(1) };
     }
 
     a_second_free(was_aborted: "a block was freed twice", "freed by", "allocated by") twice {
         let block = block();
-        // SAFETY: the second is the misuse to be noticed.
+        // SAFETY: the second call is the misuse to be detected.
         unsafe {
             ALLOCATOR.dealloc(block, LAYOUT);
             ALLOCATOR.dealloc(block, LAYOUT);
@@ -109,13 +110,13 @@ stops! {
     }
 
     a_free_within(was_aborted: "that is not a block in use", "allocated by") within {
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.free(block().add(16)) };
     }
 
     a_byte_beyond_an_odd_size(was_aborted: "written beyond the end of a block", "allocated by") odd {
         let block = guarded(Layout::from_size_align(41, 1).expect("a valid layout"));
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             block.add(41).write(0);
             ALLOCATOR.free(block);
@@ -123,9 +124,9 @@ stops! {
     }
 }
 
-/// All of a program's blocks are guarded as far as there are places, and it notices nothing.
+/// A correct program works with all its blocks guarded, as far as there are slots.
 #[test]
-fn a_program_that_does_nothing_wrong_works() {
+fn a_correct_program_runs_with_all_blocks_guarded() {
     for (guarded, hardened) in [("1", "0"), ("1", "1"), ("7", "0"), ("50", "1")] {
         passes_when("works", |command| {
             command.env("PAGEWISE_GUARDED", guarded).env("PAGEWISE_HARDENED", hardened);
@@ -157,10 +158,10 @@ fn works() {
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
 
-/// If a block was freed at a limit of the address space, its place kept its old contents.
+/// A slot used to keep its old contents if its block was freed at a limit of the address space.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_zeroed_block_is_zeros_whatever_the_limit_was_at_the_free() {
+fn a_zeroed_block_is_zero_after_a_free_at_the_limit() {
     passes_when("zeroed", |command| {
         command.env("PAGEWISE_GUARDED", "1");
     });
@@ -194,9 +195,9 @@ fn zeroed() {
     }
 }
 
-/// Blocks are guarded as often as they should be: of 100,000 at one in 100, and none where none is asked for.
+/// The rate of guarded blocks is as set: of 100,000 blocks about one in 100, and none if unset.
 #[test]
-fn one_in_so_many_is_guarded() {
+fn the_rate_of_guarded_blocks_matches_the_setting() {
     for (guarded, least, most) in [("100", 700, 1300), ("1000", 50, 160), ("0", 0, 0)] {
         let ended = run("counted", |command| {
             command.env("PAGEWISE_GUARDED", guarded);
@@ -221,7 +222,7 @@ fn counted() {
     println!("\nguarded: {guarded}");
 }
 
-/// A process whose stack has no limit gets low addresses, where heaps might lie.
+/// Without a stack limit, a process gets low addresses, where heaps might lie.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn blocks_are_guarded_where_the_system_gives_low_addresses() {
@@ -241,10 +242,10 @@ fn blocks_are_guarded_where_the_system_gives_low_addresses() {
     assert!((700..=1300).contains(&count), "one in 100: {count}");
 }
 
-/// The choice of guarded blocks is unpredictable: it is not the first of every thread.
+/// Which blocks are guarded is unpredictable: not the first one of every thread.
 #[test]
 #[cfg(unix)]
-fn the_first_of_a_thread_is_guarded_no_more_than_others() {
+fn the_first_block_of_a_thread_is_not_favoured() {
     let ended = run("first_of_threads", |command| {
         command.env("PAGEWISE_GUARDED", "1000");
     });
@@ -257,11 +258,11 @@ fn the_first_of_a_thread_is_guarded_no_more_than_others() {
 #[ignore = "in a process of its own, with guarded blocks"]
 #[cfg(unix)]
 fn first_of_threads() {
-    /// Threads at one time: a thread may get the heap that an ended one has left.
+    /// Threads that run at the same time: a new thread may get the heap of one that ended.
     const THREADS: usize = 100;
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     static GUARDED: AtomicUsize = AtomicUsize::new(0);
-    /// Rust's own threads allocate before they run anything.
+    /// Threads of the standard library allocate before they run any code of ours.
     extern "C" fn first(_: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the size is not 0.
         let block = unsafe { ALLOCATOR.alloc(LAYOUT) };
@@ -274,7 +275,7 @@ fn first_of_threads() {
         unsafe { ALLOCATOR.dealloc(block, LAYOUT) };
         std::ptr::null_mut()
     }
-    // SAFETY: a number on some systems, a pointer on others; zeros are a value of either.
+    // SAFETY: the type is a number on some systems, a pointer on others; zero is valid for either.
     let mut threads: [libc::pthread_t; THREADS] = unsafe { std::mem::zeroed() };
     for thread in &mut threads {
         // SAFETY: the function takes nothing.
@@ -283,7 +284,7 @@ fn first_of_threads() {
         assert_eq!(made, 0);
     }
     for thread in threads {
-        // SAFETY: each is waited for once.
+        // SAFETY: each thread is joined once.
         assert_eq!(unsafe { libc::pthread_join(thread, std::ptr::null_mut()) }, 0);
     }
     println!("\nguarded: {}", GUARDED.load(Relaxed));

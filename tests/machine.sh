@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The allocator's tests on another machine, emulated by QEMU: ten CPUs in two NUMA nodes, under the kernel of the Debian that
-# this runs on, which backs all memory with huge pages. Six minutes or more.
+# Runs the allocator's tests on another machine, emulated by QEMU: ten CPUs in two NUMA nodes, under
+# this Debian's kernel, with all memory backed by huge pages. Takes six minutes or more.
 #
 #     tests/machine.sh [CPUS]
 #
-# Needs a Debian, root to install what it needs, and the target x86_64-unknown-linux-musl.
+# Needs Debian, root to install packages, and the target x86_64-unknown-linux-musl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cpus=${1-10}
@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ { print $2; exit }')
 (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "$kernel" && dpkg -x ./*.deb kernel && rm ./*.deb)
 
-# A disk in memory: the tests, what they read of the sources, and a shell.
+# The initial RAM disk: the tests, the source files that they read, and a shell.
 disk=$work/disk
 mkdir -p "$disk"/{bin,proc,sys,dev,tmp,etc,tests} "$disk$PWD"
 cp -r src docs "$disk$PWD"

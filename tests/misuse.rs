@@ -1,5 +1,5 @@
-//! A checked free answers misuse, and corrupts nothing: every strategy of the catalogue, arenas, and
-//! the default strategy under configurations of its own.
+//! A checked free detects misuse and corrupts nothing: in every strategy of the catalogue, in
+//! arenas, and in the default strategy under other configurations.
 
 use std::alloc::Layout;
 use std::ptr::{NonNull, without_provenance_mut};
@@ -9,7 +9,7 @@ use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
 use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
 
-/// The target of the misuses: a strategy, or an arena.
+/// The allocator to misuse: a strategy or an arena.
 trait Checked {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
@@ -23,7 +23,7 @@ impl Checked for Box<dyn Strategy + Send> {
     }
 
     fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        // SAFETY: if the block is freed, the test is done with it.
+        // SAFETY: if the block is freed, the test no longer uses it.
         unsafe { (**self).try_free(block, layout) }
     }
 
@@ -82,10 +82,10 @@ fn verify(blocks: &[(NonNull<u8>, Layout)], numbers: impl Iterator<Item = u8>) {
     }
 }
 
-/// A bit of an address that leads far away, but not beyond the addresses that a process can have.
+/// Flips a bit of an address that leads far away, but stays within a process's address space.
 const FAR: usize = 1 << (usize::BITS / 2 + 13);
 
-/// Misuses it in every way there is and says which, if one is not answered.
+/// Tries every misuse; panics with its name if one is not refused.
 fn misuse(name: &str, mut heap: impl Checked) {
     let foreign = Box::new([0u64; 64]);
     let foreign = NonNull::from(&*foreign).cast::<u8>();
@@ -116,7 +116,7 @@ fn misuse(name: &str, mut heap: impl Checked) {
     heap.audit();
     verify(&blocks, 0..);
 
-    // Every other block is freed, and every one of those once more, at once and afterwards.
+    // Frees every other block, and each of those once more, at once and later.
     let (mut freed, mut kept) = (Vec::new(), Vec::new());
     for (number, &(block, of)) in blocks.iter().enumerate() {
         if number % 2 == 0 {
@@ -133,7 +133,7 @@ fn misuse(name: &str, mut heap: impl Checked) {
     heap.audit();
     verify(&kept, (0..).filter(|number| number % 2 == 1));
 
-    // Memory is exhausted; blocks can still be freed, and only once.
+    // Exhausts memory; blocks can still be freed, and only once.
     let mut more = Vec::new();
     for size in [20_000, 600, 40] {
         while let Ok(block) = heap.allocate(layout(size)) {
@@ -149,11 +149,11 @@ fn misuse(name: &str, mut heap: impl Checked) {
     assert_eq!(heap.state(), (0, 0), "{name}: everything was freed");
 }
 
-/// Address space for one of them, bytes.
+/// Address space of a strategy, bytes.
 const CAPACITY: usize = 3 << 20;
 
 #[test]
-fn every_strategy_of_the_catalogue_answers_misuse() {
+fn every_strategy_detects_misuse() {
     for entry in catalogue::all() {
         let heap = entry.build(Config::with_page_size(4096), CAPACITY);
         misuse(entry.name, heap.expect("a valid configuration"));
@@ -161,7 +161,7 @@ fn every_strategy_of_the_catalogue_answers_misuse() {
 }
 
 #[test]
-fn arenas_answer_misuse() {
+fn arenas_detect_misuse() {
     misuse("a growing arena", Arena::<PageHeap<Reserved>>::growing(CAPACITY));
     let mut memory = vec![0u64; CAPACITY / 8];
     // SAFETY: the arena, the only user of the memory, is dropped before it.
@@ -170,7 +170,7 @@ fn arenas_answer_misuse() {
 }
 
 #[test]
-fn an_arena_of_several_regions_answers_misuse() {
+fn an_arena_of_several_regions_detects_misuse() {
     let mut memories = [vec![0u64; CAPACITY / 16], vec![0u64; CAPACITY / 32]];
     let arena: Arena<Claims<PageHeap<Region>, 2>> = Arena::new(Claims::new());
     for memory in &mut memories {
@@ -185,10 +185,10 @@ fn an_arena_of_several_regions_answers_misuse() {
     misuse("an arena of two regions", arena);
 }
 
-/// Contents of an over-aligned block may lie behind a gap in it: no address in the gap, nor any
-/// within the contents, is the block's, whatever layout it is freed with.
+/// An over-aligned block may start after a gap: no address in the gap, or inside the block, is
+/// accepted as the block, whatever the layout.
 #[test]
-fn addresses_before_and_within_an_aligned_block_are_not_its() {
+fn addresses_before_and_inside_an_aligned_block_are_refused() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::new(), 1 << 28).expect("a valid configuration");
         let low = Checked::allocate(&mut heap, layout(40)).expect("room enough");

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Mutation testing, by hand, with cargo-mutants (`cargo install --locked cargo-mutants`): changes the code in
+# Mutation testing with cargo-mutants (`cargo install --locked cargo-mutants`): changes the code in
 # one place at a time and runs the tests, which must fail.
 #
-#     tests/mutants.sh AREA [k/n]   every n-th mutant of an area, from the k-th on (0/1: all, for days)
-#     tests/mutants.sh again AREA   what survived in the last run, against all of the area's tests
+#     tests/mutants.sh AREA [k/n]   every n-th mutant of an area, from the k-th on (0/1: all, takes days)
+#     tests/mutants.sh again AREA   the survivors of the last run, against all tests of the area
 #
-# Areas: heaps (pages, fits and tags, arenas), global, trace. The first run takes a selection of the tests
-# that takes seconds. Results are in OUT/AREA/mutants.out, OUT being `target/mutants` or else set.
+# Areas: heaps (pages, fits and tags, arenas), global, trace. The first run uses a selection of
+# tests that takes seconds. Results are in OUT/AREA/mutants.out; OUT is `target/mutants` unless set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,7 +42,7 @@ trace)
   ;;
 esac
 
-# Fast to build and fast to run; few cases of each property.
+# Fast to build and to run; few cases of each property.
 export CARGO_PROFILE_DEV_DEBUG=false CARGO_PROFILE_DEV_OPT_LEVEL=1
 export PROPTEST_CASES=${PROPTEST_CASES-4}
 out=${OUT-target/mutants}/$area
@@ -64,7 +64,7 @@ else
   arguments+=(--sharding round-robin --shard "$shard")
   tests=("${few[@]}")
 fi
-# What is built, too, is those tests only.
+# Also build only those tests.
 for test in "${tests[@]}"; do
   arguments+=(--cargo-arg="$test")
 done

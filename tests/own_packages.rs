@@ -1,8 +1,8 @@
-//! Builds and runs programs that must be packages of their own: one without `std`, whose linking
-//! proves that the library needs none, and one with the README's arena; one for a nightly compiler;
-//! one built as on a system where the global allocator is not supported and passes every request on
-//! to the system's; and the models of that allocator's lock and lock-free protocols, whose checker
-//! is a dependency.
+//! Builds and runs programs that must be packages of their own: one without `std`, which shows by
+//! linking that the library needs none; the README's arena; one for a nightly compiler; one built
+//! as on a system without support, where the global allocator forwards every request to the
+//! system's; and the models of the allocator's lock and lock-free protocols, which depend on the
+//! model checker.
 
 #[path = "package/mod.rs"]
 mod package;
@@ -10,7 +10,7 @@ mod package;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds the package in this folder and runs its program to its end. Returns the output.
+/// Builds the package in this folder and runs its program. Returns the output.
 fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
     let name = folder.rsplit('/').next().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -36,12 +36,12 @@ fn the_readmes_arena_needs_no_std() {
 
 #[test]
 fn collections_of_the_standard_library_live_in_an_arena() {
-    // The stable compiler, told to be a nightly one.
+    // The stable compiler in the mode that allows nightly features.
     builds_and_runs("examples/nightly", &[("RUSTC_BOOTSTRAP", "1")]);
 }
 
 #[test]
-fn where_it_is_not_supported_everything_is_passed_on() {
+fn without_support_every_call_is_forwarded() {
     let as_if = [("RUSTFLAGS", "--cfg pagewise_forwarding -D warnings")];
     assert_eq!(builds_and_runs("tests/forwarding", &as_if), "passed on\n");
 }

@@ -1,13 +1,14 @@
-# The malloc libraries that tables compare, for scripts to source from the repository's root: each function
-# appends NAME=LIBRARY to `libraries`, or says what is missing. SKIP=1 builds nothing.
+# The malloc libraries that tables compare, for scripts that source this file from the repository's
+# root: each function appends NAME=LIBRARY to `libraries`, or reports what is missing. SKIP=1 skips
+# building.
 libraries=()
 
-# build ARGUMENT…: a release build.
+# build ARGUMENT…: makes a release build.
 build() {
   [ "${SKIP-}" = 1 ] || cargo build --quiet --release --locked "$@"
 }
 
-# package NAME FOLDER FILE [FEATURE]: one of the packages that build a preloadable library.
+# package NAME FOLDER FILE [FEATURE]: a package of ours that builds a preloadable library.
 package() {
   local target=$2/target${4:+/$4}
   if build --manifest-path "$2/Cargo.toml" --target-dir "$target" ${4:+--features "$4"}; then
@@ -22,16 +23,16 @@ pagewise() {
   libraries+=("pagewise=$(realpath "${CARGO_TARGET_DIR-target}/release/libpagewise.so")")
 }
 
-# Needs a C compiler. With the argument `secure` as built with that feature.
+# Needs a C compiler. The argument `secure` builds with that feature.
 mimalloc3() {
   package "mimalloc 3${1:+ $1}" tests/survive/mimalloc3 libmimalloc3.so "${1-}"
 }
 
-# installed NAME PACKAGE COMMAND…: a library of Debian's, whose path the command prints.
+# installed NAME PACKAGE COMMAND…: a library from Debian's PACKAGE; the command prints its path.
 installed() {
   local name=$1 package=$2 path
   shift 2
-  # What is not there may be said by failing.
+  # The command may fail if the library is missing.
   path=$("$@") || true
   if [ -z "$path" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get -qq install -y --no-install-recommends "$package" >/dev/null 2>&1 || true
@@ -44,7 +45,7 @@ installed() {
   fi
 }
 
-# The path of a library that the loader knows.
+# Prints the path of a library that the loader finds.
 loadable() {
   ldconfig -p | awk -v name="$1" '$1 == name && !found++ { print $NF }'
 }
@@ -53,7 +54,7 @@ debian() {
   installed "$1" "$2" loadable "$3"
 }
 
-# The newest there is: Debian has several.
+# The newest one: Debian has several.
 scudo_path() {
   find /usr/lib/llvm-*/lib/clang/*/lib/linux -name "libclang_rt.scudo_standalone-$(uname -m).so" 2>/dev/null |
     sort -V | tail -1
@@ -63,7 +64,7 @@ scudo() {
   installed scudo libclang-rt-19-dev scudo_path
 }
 
-# versions PACKAGE…: a line on the machine and on what is compared.
+# versions PACKAGE…: prints a line on the machine and the compared versions.
 versions() {
   local debian three
   debian=$(dpkg-query -W -f '${Package} ${Version}, ' "$@" 2>/dev/null || true)

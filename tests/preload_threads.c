@@ -1,6 +1,6 @@
-// Threads that swap blocks of all sizes through shared places, each block filled with its own mark, and end; forks
-// meanwhile, whose children allocate; a library is opened with a flag that is left out. Ends with 0 if every block kept
-// what was written and the library is there.
+// Threads exchange blocks of all sizes through shared slots, each block filled with its own mark,
+// and exit; meanwhile the process forks, the children allocate, and `dlopen` is called with a flag
+// that the library drops. Exits with 0 if every block kept its contents and the library was opened.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

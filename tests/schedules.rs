@@ -1,5 +1,5 @@
-//! The global allocator's paths with many threads on them at once, small enough for Miri to
-//! interpret under many schedules: `tests/targets.sh miri`.
+//! The global allocator's paths with several threads at once, small enough for Miri to run under
+//! many schedules: `tests/targets.sh miri`.
 #![cfg(target_os = "linux")]
 
 #[path = "frugal/mod.rs"]
@@ -14,7 +14,7 @@ use pagewise::global::Pagewise;
 /// Small pages and short lists, so that few blocks need several of each.
 static PAGEWISE: Pagewise = Pagewise::with(FRUGAL);
 
-/// A block in use, filled with its size. It may go to another thread.
+/// A block in use, marked with its size. It may be sent to another thread.
 struct Block {
     start: *mut u8,
     len: usize,
@@ -49,7 +49,7 @@ impl Block {
 
     fn resize(&mut self, len: usize) {
         self.check();
-        // SAFETY: the block is in use; only the new one is used from here on.
+        // SAFETY: the block is in use; only the new one is used afterwards.
         let start = unsafe { PAGEWISE.reallocate(self.start, len) };
         assert!(!start.is_null());
         // SAFETY: the block has a first byte, which was written.
@@ -67,8 +67,8 @@ impl Drop for Block {
     }
 }
 
-/// Runs each in a thread of its own, and `meanwhile` beside them until they have ended: to the last of
-/// their destructors, for which a scope would not wait.
+/// Runs each in its own thread, and `meanwhile` beside them until they have ended, destructors
+/// included (a scope would not wait for those).
 fn beside<F: FnOnce() + Send + 'static>(
     threads: impl IntoIterator<Item = F>,
     mut meanwhile: impl FnMut(),
@@ -81,11 +81,11 @@ fn beside<F: FnOnce() + Send + 'static>(
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
 
-/// A small size, one between, and one that is a mapping of its own.
+/// A small size, a medium one, and a mapping.
 const SIZES: [usize; 3] = [48, 5000, 70_000];
 
-/// Threads whose first request is the process's first, at once, while a block that needs no heap is
-/// resized.
+/// Several threads make the process's first requests at the same time, while a block that needs no
+/// heap is resized.
 #[test]
 fn a_first_use_by_several_threads() {
     let mut zeroed = Some(());
@@ -102,7 +102,7 @@ fn a_first_use_by_several_threads() {
     });
 }
 
-/// Blocks that one thread allocates and resizes, and another resizes and frees.
+/// One thread allocates and resizes blocks, another resizes and frees them.
 #[test]
 fn blocks_freed_by_another_thread() {
     let (sender, receiver) = channel::<Block>();
@@ -123,7 +123,7 @@ fn blocks_freed_by_another_thread() {
     });
 }
 
-/// Statistics gathered while threads take batches, widen their lists and put batches back.
+/// Statistics are taken while threads take batches, widen their lists and return batches.
 #[test]
 fn statistics_of_running_threads() {
     let allocating = || {
@@ -142,11 +142,11 @@ fn statistics_of_running_threads() {
         threads = stats.threads;
         PAGEWISE.for_each_class(|class| assert!(class.blocks * class.size <= class.held));
     });
-    // A thread may have had the lists of the one that ended before it began.
+    // A thread that began late may have reused the lists of one that ended.
     assert!(PAGEWISE.stats().threads >= 1);
 }
 
-/// A thread ends with blocks on its lists, and a later one has those lists.
+/// A thread ends with blocks on its lists, and a later one reuses those lists.
 #[test]
 fn lists_of_threads_that_ended() {
     for _ in 0..2 {
@@ -155,7 +155,7 @@ fn lists_of_threads_that_ended() {
     }
 }
 
-/// Free memory goes back to the system while threads use the heaps.
+/// Free memory is given back to the system while threads use the heaps.
 #[test]
 fn a_purge_beside_threads() {
     let allocating = || {

@@ -1,4 +1,5 @@
-//! Arenas for small machines: memory of their own, memory that comes late, memory that will not do.
+//! Arenas for small machines: with their own memory, with memory that is supplied later, and with
+//! unusable memory.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -28,7 +29,7 @@ fn over(
 }
 
 #[test]
-fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins() {
+fn the_minimum_region_works_at_any_address_and_smaller_ones_are_refused() {
     let mut memory = [MaybeUninit::uninit(); 2 * LEAST];
     for start in 0..size_of::<usize>() {
         for len in [0, 1, LEAST - 1] {
@@ -49,7 +50,7 @@ fn a_region_below_the_least_is_refused_and_the_least_has_room_wherever_it_begins
 }
 
 #[test]
-fn memory_may_come_late_and_comes_once() {
+fn memory_can_be_supplied_later_and_only_once() {
     static HEAP: SmallArena = SmallArena::empty();
     for (size, align) in [(1, 1), (100, 64), (1 << 17, 4096)] {
         assert_eq!(HEAP.allocate(layout(size, align)), Err(AllocError::NoRegion));
@@ -113,7 +114,7 @@ fn an_arena_that_was_moved_is_intact() {
 }
 
 #[test]
-fn who_finds_an_exclusive_arena_in_use_is_stopped() {
+fn reentering_an_exclusive_arena_panics() {
     static ARENA: StaticArena<1024, Exclusive> = StaticArena::new();
     ARENA.allocate(layout(1, 1)).expect("room enough");
     let used = std::panic::catch_unwind(|| ARENA.walk(&mut |_| assert_eq!(ARENA.used(), 1)));
@@ -121,9 +122,10 @@ fn who_finds_an_exclusive_arena_in_use_is_stopped() {
     assert_eq!(ARENA.audit(), Ok(()), "the lock was let go of on the way out");
 }
 
-/// Every checked free of any address and size in a heap of 1 KiB: blocks in use are found, and nothing else is.
+/// Tries checked frees of every address and size in a heap of 1 KiB: only blocks in use are
+/// accepted.
 #[test]
-fn a_checked_free_finds_blocks_in_use_alone() {
+fn a_checked_free_accepts_only_blocks_in_use() {
     let mut memory = [MaybeUninit::uninit(); 1024];
     let base = memory.as_ptr().addr();
     let mut heap = SmallHeap::new(Borrowed::new(&mut memory), ());
@@ -174,14 +176,14 @@ fn a_small_arena_serves_as_an_allocator() {
     assert_eq!((ARENA.used(), ARENA.audit()), (0, Ok(())));
 }
 
-/// Items visited by one operation, and by the one that visited most.
+/// Items visited by the current operation, and the maximum per kind of operation.
 #[derive(Default)]
 struct Visits {
     now: Cell<u64>,
     most: [Cell<u64>; 2],
 }
 
-// SAFETY: it counts, and does not unwind.
+// SAFETY: it only counts, and does not unwind.
 unsafe impl Meter for Visits {
     fn item(&self, _: usize, weight: u32) {
         self.now.set(self.now.get().wrapping_add(u64::from(weight)));
@@ -191,18 +193,18 @@ unsafe impl Meter for Visits {
 }
 
 impl Visits {
-    /// Ends an operation of this kind.
+    /// Records the end of an operation of this kind.
     fn end(&self, kind: usize) {
         self.most[kind].set(self.most[kind].get().max(self.now.take()));
     }
 }
 
-/// The bounds that the module states hold on heaps in use, some of them until exhaustion: an
-/// allocation looks at the blocks on two lists, takes one off its list, and puts the rest on
-/// another; a free takes two neighbours off theirs. A link to a block counts as a visit.
+/// The module's bounds hold on heaps in use, some of them until exhaustion: an allocation examines
+/// the blocks on two lists, unlinks one, and links the rest into another; a free unlinks two
+/// neighbours. A link to a block counts as a visit.
 #[test]
-fn no_operation_visits_more_items_than_the_bounds_say() {
-    /// Where the heap grows, its uppermost block is taken off a list and put back longer.
+fn no_operation_visits_more_items_than_its_bound() {
+    /// When the heap grows, its topmost block is unlinked and relinked with its new length.
     const ALLOCATE: u64 = 2 * 4 + (2 + 1) + (2 + 1);
     const FREE: u64 = 2 * 2 + 1;
     const WORD: usize = size_of::<usize>();
@@ -222,7 +224,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
                     blocks.push((block.cast(), layout));
                     continue;
                 }
-                // Refused: all lists were looked at.
+                // Refused: all lists were examined.
                 meter.now.set(0);
             }
             if !blocks.is_empty() {
@@ -234,7 +236,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
         }
         assert_eq!(heap.audit(), Ok(()));
     }
-    // A list full of blocks that are all a little too short, and the next list full as well.
+    // A list full of blocks that are all slightly too short, and the next list full as well.
     let mut memory = vec![MaybeUninit::uninit(); 64 << 10];
     let mut heap = SmallHeap::new(Borrowed::new(&mut memory), &meter);
     let allocate = |heap: &mut SmallHeap<_, _>, words| {
@@ -246,7 +248,7 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
             allocate(&mut heap, 128 + index % 2 * 16),
             layout((128 + index % 2 * 16) * WORD, WORD),
         ));
-        // Keeps it from its neighbour.
+        // Separates the block from its neighbour.
         allocate(&mut heap, 2);
     }
     for (block, layout) in free {
@@ -262,9 +264,9 @@ fn no_operation_visits_more_items_than_the_bounds_say() {
     assert!((1..=FREE).contains(&freeing), "{freeing} to free");
 }
 
-/// Memory of just the least length will do, whichever way it comes.
+/// Memory of exactly the minimum length suffices, however it is supplied.
 #[test]
-fn the_least_region_will_do() {
+fn the_minimum_region_suffices() {
     let region = |len| Region::from_static(vec![MaybeUninit::uninit(); len].leak());
     for len in [0, 1, LEAST - 1, LEAST, LEAST + 1, 2 * LEAST] {
         let expected = if len < LEAST { Err(RegionError::TooSmall) } else { Ok(()) };
@@ -276,7 +278,7 @@ fn the_least_region_will_do() {
 }
 
 #[test]
-fn an_arena_with_memory_of_its_own_tells_what_is_used() {
+fn a_static_arena_reports_its_usage() {
     static HEAP: StaticArena<1024> = StaticArena::new();
     assert_eq!(HEAP.used(), 0);
     let block = HEAP.allocate(layout(100, 4)).expect("room enough");

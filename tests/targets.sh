@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
-# The library's tests on other targets, run on x86-64 Linux:
+# Tests the library on other targets, on an x86-64 Linux machine:
 #
-#     tests/targets.sh list        the targets: name, how each is run, what is run there
-#     tests/targets.sh NAME…       these, which install what they need from Debian (as root) and rustup
-#     tests/targets.sh all         all of the list, in its order, whatever fails; then one table. Some hours
-#     tests/targets.sh ci          as `all`, of those and as much of each as continuous integration has time for
-#     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
-#     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
-#                                  without a right to what they reach: tags, fits, page heap, arenas,
-#                                  and the global allocator under several schedules of its threads,
-#                                  with both models of borrows; half an hour of processor time or
-#                                  more; installs nightly where it lacks
+#     tests/targets.sh list        lists the targets: name, how each is run, what is run there
+#     tests/targets.sh NAME…       runs these; installs what they need from Debian (as root) and rustup
+#     tests/targets.sh all         runs the whole list in order, whatever fails; then prints a table.
+#                                  Takes hours
+#     tests/targets.sh ci          like `all`, but only as much as continuous integration has time for
+#     tests/targets.sh minimal     uses the lowest versions of other crates that the manifests allow
+#     tests/targets.sh miri        runs in Miri, which finds data races, aliasing violations and pointers
+#                                  without provenance: tags, fits, page heap, arenas, and the global
+#                                  allocator under several schedules of its threads, with both
+#                                  aliasing models. Takes half an hour of processor time or more;
+#                                  installs nightly if it is missing
 #
-# Ends with 1 if something failed; with 75 if a tool that it needs is not there and cannot be installed.
-# What an emulator runs is as slow as can be: PROPTEST_CASES is 8 there, unless it is set.
+# Exits with 1 if something failed; with 75 if a tool that it needs is missing and cannot be
+# installed. Emulators are slow, so PROPTEST_CASES is 8 there unless it is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=never
-# A dozen targets' builds take half the room and two thirds of the time so.
+# For a dozen targets, builds without these take half the space and two thirds of the time.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
 
-# name | how | what. docs/platforms.md has the same, and what it does not show; a test holds that.
+# name | how | what. docs/platforms.md repeats the list, and adds what it does not show; a test
+# compares them.
 list() {
   cat <<'END'
 musl|natively|the library: all tests but those of other programs; traces
@@ -37,13 +39,13 @@ check|compiled only|macOS, FreeBSD with their tests; Windows with MSVC; 32 bits 
 END
 }
 
-# Ends this target as one that could not be run.
+# Ends this target as not runnable.
 skip() {
   echo "skipped: $*"
   exit 75
 }
 
-# Debian's packages, unless they are there.
+# Installs Debian packages that are missing.
 debian() {
   for package in "$@"; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' && continue
@@ -59,14 +61,15 @@ rust() {
 }
 
 features=trace,allocator-api2,lock_api
-# Tests that need no more than the library and this program.
+# Tests that need only the library and the test program.
 tests=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
   --test examples --test global --test misuse --test properties --test small --test theorem_6_1)
 
-# Tests of traces that the target cannot pass.
+# Tests of traces to skip, because the target cannot pass them.
 without_traces=()
 
-# The tests of the library and of traces, on a target: `on TARGET [CARGO'S ARGUMENTS] -- [THEIR OWN]`.
+# Runs the tests of the library and of traces on a target: `on TARGET [CARGO ARGUMENTS] -- [TEST
+# ARGUMENTS]`.
 on() {
   target=$1
   shift
@@ -76,7 +79,7 @@ on() {
   return $failed
 }
 
-# Under qemu, for which `emulate` has set up everything: `emulate TARGET ARCHITECTURE`.
+# Prepares and runs the tests under qemu: `emulate TARGET ARCHITECTURE`.
 emulate() {
   debian qemu-user-static "gcc-$2-linux-gnu" "libc6-dev-${3-$2}-cross"
   rust "$1"
@@ -87,14 +90,14 @@ emulate() {
   export "CARGO_TARGET_${variable}_LINKER=${CC-$gcc}"
   export "CARGO_TARGET_${variable}_RUNNER=unshare -Urm $PWD/tests/targets.sh under-qemu $2"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
-  # qemu 7 says that it did as MADV_WIPEONFORK asks, and does nothing: a child goes on with its parent's log.
+  # qemu 7 accepts MADV_WIPEONFORK but ignores it: a child continues its parent's log.
   without_traces=(--skip children_of_fork_have_logs_of_their_own)
 }
 
 musl() {
   rust x86_64-unknown-linux-musl
   export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
-  # A C file among the dependencies of the benchmarks needs no C library.
+  # A C file among the benchmarks' dependencies needs no C library.
   export CC_x86_64_unknown_linux_musl=${CC-gcc}
 }
 
@@ -120,7 +123,8 @@ run() {
     on i686-unknown-linux-musl "${tests[@]}"
     ;;
   aarch64)
-    # On x86-64 qemu finds what is wrong on that architecture, but not what its weaker order of memory might do.
+    # On x86-64, qemu finds faults specific to that architecture, but not those of its weaker memory
+    # order.
     emulate aarch64-unknown-linux-gnu aarch64 arm64
     on aarch64-unknown-linux-gnu "${tests[@]}"
     tests/preload_aarch64.sh
@@ -151,11 +155,11 @@ run() {
     ;;
   wasip1)
     wasip1
-    # WASI names no folder for temporary files.
-    without_traces=(--skip each_time_that_it_is_turned_on --skip what_is_written_so_far_is_found --skip is_asked_to_stop_once
-      --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
+    # WASI has no folder for temporary files.
+    without_traces=(--skip each_start_has_a_new_odd_number --skip written_returns_the_bytes_so_far
+      --skip is_asked_to_stop_once --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
     on wasm32-wasip1 --lib --test properties --test misuse --test theorem_6_1 -- --test-threads 1
-    # Those that need no thread, and none of whose panics is caught.
+    # Tests that need no thread and catch no panic.
     cargo test --target wasm32-wasip1 -p pagewise --features "$features" --test arena --test arena_collections -- \
       --test-threads 1 --skip visitor --skip thread --skip mutex
     ;;
@@ -164,10 +168,12 @@ run() {
       i686-pc-windows-gnu x86_64-pc-windows-msvc aarch64-pc-windows-msvc riscv32imac-unknown-none-elf \
       thumbv7em-none-eabihf
     for target in x86_64-apple-darwin aarch64-apple-darwin x86_64-unknown-freebsd; do
-      # A C file among the dependencies of the benchmarks is compiled as for this machine, and linked to nothing.
+      # A C file among the benchmarks' dependencies is compiled as for this machine, and linked into
+      # nothing.
       CRATE_CC_NO_DEFAULTS=1 cargo check -p pagewise --tests --target "$target" \
         --features "$features,strategies,guarded,critical-section,initial-exec"
-      # A feature is for nightly compilers, as which this one serves; the tests' dependencies do not compile with it.
+      # One feature needs a nightly compiler; this setting lets the stable one serve. The tests'
+      # dependencies do not compile with it.
       RUSTC_BOOTSTRAP=1 cargo check -p pagewise --all-features --target "$target"
     done
     cargo check -p pagewise --features trace --target powerpc-unknown-linux-gnu
@@ -191,7 +197,7 @@ run() {
   esac
 }
 
-# What continuous integration runs of each target, where that is less.
+# What continuous integration runs of a target, where that is less than all.
 run_in_ci() {
   case $1 in
   musl)
@@ -214,7 +220,7 @@ windows() {
   rust x86_64-pc-windows-gnu
   tests/windows/prefix.sh "$WINEPREFIX"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
-  # wine is no Windows: what takes memory there, and how long calls take, it does not tell.
+  # wine is not Windows: it does not show what takes memory there, or how long calls take.
   cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \
     --lib --test arena --test arena_collections --test arena_global --test examples --test global \
     --test guarded --test hardened --test misuse --test small --test theorem_6_1 "$@"
@@ -228,13 +234,14 @@ wasip1() {
   node_is_there
   [[ $(node --version) =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || skip 'node is older than 20'
   rust wasm32-wasip1
-  # V8 of node 20 stops on itself now and then when it collects young objects, or marks on other threads, while memory
-  # grows. So each collection is of all objects, on one thread.
+  # V8 of node 20 sometimes crashes when it collects young objects, or marks on other threads, while
+  # memory grows. So every collection is a full one, on one thread.
   export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --gc-global --no-concurrent-marking $PWD/tests/wasm/wasi.mjs"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
 }
 
-# A program under qemu, as which the kernel is to start what it starts, too, in this name space of its own.
+# Runs a command under qemu in its own namespace, where the kernel also starts its child processes
+# under qemu.
 under_qemu() {
   any='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff'
   zeros='\x00\x00\x00\x00\x00\x00\x00\x00\x00'
@@ -247,7 +254,7 @@ under_qemu() {
   qemu=${QEMU-/usr/bin/qemu-$1-static}
   printf ':%s:M::%s:%s:%s:F' "$1" "$magic" "$mask" "$qemu" >/proc/sys/fs/binfmt_misc/register
   export QEMU_LD_PREFIX=${SYSROOT-/usr/$1-linux-gnu} EMULATED=qemu
-  # qemu 7 takes memory for each page that is reserved: 4 TiB are too many.
+  # qemu 7 needs memory for each reserved page: 4 TiB are too many.
   ulimit -v 24000000
   shift
   exec "$@"
@@ -263,8 +270,9 @@ miri() {
     export MIRIFLAGS=-Zmiri-strict-provenance
     [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
     interpret --lib -- words:: tags:: pages:: fit::tests
-    # Miri of May 2026 stops on itself where heaps in which words are written atomically, at whatever place,
-    # have outdated values emulated (rust-lang/miri#5185 is alike). Whatever is read there is read under a lock.
+    # Miri of May 2026 crashes when it emulates outdated values in heaps in which words are written
+    # atomically, at whatever place (similar to rust-lang/miri#5185). Whatever is read there is read
+    # under a lock.
     MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" interpret --test arena
     for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
       interpret --test properties -- "$strategy"
@@ -274,8 +282,8 @@ miri() {
   done
 }
 
-# A copy of the library and of traces, whose requirements stand for one version each: "2" is 2.0.0. It
-# has no tests of its own, since what they need asks for later versions.
+# Copies the library and traces, with each requirement pinned to its lowest version: "2" is 2.0.0.
+# The copy has no tests of its own, since their dependencies need later versions.
 minimal() {
   copy=$(mktemp -d)
   trap 'rm -rf "$copy"' EXIT
@@ -301,7 +309,7 @@ minimal() {
   cargo test -p pagewise-trace --lib
 }
 
-# Runs targets one after the other, each as `$0 $1 TARGET`, and prints what came of it as a table.
+# Runs targets in sequence, each as `$0 $1 TARGET`, and prints the results as a table.
 several() {
   logs=$(mktemp -d)
   trap 'rm -rf "$logs"' EXIT

@@ -1,7 +1,7 @@
 //! Theorem 6.1 of Brent (1984): with FREETOL 1 and size classes growing by the factor e, MOST-FREE,
 //! LEAST-FREE and MRU need at most 1.8842 M log₂ n + O(M + p log n) bytes for M bytes in blocks of
-//! at most n; FIRST-FIT about M log₂ n (Robson 1977) and BUDDY 2 M log₂ n (Knuth). Tried with
-//! adversaries and at random.
+//! at most n; FIRST-FIT about M log₂ n (Robson 1977) and BUDDY 2 M log₂ n (Knuth). Tested with
+//! known adversaries and a random search.
 
 #[path = "../papers/src/experiments/brent/adversary.rs"]
 mod adversary;
@@ -20,7 +20,7 @@ const PAGE: usize = 1024;
 /// §6.1's parameters for blocks of up to n bytes.
 fn config(largest: usize) -> Config {
     let classes: Vec<u32> = classes(largest).into_iter().map(|class| class as u32).collect();
-    // A configuration lives as long as the program.
+    // A configuration needs a static list.
     let classes = SizeMap::Classes(classes.leak());
     Config::new().page_size(PAGE).unit(1).sizemap(classes).ffcrossover(largest)
 }
@@ -57,7 +57,7 @@ fn scale(budget: usize, largest: usize) -> f64 {
     budget as f64 * (largest as f64).log2()
 }
 
-/// Checks one attack against every strategy.
+/// Runs one attack against every strategy, and checks the bound.
 fn check(budget: usize, largest: usize, attack: impl Fn(&mut Game<'_>)) {
     let granted = adversary::bound(&classes(largest), budget, PAGE);
     for mut strategy in paged(largest) {
@@ -68,7 +68,7 @@ fn check(budget: usize, largest: usize, attack: impl Fn(&mut Game<'_>)) {
     let needed = storage(&mut *first_fit(), budget, &attack) as f64;
     let granted = scale(budget, largest) + (2 * budget + PAGE) as f64;
     assert!(needed <= granted, "FIRST-FIT: {needed} bytes of {granted}");
-    // Blocks of buddies have at least 16 bytes: sizes in units of those.
+    // Buddies have blocks of at least 16 bytes, so sizes are in units of those.
     let mut buddy = Buddy::new(16, 16 * PAGE, source(), ());
     let mut game = Game::new(&mut buddy, 16, budget);
     attack(&mut game);
@@ -76,9 +76,9 @@ fn check(budget: usize, largest: usize, attack: impl Fn(&mut Game<'_>)) {
     assert!(needed <= granted, "BUDDY: {needed} units of {granted}");
 }
 
-/// The bound that is checked is the theorem's: the constants of its O are small.
+/// The constant that is checked is the theorem's; the constants of its O are small.
 #[test]
-fn the_bound_is_the_theorems() {
+fn the_bound_is_within_theorem_6_1() {
     for largest in [2, 16, 100, PAGE / 2, PAGE] {
         for budget in [4, 64, 1024].map(|pages| pages * PAGE) {
             let bound = adversary::bound(&classes(largest), budget, PAGE) as f64;
@@ -105,9 +105,9 @@ fn known_adversaries_stay_below_the_bound() {
     }
 }
 
-/// No strategy manages on less than half of M log₂ n, but for lower terms (Robson 1974).
+/// No strategy needs less than half of M log₂ n, up to lower terms (Robson 1974).
 #[test]
-fn robsons_adversary_does_what_it_is_known_for() {
+fn robsons_adversary_forces_half_of_m_log_n() {
     let (budget, largest) = (64 * PAGE, 256);
     for mut strategy in paged(largest).into_iter().chain([first_fit()]) {
         let needed = storage(&mut *strategy, budget, |game| adversary::robson(game, largest));
@@ -116,7 +116,7 @@ fn robsons_adversary_does_what_it_is_known_for() {
 }
 
 #[test]
-fn a_search_does_not_get_beyond_the_bound() {
+fn a_search_stays_below_the_bound() {
     let (budget, largest) = (8 * PAGE, PAGE);
     let granted = adversary::bound(&classes(largest), budget, PAGE);
     let steps = adversary::against_classes(&classes(largest), PAGE);
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn no_steps_get_beyond_the_bound(
+    fn random_steps_stay_below_the_bound(
         pages in 1_usize..12,
         steps in proptest::collection::vec((1..=PAGE, 1_u32..11), 1..8),
     ) {
@@ -143,9 +143,9 @@ proptest! {
     }
 }
 
-/// BEST-FIT's worst case is of the order of M n (Robson 1977): the adversary made for it reaches M n/e.
+/// BEST-FIT's worst case is of the order of M n (Robson 1977): the adversary for it reaches M n/e.
 #[test]
-fn best_fit_is_brought_to_a_share_of_m_n() {
+fn the_best_fit_adversary_reaches_its_share_of_m_n() {
     const UNIT: usize = 16;
     const HEADER: usize = 4;
     for (largest, budget) in [(32, 1 << 12), (64, 1 << 13)] {

@@ -1,15 +1,16 @@
-//! Instructions per action, counted by callgrind, which no noisy machine disturbs.
+//! Instructions per action, counted by callgrind, which other load on the machine does not affect.
 
 use std::env;
 use std::process::Command;
 
 use super::{ACTIONS, LIVE, MAXIMA, json_line};
 
-/// The functions that callgrind counts: the allocators and their callees, except copying.
+/// The functions to count: the allocators and their callees, except copying.
 const COUNTED: [&str; 2] =
     ["--toggle-collect=*as arenas::peers::Heap>*", "--toggle-collect=__mem*"];
 
-/// Instructions, and mispredicted branches as callgrind models them, per action of one allocator.
+/// Returns one allocator's instructions and mispredicted branches (as modelled by callgrind) per
+/// action.
 fn count(name: &str, max: usize, live: usize, reallocates: bool) -> Result<(f64, f64), String> {
     let failed = |what: &str| format!("valgrind, {name}, {max} bytes, {live} live blocks: {what}");
     let this = env::current_exe().map_err(|error| failed(&error.to_string()))?;
@@ -34,7 +35,7 @@ fn count(name: &str, max: usize, live: usize, reallocates: bool) -> Result<(f64,
     Ok((instructions / actions, mispredicted / actions))
 }
 
-/// Prints a table for each number of live blocks, with reallocations and without.
+/// Prints a table per number of live blocks, with and without reallocations.
 pub(super) fn run(names: &[&str], json: bool) -> Result<(), String> {
     for reallocates in [true, false] {
         for live in LIVE {

@@ -1,10 +1,11 @@
-//! Arenas in a fixed region: ours beside the pure-Rust allocators made for one, in time and in how
-//! full they make it.
+//! Arenas in a fixed region: ours beside other pure-Rust allocators for fixed regions, by time and
+//! heap efficiency.
 //!
-//! Nanoseconds per action and their ratio to ours, at 300, 1,000 and 3,000 live blocks, and heap efficiency,
-//! the share of the region that was requested and not yet freed when a request first failed: of a fresh
-//! region, and of one that was filled and emptied before. All single-threaded, without locks, each called
-//! through the same trait object; every round runs all of them, in turn, on the same actions.
+//! Nanoseconds per action and their ratio to ours, at 300, 1,000 and 3,000 live blocks; and heap
+//! efficiency, the share of the region that was requested and not yet freed when a request first
+//! failed: in a fresh region, and in one that was filled and emptied before. All are
+//! single-threaded, without locks, and called through the same trait object; every round runs all
+//! of them in turn, with the same actions.
 //!
 //! ```sh
 //! cargo bench --bench arenas                        times and efficiency
@@ -16,13 +17,13 @@
 //! cargo bench --bench arenas -- --only NAME MAX LIVE
 //!     performs the actions of one allocator alone: largest size, live blocks
 //!                               --no-realloc        without reallocations
-//!                               --align N           all aligned so, as C's are to 16
+//!                               --align N           aligns every request, as C does to 16
 //! cargo bench --bench arenas -- --small             in regions of 4 to 256 KiB
 //! ```
 //!
-//! `--instructions` counts ours and talc's unless `--peers` names others. `--small` compares allocators
-//! for small machines (`small.rs`); with it `--time`, `--fill`, `--peers` and `--only` are as above, but
-//! not `--json`.
+//! `--instructions` counts ours and talc's unless `--peers` names others. `--small` compares
+//! allocators for small machines (`small.rs`); it can be combined with `--time`, `--fill`,
+//! `--peers` and `--only`, but not with `--json`.
 
 mod instructions;
 mod mixes;
@@ -38,14 +39,15 @@ use peers::{NAMES, Peer};
 /// Largest sizes of the random actions, bytes.
 const MAXIMA: [usize; 5] = [200, 1_000, 3_000, 10_000, 30_000];
 
-/// Live blocks that are held.
+/// Numbers of live blocks.
 const LIVE: [usize; 3] = [300, 1_000, 3_000];
 
-/// Region of the random actions, bytes: so large that no request fails.
+/// Region for the random actions, bytes: so large that no request fails.
 const REGION: usize = 512 << 20;
 
-/// Rounds whose median counts, and actions in each.
+/// Rounds; the median counts.
 const ROUNDS: usize = 11;
+/// Actions per round.
 const ACTIONS: usize = 200_000;
 
 /// A region's memory, with every OS page touched.
@@ -56,9 +58,9 @@ impl Memory {
         Self(vec![0; bytes / 8])
     }
 
-    /// Returns an allocator over all of it, made anew.
+    /// Returns a fresh allocator over all of it.
     fn peer(&mut self, name: &str) -> Peer<'_> {
-        // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
+        // SAFETY: while this allocator is in use, the borrow prevents other access to the memory.
         unsafe { Peer::new(name, self.0.as_mut_ptr().cast(), self.0.len() * 8) }
     }
 }
@@ -66,7 +68,7 @@ impl Memory {
 /// Returns the processor time of this process in nanoseconds, which excludes other programs.
 fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock is written to a place for one.
+    // SAFETY: `time` is valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
@@ -76,15 +78,15 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// Prints figures of an allocator as one line of JSON. Names need no escapes.
+/// Prints an allocator's figures as a line of JSON. Names need no escapes.
 fn json_line(name: &str, figures: &[(&str, &dyn Display)]) {
     print!("{{\"allocator\":\"{name}\"");
     figures.iter().for_each(|(key, figure)| print!(",\"{key}\":{figure}"));
     println!("}}");
 }
 
-/// Random actions: for each allocator and largest size the median, and the median of each round's ratio
-/// to the first allocator.
+/// Performs random actions. Returns, for each allocator and largest size, the median time, and the
+/// median of each round's ratio to the first allocator.
 fn measure(
     names: &[&str],
     live: Live,
@@ -168,7 +170,7 @@ fn time(names: &[&str], live: Live, reallocates: bool, runs: (usize, usize), jso
     println!();
 }
 
-/// Heap efficiency: means over seeds.
+/// Prints heap efficiency: means over seeds.
 fn efficiency(names: &[&str], seeds: u64, json: bool) {
     let fillings = Filling::all();
     if !json {
@@ -185,7 +187,7 @@ fn efficiency(names: &[&str], seeds: u64, json: bool) {
             print!("{name:<24}");
         }
         for filling in &fillings {
-            // Searching long lists takes hours.
+            // Searching long lists would take hours.
             if !filling.feasible(name) {
                 if !json {
                     print!("{:>18}", "–");
@@ -215,7 +217,7 @@ fn efficiency(names: &[&str], seeds: u64, json: bool) {
     }
 }
 
-/// Performs the actions of one allocator, as `--only NAME MAX LIVE` asks.
+/// Performs the actions of one allocator, for `--only NAME MAX LIVE`.
 fn only(arguments: &[String], reallocates: bool) {
     let number = |index: usize| arguments.get(index)?.parse().ok();
     let (Some(name), Some(max), Some(live)) = (arguments.first(), number(1), number(2)) else {
@@ -230,7 +232,7 @@ fn only(arguments: &[String], reallocates: bool) {
     println!("{} actions, {failed} failed", 2 * ACTIONS);
 }
 
-/// This file's head, for `--help`.
+/// Returns this file's module documentation, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
     include_str!("main.rs").lines().map_while(|line| line.strip_prefix("//!"))
 }
@@ -251,7 +253,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let json = asked("--json");
-    // `cargo test --benches` runs benches too, to see that they work.
+    // `cargo test --benches` runs benches too, to check that they work.
     if !asked("--bench") {
         time(&NAMES, Live::Held(300), true, (1, 2_000), json);
         return ExitCode::SUCCESS;

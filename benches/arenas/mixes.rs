@@ -1,12 +1,12 @@
-//! The requests to the arenas: the mixes of talc's own benchmarks, so that its figures and ours can
-//! be compared.
+//! The requests to the arenas: the mixes of talc's own benchmarks, so that its figures and ours are
+//! comparable.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use crate::peers::Peer;
 
-/// A small and quick generator (Marsaglia 2003, xorshift64*). Its cost is in every figure.
+/// A small and fast generator (Marsaglia 2003, xorshift64*). Its cost is part of every figure.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -21,18 +21,18 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// From `least` to below `end`.
+    /// Returns a number from `least` to below `end`.
     fn range(&mut self, least: usize, end: usize) -> usize {
         least + ((u64::from(self.next()) * (end - least) as u64) >> 32) as usize
     }
 
-    /// Small sizes more often than large ones.
+    /// Returns a size; small ones are more frequent.
     fn size(&mut self, max: usize) -> usize {
         let cap = self.range(16, max);
         self.range(4, cap)
     }
 
-    /// Three quarters 8, a fifth 16, and so on.
+    /// Returns 8 in three quarters of the cases, 16 in a fifth, and so on.
     fn align(&mut self) -> usize {
         8 << ((self.next() | 1 << 16).trailing_zeros() / 2)
     }
@@ -46,25 +46,26 @@ impl Random {
 type Block = (NonNull<u8>, Layout);
 
 /// Random actions: three sevenths allocate, three free, and one reallocates, to at most three times
-/// the largest size, or does nothing. With fewer live blocks than the number to hold, actions that
-/// would free allocate.
+/// the largest size, or does nothing. With too few live blocks, actions that would free allocate
+/// instead.
 pub(crate) struct Actions {
     random: Random,
     max: usize,
     live: Live,
     reallocates: bool,
-    /// Of every request; none: as talc's.
+    /// Alignment of every request; `None`: as in talc's mix.
     align: Option<usize>,
     blocks: Vec<Block>,
 }
 
-/// How many blocks are live.
+/// The number of live blocks.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Live {
-    /// This many and at most a hundred more: beyond that, actions that would allocate free.
+    /// At least this many and at most a hundred more: beyond that, actions that would allocate free
+    /// instead.
     Held(usize),
-    /// 300 and more, as chance has it, as in talc's own benchmark: some thousands after millions of
-    /// actions.
+    /// At least 300, drifting at random, as in talc's own benchmark: some thousands after millions
+    /// of actions.
     Drifting,
 }
 
@@ -90,12 +91,12 @@ impl Actions {
         Self { random, max, live, reallocates, align: None, blocks: Vec::with_capacity(100_000) }
     }
 
-    /// With every request aligned so.
+    /// Returns the actions with every request aligned to this.
     pub(crate) fn aligned(self, align: Option<usize>) -> Self {
         Self { align, ..self }
     }
 
-    /// Performs actions; how many the allocator had no memory for.
+    /// Performs actions; returns how many requests failed.
     pub(crate) fn perform(&mut self, peer: &mut Peer<'_>, actions: usize) -> usize {
         let Self { random, max, live, reallocates, align, blocks } = self;
         let mut failed = 0;
@@ -141,23 +142,24 @@ fn reallocate(peer: &mut Peer<'_>, block: &mut Block, size: usize) -> bool {
     true
 }
 
-/// A small region: sizes from 1 to `max`, each as often as another.
+/// A small region: sizes from 1 to `max`, all equally likely.
 #[derive(Clone, Copy)]
 pub(crate) struct SmallFilling {
     pub(crate) region: usize,
     pub(crate) max: usize,
-    /// Per cent of the actions that free a block.
+    /// Percentage of the actions that free a block.
     pub(crate) frees: usize,
 }
 
 impl SmallFilling {
-    /// Aligned as types are: to the greatest power of two that divides the size, 8 at most.
+    /// Aligned as types are: to the greatest power of two that divides the size, at most 8.
     fn layout(self, random: &mut Random) -> Layout {
         let size = random.range(1, self.max + 1);
         Layout::from_size_align(size, 1 << size.trailing_zeros().min(3)).expect("a valid layout")
     }
 
-    /// Fills a region until a request fails. The share that was requested then. All is freed afterwards.
+    /// Fills a region until a request fails; returns the share requested at that point. Then frees
+    /// everything.
     pub(crate) fn fill(self, peer: &mut Peer<'_>, seed: u64) -> f64 {
         let mut random = Random::new(seed + 1);
         let mut blocks: Vec<Block> = Vec::new();
@@ -177,8 +179,8 @@ impl SmallFilling {
         }
     }
 
-    /// Allocates and frees at random in a region that is about `share` full by request; how many
-    /// actions were done, failed requests among them.
+    /// Allocates and frees at random in a region that is about `share` full by requests; returns
+    /// the number of actions, including failed requests.
     pub(crate) fn churn(self, peer: &mut Peer<'_>, share: f64, actions: usize) -> usize {
         let mut random = Random::new(1984);
         let mut blocks: Vec<Block> = Vec::with_capacity(self.region);
@@ -208,12 +210,12 @@ impl SmallFilling {
 }
 
 /// A region to fill until a request fails: of ten actions, five allocate, one frees, and four
-/// reallocate or, without, do nothing.
+/// reallocate or, without reallocations, do nothing.
 pub(crate) struct Filling {
     pub(crate) name: &'static str,
     pub(crate) region: usize,
     max: usize,
-    /// Largest size of a reallocation; 0: there is none.
+    /// Largest size of a reallocation; 0 for none.
     realloc_max: usize,
 }
 
@@ -231,12 +233,13 @@ impl Filling {
         ]
     }
 
-    /// Returns whether an allocator fills the region in bearable time.
+    /// Returns whether an allocator fills the region in reasonable time.
     pub(crate) fn feasible(&self, name: &str) -> bool {
         name != "linked_list_allocator" || self.max > 200 && self.region <= 16 << 20
     }
 
-    /// Fills a region, and empties it; the share of it that is requested at the first failure.
+    /// Fills a region, and empties it; returns the share of it that was requested at the first
+    /// failure.
     pub(crate) fn fill(&self, peer: &mut Peer<'_>, seed: u64) -> f64 {
         let mut random = Random::new(seed + 1);
         let mut blocks: Vec<Block> = Vec::new();

@@ -1,4 +1,4 @@
-//! The allocators compared, behind one face.
+//! The allocators compared, behind one interface.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -13,7 +13,8 @@ use pagewise::{PageHeap, SmallHeap, Strategy};
 pub(crate) const NAMES: [&str; 6] =
     ["pagewise", "talc", "rlsf", "dlmalloc", "linked_list_allocator", "buddy_system_allocator"];
 
-/// For small regions, ours first: also this crate's others, and `embedded-alloc`'s two heaps.
+/// The allocators for small regions, ours first. They include this crate's other allocators and the
+/// two heaps of `embedded-alloc`.
 pub(crate) const SMALL: [&str; 9] = [
     "pagewise small",
     "pagewise",
@@ -56,7 +57,7 @@ trait Heap {
 /// An allocator over a region borrowed for `'m`.
 pub(crate) struct Peer<'m> {
     heap: Box<dyn Heap + 'm>,
-    /// It performs this many times fewer actions in a round.
+    /// Factor by which a round has fewer actions.
     pub(crate) slowness: usize,
 }
 
@@ -67,7 +68,7 @@ impl Peer<'_> {
     /// The memory is valid, aligned to 8 bytes, and used only by this allocator while the allocator
     /// is in use.
     pub(crate) unsafe fn new(name: &str, base: *mut u8, len: usize) -> Self {
-        // SAFETY, of all: the caller guarantees what each of them asks for.
+        // SAFETY, of all: the caller guarantees what each allocator requires.
         let heap: Box<dyn Heap> = match name {
             "pagewise" => {
                 // SAFETY: as above.
@@ -146,17 +147,17 @@ impl Peer<'_> {
     }
 }
 
-/// One of `embedded-alloc`'s heaps, which have a critical section within.
+/// One of `embedded-alloc`'s heaps, which use a critical section internally.
 struct Embedded<A>(A);
 
 impl<A: GlobalAlloc> Heap for Embedded<A> {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        // SAFETY: the mixes ask for no blocks of size 0.
+        // SAFETY: the mixes request no blocks of size 0.
         NonNull::new(unsafe { self.0.alloc(layout) })
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.0.dealloc(block.as_ptr(), layout) };
     }
 
@@ -166,12 +167,12 @@ impl<A: GlobalAlloc> Heap for Embedded<A> {
         layout: Layout,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, size) })
     }
 }
 
-/// The critical section of a program with one thread: it costs nothing.
+/// The critical section of a single-threaded program: it costs nothing.
 struct OneThread;
 
 critical_section::set_impl!(OneThread);
@@ -191,7 +192,7 @@ where
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.deallocate(block, layout) };
     }
 
@@ -201,19 +202,19 @@ where
         layout: Layout,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { Strategy::reallocate(self, block, layout, size) }.ok().map(NonNull::cast)
     }
 }
 
 impl Heap for talc::TalcCell<talc::source::Claim> {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        // SAFETY: the mixes ask for no blocks of size 0.
+        // SAFETY: the mixes request no blocks of size 0.
         NonNull::new(unsafe { GlobalAlloc::alloc(self, layout) })
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.dealloc(block.as_ptr(), layout) };
     }
 
@@ -223,12 +224,12 @@ impl Heap for talc::TalcCell<talc::source::Claim> {
         layout: Layout,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         NonNull::new(unsafe { self.realloc(block.as_ptr(), layout, size) })
     }
 }
 
-/// As talc's benchmarks set it up.
+/// Configured as in talc's benchmarks.
 type Tlsf =
     rlsf::Tlsf<'static, usize, usize, { usize::BITS as usize - 12 }, { usize::BITS as usize }>;
 
@@ -238,7 +239,7 @@ impl Heap for Tlsf {
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.deallocate(block, layout.align()) };
     }
 
@@ -249,18 +250,18 @@ impl Heap for Tlsf {
         size: usize,
     ) -> Option<NonNull<u8>> {
         let new_layout = Layout::from_size_align(size, layout.align()).ok()?;
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { Tlsf::reallocate(self, block, new_layout) }
     }
 }
 
-/// Gives `dlmalloc` one region, once.
+/// Gives `dlmalloc` a region, once.
 struct Once(Cell<(*mut u8, usize)>);
 
 // SAFETY: the region moves with it.
 unsafe impl Send for Once {}
 
-// SAFETY: it hands its region out once and takes nothing back.
+// SAFETY: it hands its region out once and accepts nothing back.
 unsafe impl dlmalloc::Allocator for Once {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let (base, len) = self.0.get();
@@ -298,12 +299,12 @@ unsafe impl dlmalloc::Allocator for Once {
 
 impl Heap for dlmalloc::Dlmalloc<Once> {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
-        // SAFETY: the mixes ask for no blocks of size 0.
+        // SAFETY: the mixes request no blocks of size 0.
         NonNull::new(unsafe { self.malloc(layout.size(), layout.align()) })
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { dlmalloc::Dlmalloc::free(self, block.as_ptr(), layout.size(), layout.align()) };
     }
 
@@ -313,7 +314,7 @@ impl Heap for dlmalloc::Dlmalloc<Once> {
         layout: Layout,
         size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         NonNull::new(unsafe { self.realloc(block.as_ptr(), layout.size(), layout.align(), size) })
     }
 }
@@ -324,7 +325,7 @@ impl Heap for linked_list_allocator::Heap {
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.deallocate(block, layout) };
     }
 }

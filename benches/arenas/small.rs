@@ -1,11 +1,13 @@
-//! Small regions: how full they get, and the cost of an action there.
+//! Small regions: how full they get, and the cost of an action.
 //!
-//! `cargo bench --bench arenas -- --small`: for regions of 4 to 256 KiB and sizes of 1 to 64, 200 and 1,000
-//! bytes, the share of the region that was requested when a request first failed, of a region that was filled and
-//! emptied before, with few and with many frees meanwhile; then the time of an action in a region that is half full. `--fill`, `--time`, `--peers
-//! NAME,NAME`, `--seeds N` as without `--small`.
+//! `cargo bench --bench arenas -- --small`: for regions of 4 to 256 KiB and sizes of 1 to 64, 200
+//! and 1,000 bytes, the share of the region that was requested when a request first failed, after
+//! the region was filled and emptied once, with few and with many frees in between; then the time
+//! of an action in a half-full region. `--fill`, `--time`, `--peers NAME,NAME`, `--seeds N` work as
+//! without `--small`.
 //!
-//! `-- --small --only NAME REGION MAX` performs the actions of one allocator alone, for counting instructions.
+//! `-- --small --only NAME REGION MAX` performs the actions of one allocator alone, for counting
+//! instructions.
 
 use super::mixes::SmallFilling;
 use super::peers::{Peer, SMALL};
@@ -14,10 +16,10 @@ use super::{Memory, median, processor_time};
 const REGIONS: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10];
 const MAXIMA: [usize; 3] = [64, 200, 1_000];
 
-/// Per cent of the actions that free a block while a region is filled.
+/// Percentage of the actions that free a block while a region is filled.
 const FREES: [usize; 3] = [17, 33, 45];
 
-/// The share of a region that is requested while time is taken.
+/// The share of a region that is requested during timing.
 const SHARE: f64 = 0.5;
 
 const ACTIONS: usize = 100_000;
@@ -29,7 +31,7 @@ fn number(arguments: &[String], option: &str) -> Option<u64> {
 
 /// Returns a fresh allocator over the memory's first bytes.
 fn heap<'m>(name: &str, memory: &'m mut Memory, region: usize) -> Peer<'m> {
-    // SAFETY: while this allocator is in use, the borrow keeps others from the memory.
+    // SAFETY: while this allocator is in use, the borrow prevents other access to the memory.
     unsafe { Peer::new(name, memory.0.as_mut_ptr().cast(), region) }
 }
 
@@ -45,7 +47,8 @@ fn head() {
     }
 }
 
-/// How full regions get: means over seeds, and in how many cells each is first or within a hundredth of it.
+/// Prints how full regions get: means over seeds, and the number of cells in which each allocator
+/// is first or within a percent of the first.
 fn fill(names: &[&str], frees: usize, seeds: u64) {
     println!(
         "per cent of a region requested when a request fails, mean of {seeds} seeds; {frees} of 100 actions free"
@@ -59,7 +62,7 @@ fn fill(names: &[&str], frees: usize, seeds: u64) {
         for (max, region) in cells() {
             let filling = SmallFilling { region, max, frees };
             let mut peer = heap(name, &mut memory, region);
-            // Once to wear it.
+            // Fill it once before, to wear it.
             filling.fill(&mut peer, 0);
             let sum: f64 = (1..=seeds).map(|seed| filling.fill(&mut peer, seed)).sum();
             row.push(100.0 * sum / seeds as f64);
@@ -77,7 +80,7 @@ fn fill(names: &[&str], frees: usize, seeds: u64) {
     println!();
 }
 
-/// Time of an action: medians of rounds, all allocators in turns.
+/// Prints the time of an action: medians of rounds in which all allocators take turns.
 fn time(names: &[&str], rounds: usize) {
     println!("ns of processor time per action, {rounds} rounds of {ACTIONS}, regions half full");
     head();

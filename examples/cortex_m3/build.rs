@@ -1,4 +1,4 @@
-//! Has the linker find the memory's layout.
+//! Makes the linker find the memory layout.
 
 fn main() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package is");

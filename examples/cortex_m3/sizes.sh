@@ -1,7 +1,7 @@
 #!/bin/sh
-# What allocators take of a Cortex-M3's flash and RAM, as a table: allocate and free alone, beside a region of
-# 16 KiB, in bytes more than the same program without an allocator. Needs the target thumbv7m-none-eabi and a
-# `size` for it (binutils-arm-none-eabi, or LLVM's).
+# Prints the flash and RAM that allocators take on a Cortex-M3, as a table: `allocate` and `free`
+# only, without the region of 16 KiB, in bytes beyond the same program without an allocator. Needs
+# the target thumbv7m-none-eabi and a `size` for it (binutils-arm-none-eabi, or LLVM's).
 set -eu
 cd "$(dirname "$0")"
 size=$(command -v arm-none-eabi-size || command -v llvm-size)

@@ -1,9 +1,9 @@
-//! Any sequence of calls of C's `malloc` family obeys POSIX, C23 and GNU's library: alignment,
-//! sizes of zero, products that overflow, sizes that no machine has, `errno`, and state that an
-//! error must leave unchanged. Every byte of every block, including those beyond the requested
-//! size, keeps its contents.
+//! Any sequence of calls of C's `malloc` family follows POSIX, C23 and glibc: alignment, sizes of
+//! zero, products that overflow, impossible sizes, `errno`, and state that an error must leave
+//! unchanged. Every byte of every block, including those beyond the requested size, keeps its
+//! contents.
 //!
-//! The functions come from `libpagewise.so`'s own file, without their C names: the fuzzer has
+//! The functions come from the source of `libpagewise.so`, without their C names: the fuzzer has
 //! another allocator.
 
 use std::ffi::c_void;
@@ -15,16 +15,16 @@ use pagewise::global::{Pagewise, Tuning};
 #[path = "../../preload/malloc/src/c.rs"]
 mod rules;
 
-/// As tuned in `global`, whose allocator it is when tests run both: all values share one heap.
+/// Tuned as in `global`, since all values share one heap when tests run both.
 static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 
-/// Bytes in use at one time, beyond which calls are passed over.
+/// Maximum bytes in use; calls beyond it are skipped.
 const MOST: usize = 32 << 20;
 
 /// The alignment of every block.
 const ALIGN: usize = 16;
 
-/// An error number that no function gives.
+/// An error number that no function sets.
 const UNTOUCHED: i32 = 4711;
 
 #[derive(Clone, Copy, Debug, Arbitrary)]
@@ -32,7 +32,7 @@ enum Size {
     Tiny(u8),
     Small(u16),
     Large(u8),
-    /// From the largest number down, and around the largest difference of two pointers.
+    /// From the largest number down, and around `PTRDIFF_MAX`.
     Impossible(u8),
     AroundHalf(i8),
 }
@@ -52,7 +52,7 @@ impl Size {
 #[derive(Clone, Copy, Debug, Arbitrary)]
 enum Align {
     Log2(u8),
-    /// No power of two, mostly.
+    /// Usually not a power of two.
     Any(u8),
     Huge(u8),
 }
@@ -62,7 +62,7 @@ impl Align {
         match self {
             Self::Log2(log2) => 1 << (log2 % 22),
             Self::Any(align) => align.into(),
-            // No machine has as many addresses; no power of two, half of them.
+            // Larger than any machine's address space; half of them not powers of two.
             Self::Huge(align) => (1 << (48 + align % 16)) + usize::from(align >> 7),
         }
     }
@@ -87,7 +87,7 @@ enum Call {
     Trim,
 }
 
-/// A block in use; its first `usable` bytes are `mark`.
+/// A block in use; its first `usable` bytes equal `mark`.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: *mut c_void,
@@ -99,16 +99,17 @@ struct Block {
 
 impl Block {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is in use and this long, and no other reference to its bytes exists
+        // SAFETY: the block is in use and this long, and there is no other reference to its bytes
         // meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.usable) }
     }
 
-    /// Panics unless the first `len` bytes are as they were written.
+    /// Panics if the first `len` bytes have changed.
     fn check(&mut self, len: usize) {
         let mark = self.mark;
         let bytes = &self.bytes()[..len];
-        // Beside themselves moved by one: the fuzzer need not follow a loop over megabytes.
+        // Compare the bytes with themselves shifted by one: the fuzzer need not instrument a loop
+        // over megabytes.
         let same =
             bytes.first().is_none_or(|&first| first == mark && bytes[1..] == bytes[..len - 1]);
         assert!(same, "{self:?}");
@@ -121,7 +122,7 @@ fn errno() -> i32 {
 }
 
 fn os_page() -> usize {
-    // SAFETY: the call touches no memory of ours.
+    // SAFETY: a plain query.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size")
 }
 
@@ -133,9 +134,8 @@ struct Program {
 }
 
 impl Program {
-    /// Checks the answer of a function that was asked for `size` bytes (`None`: a product that
-    /// overflows), aligned to `align`, whose first `kept` bytes must be `mark`. Returns whether it
-    /// gave a block.
+    /// Checks the result of a request for `size` bytes (`None`: a product that overflows), aligned
+    /// to `align`, whose first `kept` bytes must be `mark`. Returns whether it succeeded.
     fn answered(
         &mut self,
         start: *mut c_void,
@@ -168,7 +168,7 @@ impl Program {
         true
     }
 
-    /// Returns whether a call may be made: it fails, or there is room for the block.
+    /// Returns whether a call is allowed: it fails, or the block fits into the limit.
     fn room(&self, size: Option<usize>, align: usize) -> bool {
         possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
     }
@@ -181,7 +181,7 @@ impl Program {
         Some(block)
     }
 
-    /// Resizes a block by one of the two functions.
+    /// Resizes a block with `realloc` or `reallocarray`.
     fn resize(
         &mut self,
         which: u8,
@@ -199,7 +199,7 @@ impl Program {
         }
         let kept = block.usable.min(size.unwrap_or(0));
         if !self.answered(start, size, 1, kept, block.mark) {
-            // It is as it was.
+            // It must be unchanged.
             block.check(block.usable);
             self.in_use += block.usable;
             self.blocks.push(block);
@@ -215,7 +215,7 @@ impl Program {
                 if self.room(Some(size), 1) {
                     let start = match call {
                         Call::Malloc(_) => rules::malloc(size),
-                        // SAFETY: null is no block.
+                        // SAFETY: null is allowed.
                         _ => unsafe { rules::realloc(ptr::null_mut(), size) },
                     };
                     self.answered(start, Some(size), 1, 0, 0);
@@ -231,7 +231,7 @@ impl Program {
             }
             Call::Realloc(which, size) => {
                 let size = size.bytes();
-                // SAFETY: the block is in use, and forgotten if it moves.
+                // SAFETY: the block is in use, and not used afterwards if it moves.
                 self.resize(which, Some(size), |block| unsafe { rules::realloc(block, size) });
             }
             Call::Reallocarray(which, count, size) => {
@@ -277,7 +277,8 @@ impl Program {
             }
             Call::Free(which) | Call::FreeSized(which) | Call::FreeAlignedSized(which) => {
                 let Some(block) = self.take(which) else { return };
-                // SAFETY: the block is in use with this size and alignment, and forgotten.
+                // SAFETY: the block is in use with this size and alignment, and not used
+                // afterwards.
                 unsafe {
                     match call {
                         Call::Free(_) => rules::free(block.start),
@@ -287,7 +288,7 @@ impl Program {
                 }
                 assert_eq!(errno(), UNTOUCHED, "free keeps errno");
             }
-            // SAFETY: null is no block.
+            // SAFETY: null is allowed.
             Call::OfNull => unsafe {
                 rules::free(ptr::null_mut());
                 assert_eq!(rules::malloc_usable_size(ptr::null_mut()), 0);
@@ -303,7 +304,7 @@ impl Program {
         }
         let untouched = ptr::without_provenance_mut(UNTOUCHED as usize);
         let mut out = untouched;
-        // SAFETY: `out` may be written.
+        // SAFETY: `out` is valid for writes.
         let error = unsafe { rules::posix_memalign(&raw mut out, align, size) };
         assert_eq!(errno(), UNTOUCHED, "posix_memalign keeps errno");
         if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
@@ -317,7 +318,7 @@ impl Program {
     }
 }
 
-/// Returns the size, if there is a block of this size and alignment on any machine.
+/// Returns the size, if a block of this size and alignment is possible on any machine.
 fn possible(size: Option<usize>, align: usize) -> Option<usize> {
     size.filter(|&size| size <= MOST && align <= MOST)
 }
@@ -325,17 +326,17 @@ fn possible(size: Option<usize>, align: usize) -> Option<usize> {
 pub(crate) fn run(data: &[u8]) {
     let Ok(calls) = Vec::<Call>::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let mut program = Program::default();
-    // Sizes between small and impossible depend on the machine.
+    // Whether sizes between small and impossible succeed depends on the machine.
     calls.into_iter().filter(|call| !is_between(*call)).for_each(|call| program.perform(call));
     while let Some(block) = program.take(0) {
-        // SAFETY: the block is in use, and forgotten.
+        // SAFETY: the block is in use, and not used afterwards.
         unsafe { rules::free(block.start) };
     }
     let stats = PAGEWISE.stats();
     assert_eq!((stats.blocks, stats.live, stats.mappings), (0, 0, 0), "{stats}");
 }
 
-/// Returns whether a call asks for a product that some machines have and others do not.
+/// Returns whether a call requests a product that only some machines can serve.
 fn is_between(call: Call) -> bool {
     match call {
         Call::Calloc(count, size) | Call::Reallocarray(_, count, size) => {

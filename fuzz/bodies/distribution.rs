@@ -1,4 +1,4 @@
-//! Any text read as a distribution of sizes gives classes that make sense, or an error.
+//! Any text read as a distribution of sizes gives valid classes, or an error.
 
 use std::collections::HashSet;
 use std::fmt::Write;

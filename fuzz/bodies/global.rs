@@ -1,7 +1,7 @@
-//! Any sequence of requests to the global allocator, by its C functions and as Rust asks, gives
+//! Any sequence of requests to the global allocator, through its C and Rust interfaces, gives
 //! blocks that are aligned, long enough and disjoint. All bytes of a block, including those beyond
 //! the requested size, are written, and checked when it is resized and freed. Zeroed blocks are
-//! zeros. In the end nothing is in use.
+//! zero. At the end nothing is in use.
 //!
 //! Every five bytes are a request.
 
@@ -10,17 +10,17 @@ use std::thread;
 
 use pagewise::global::{Pagewise, Tuning};
 
-/// With mappings from 1 MiB on: to write 16 MiB would take a fuzzer too long.
+/// Requests of 1 MiB or more get mappings: writing 16 MiB would take a fuzzer too long.
 static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 
-/// Bytes in use at one time, beyond which requests are passed over: a fuzzer's memory is bounded.
+/// Maximum bytes in use; requests beyond it are skipped, because a fuzzer's memory is limited.
 const MOST: usize = 64 << 20;
 
 /// A block in use.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: *mut u8,
-    /// The request: for C only its size counts; Rust frees with the whole layout.
+    /// The request: for C only its size matters; Rust frees with the whole layout.
     layout: Layout,
     c: bool,
     mark: u8,
@@ -30,23 +30,24 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Returns the bytes of the block that may be used.
+    /// Returns the usable bytes of the block.
     fn len(&self) -> usize {
         // SAFETY: the block is in use.
         unsafe { PAGEWISE.usable_size(self.start) }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block is in use and this long, and no other reference to its bytes exists
+        // SAFETY: the block is in use and this long, and there is no other reference to its bytes
         // meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len()) }
     }
 
-    /// Panics unless the first `len` bytes are as they were written.
+    /// Panics if the first `len` bytes have changed.
     fn check(&mut self, len: usize) {
         let mark = self.mark;
         let bytes = &self.bytes()[..len];
-        // Beside themselves moved by one: the fuzzer need not follow a loop over megabytes.
+        // Compare the bytes with themselves shifted by one: the fuzzer need not instrument a loop
+        // over megabytes.
         let same =
             bytes.first().is_none_or(|&first| first == mark && bytes[1..] == bytes[..len - 1]);
         assert!(same, "{self:?}");
@@ -54,7 +55,7 @@ impl Block {
 
     fn free(mut self) {
         self.check(self.len());
-        // SAFETY: the block is in use, and forgotten.
+        // SAFETY: the block is in use, and not used afterwards.
         unsafe {
             if self.c {
                 PAGEWISE.free(self.start);
@@ -72,8 +73,8 @@ struct Program {
 }
 
 impl Program {
-    /// Takes over a block that was just allocated or resized: checks that its first `kept` bytes
-    /// are `mark`, and overwrites all of it.
+    /// Adds a block that was just allocated or resized: checks that its first `kept` bytes are
+    /// `mark`, and overwrites all of it.
     fn enter(&mut self, start: *mut u8, layout: Layout, c: bool, kept: usize, mark: u8) {
         assert!(!start.is_null() && start.addr().is_multiple_of(layout.align()), "{layout:?}");
         let mut block = Block { start, layout, c, mark };
@@ -120,14 +121,15 @@ impl Program {
         let Block { start, layout, c, mark } = block;
         if c {
             let kept = block.len().min(size);
-            // SAFETY: the block is in use, and forgotten.
+            // SAFETY: the block is in use, and not used afterwards.
             let resized = unsafe { PAGEWISE.reallocate(start, size) };
-            // C promises no more than that.
+            // C guarantees no larger alignment.
             let layout = Layout::from_size_align(size, 16).unwrap();
             self.enter(resized, layout, true, kept, mark);
         } else {
             let size = size.max(1);
-            // SAFETY: the block is in use with this layout, and forgotten; it has a size.
+            // SAFETY: the block is in use with this layout, and not used afterwards; the size is
+            // not 0.
             let resized = unsafe { PAGEWISE.realloc(start, layout, size) };
             let kept = layout.size().min(size);
             let layout = Layout::from_size_align(size, layout.align()).unwrap();
@@ -139,7 +141,7 @@ impl Program {
         let size =
             usize::from(mantissa) << if exponent < 240 { exponent % 10 } else { exponent % 14 };
         let in_use: usize = self.blocks.iter().map(Block::len).sum();
-        // Few are aligned to more than Rust's types are.
+        // Few alignments exceed those of Rust's types.
         let log2 = if align < 192 { align % 5 } else { align % 21 };
         let layout = Layout::from_size_align(size, 1 << log2).unwrap();
         let room = in_use + size + layout.align() <= MOST;

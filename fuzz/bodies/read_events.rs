@@ -1,6 +1,6 @@
-//! Traces whose frames hold events, numbers that are no events, and bytes, with arbitrary claims in
-//! the header. They are read like arbitrary bytes, but past compression and checksums, which a
-//! fuzzer does not guess.
+//! Traces whose frames contain events, numbers that are not events, and arbitrary bytes, with
+//! arbitrary claims in the header. They are read like any bytes, but with valid compression and
+//! checksums, which a fuzzer does not guess.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ struct Trace {
 
 #[derive(Debug, Arbitrary)]
 enum Claims {
-    /// As much as may be claimed.
+    /// The maximum possible claim.
     All,
     Few {
         events: u16,
@@ -36,7 +36,7 @@ enum Claims {
     },
 }
 
-/// A part of a frame's content, as the format has it.
+/// A part of a frame's content in the format.
 #[derive(Debug, Arbitrary)]
 enum Piece {
     Free { distance: i8 },
@@ -72,7 +72,7 @@ fn header(claims: &Claims) -> Vec<u8> {
         }
     };
     let mut header = b"\x89PWT\r\n\x1a\n\x01\0\x40\0".to_vec();
-    // The length: the figures, two texts of no bytes, the checksum.
+    // Header length: the figures, two empty texts, the checksum.
     header.extend(76_u32.to_le_bytes());
     header.extend([events, recorded, blocks, bytes].map(u64::to_le_bytes).as_flattened());
     header.extend(threads.to_le_bytes());
@@ -116,7 +116,7 @@ fn put(content: &mut Vec<u8>, piece: &Piece) {
     }
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a number, seven bits per byte, lowest first.
 fn number(content: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         content.push(value as u8 | 0x80);

@@ -1,15 +1,15 @@
-//! Any bytes read as a raw log give records or an error, and the records events that can be written:
-//! no panic, no endless loop, memory in proportion to the bytes.
+//! Any bytes read as a raw log give records or an error, and the records give events that can be
+//! written: no panic, no endless loop, memory proportional to the bytes.
 
 use std::io::{self, Cursor, Read};
 
 use pagewise::trace::raw::{Converter, LogReader};
 use pagewise::trace::{Origin, Writer};
 
-/// Bytes of a log before its first record, and its first word.
+/// Bytes of a log before its first record, and its magic.
 const HEAD: u64 = 1 << 16;
 const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-/// Without call stacks, and with them, neither with times; the same with times.
+/// In this order: neither call stacks nor times, call stacks only, times only, both.
 const VERSIONS: [u32; 4] = [2, 3, 4, 5];
 
 pub(crate) fn run(data: &[u8]) {
@@ -17,7 +17,7 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 fn read(data: &[u8], version: u32) {
-    // A head is long and mostly text: the first bytes are its numbers, the rest the records.
+    // A head is long and mostly text: the first bytes become its numbers, the rest the records.
     let (numbers, records) = data.split_at(data.len().min(32));
     let (magic, version) = (MAGIC.to_ne_bytes(), version.to_ne_bytes());
     let head = magic[..].chain(&version[..]).chain(numbers).chain(io::repeat(0)).take(HEAD);
@@ -32,14 +32,14 @@ fn read(data: &[u8], version: u32) {
         reader.nanoseconds().into_iter().for_each(|time| writer.tell_time(time));
         assert!(site as usize <= reader.stacks().map_or(0, |stacks| stacks.nodes.len()));
         count += 1;
-        // Sizes that no machine has are refused there, and that ends it.
+        // The writer refuses impossible sizes, and reading stops there.
         if converter.convert_at(thread, record, site, |event, _| writer.write(event)).is_err() {
             break;
         }
     }
     // Each record and each hole takes at least a byte.
     assert!(count + reader.holes() <= records.len() as u64);
-    // A block, its thread, its page, and its region, which is reckoned as four.
+    // A block, its thread, its page, and its region, which counts as four.
     assert!(converter.remembered() <= 7 * count);
     writer.finish().unwrap();
 }

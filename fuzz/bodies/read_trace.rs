@@ -1,8 +1,8 @@
 //! Any bytes read as a trace give events or an error: no panic, no endless loop, no memory beyond
-//! that of the events. A trace that was read reads the same when it is written again.
+//! that of the events. A trace that was read reads the same after it is written again.
 //!
-//! Checksums would keep a fuzzer out, so they are put right first: the header's, and that of each
-//! frame as far as frames can be told.
+//! Checksums would stop a fuzzer, so they are corrected first: the header's, and that of each frame
+//! that can be located.
 
 use std::io::Cursor;
 
@@ -14,15 +14,16 @@ pub(crate) fn run(data: &[u8]) {
     read(&file);
 }
 
-/// Reads a file whose checksums are right.
+/// Reads a file with correct checksums.
 pub(crate) fn read(file: &[u8]) {
     let Ok(reader) = Reader::new(file) else { return };
     let mut reader = reader.with_stacks();
     let header = reader.header().clone();
     let mut events = Vec::new();
-    // No event that exceeds the header's figures may pass: readers rely on that.
+    // Readers rely on no event exceeding the header's figures.
     let mut ledger = Ledger::new();
-    // A frame of a thousand bytes can hold a million events, which would only slow the fuzzer down.
+    // A frame of a thousand bytes can contain a million events, which would only slow the fuzzer
+    // down.
     let mut sites = Vec::new();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { return };
@@ -48,7 +49,7 @@ pub(crate) fn read(file: &[u8]) {
     let most = sites.iter().copied().max().unwrap_or(0) as usize;
     let sites_known = stacks.as_ref().map_or(most == 0, |stacks| most <= stacks.nodes.len());
     assert!(!whole || sites_known);
-    // Of a part of the events the stacks are not known.
+    // If only a part of the events is read, there are no stacks.
     let stacks = stacks.unwrap_or_default();
     let site = |site: u32| if site as usize <= stacks.nodes.len() { site } else { 0 };
     let mut again = Cursor::new(Vec::new());
@@ -69,7 +70,7 @@ pub(crate) fn read(file: &[u8]) {
     }
     let rewritten = writer.finish_with(header.recorded_events, &stacks).unwrap();
     if events.len() as u64 == header.events {
-        // Times without a sample are not written again.
+        // Times without samples are not written.
         let mut expected = header.clone();
         expected.times &= told > 0;
         assert_eq!(rewritten, expected);
@@ -80,7 +81,7 @@ pub(crate) fn read(file: &[u8]) {
     assert_eq!(reader.take_stacks(), header.stacks.then_some::<Stacks>(stacks));
 }
 
-/// Puts the checksums right.
+/// Corrects the checksums.
 fn mend(file: &mut [u8]) {
     let number = |file: &[u8], at: usize| {
         file.get(at..)?.first_chunk().map(|field| u32::from_le_bytes(*field) as usize)

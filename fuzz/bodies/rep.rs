@@ -1,5 +1,5 @@
-//! Any lines read as a malloc lab file give events that a trace can hold, or an error; and the
-//! blocks live in the end are those of a plain model of the format.
+//! Any lines read as a malloc lab file give events that fit a trace, or an error; and the blocks
+//! live at the end are those of a plain model of the format.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use pagewise::trace::{Event, Ledger};
 #[path = "../../lab/src/import/rep.rs"]
 mod format;
 
-/// Blocks that the import may remember.
+/// Maximum number of blocks that the import may remember.
 const MOST_BLOCKS: u64 = 64;
 
 #[derive(Debug, Arbitrary)]
@@ -55,7 +55,7 @@ pub(crate) fn run(data: &[u8]) {
             Event::Free { slot } => assert!(live.remove(&slot)),
             _ => {}
         }
-        // Sizes that no machine has are refused here, as a writer does.
+        // Impossible sizes are refused here, as by a writer.
         Ok(ledger.enter(event)?)
     });
     if lines.iter().all(|line| !matches!(line, Line::Text(_))) {
@@ -63,7 +63,7 @@ pub(crate) fn run(data: &[u8]) {
             (Ok(_), Some(blocks)) => assert_eq!(live.len(), blocks, "{text}"),
             (Ok(_), None) => panic!("a fault was not noticed in {text}"),
             (Err(_), None) => {}
-            // Limits that the model does not have.
+            // Limits that the model lacks.
             (Err(error), Some(_)) => {
                 let error = format!("{error:#}");
                 let known = ["more blocks than", "bytes"].iter().any(|part| error.contains(part));
@@ -73,7 +73,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Returns how many blocks live in the end; none if the lines make no sense.
+/// Returns the number of blocks live at the end; `None` if the lines are invalid.
 fn model(lines: &[Line]) -> Option<usize> {
     let mut blocks: HashMap<u64, bool> = HashMap::new();
     let (mut headers, mut operations) = (0, 0);
@@ -97,7 +97,7 @@ fn model(lines: &[Line]) -> Option<usize> {
                     return None;
                 }
             }
-            // To nothing, a block that lives is freed; one that is not known is allocated.
+            // To size 0, a live block is freed; an unknown one is allocated.
             Line::Reallocate { id, size } => {
                 let lives = size > 0 || blocks.get(&id.into()) != Some(&true);
                 blocks.insert(id.into(), lives);

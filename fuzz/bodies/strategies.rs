@@ -2,8 +2,8 @@
 //! enough and disjoint, contents survive, wrong frees are refused, exhaustion loses nothing, and
 //! the audit finds no fault. The oracle is that of the property tests.
 //!
-//! The first four bytes choose the strategy, its parameters, and its memory: a reservation, or a region that
-//! refuses to give more at some of the calls. Then every five bytes are a request.
+//! The first four bytes choose the strategy, its parameters, and its memory: a reservation, or a
+//! region that refuses some of the calls for more. Then every five bytes are a request.
 
 use std::cell::Cell;
 
@@ -13,13 +13,13 @@ use pagewise::pages::Config;
 use crate::harness::source::{Memory, Refusing};
 use crate::harness::{self, Bookkeeping, Request};
 
-/// Address space, little enough to be exhausted now and then.
+/// Address space, small enough to be exhausted sometimes.
 const CAPACITY: usize = 16 << 20;
 
-/// Requests in one go: a fuzzer learns more from many short sequences.
+/// Maximum number of requests: a fuzzer learns more from many short sequences.
 const MOST_REQUESTS: usize = 2_000;
 
-/// Bytes of the region that refuses.
+/// Bytes of the refusing region.
 const REGION: usize = 512 << 10;
 
 pub(crate) fn run(data: &[u8]) {
@@ -44,7 +44,7 @@ pub(crate) fn run(data: &[u8]) {
     harness::drive(&mut *strategy, bookkeeping, &requests);
 }
 
-/// Returns the pages of 512 bytes to 64 KiB, with or without a tolerance.
+/// Returns a configuration with pages of 512 bytes to 64 KiB, with or without a tolerance.
 fn config(byte: u8) -> Config {
     let page_size = 512 << (byte & 7);
     let freetol = if byte & 8 == 0 { 1 } else { page_size / 5 };

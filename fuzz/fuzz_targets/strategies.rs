@@ -1,4 +1,4 @@
-//! The body tells what the target checks.
+//! The body describes what the target checks.
 #![no_main]
 
 #[path = "../bodies/strategies.rs"]

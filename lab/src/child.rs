@@ -1,13 +1,13 @@
-//! Replays in processes of their own: this program, run again with the hidden subcommand `alone`. Each
-//! has a heap as new as a program's at its start, and whose `malloc` may be another library's.
+//! Replays in child processes: this program, run again with the hidden subcommand `alone`. Each has
+//! a fresh heap, as a program has at its start, and may use another library's `malloc`.
 //!
 //! ```text
 //!  command ──spawns──► [LD_PRELOAD=LIB] pagewise alone --job NAME --parameters JSON TRACE
 //!          ◄──────────────────────── one line of JSON ──────────────────────────────┘
 //! ```
-//! The lab's own data come from another allocator than the C library's (see `main.rs`), so the C
-//! heap of the child serves the replay alone. The loader only warns of a library it cannot load, so
-//! the child tells in which file its `malloc` is.
+//! The lab's own data use another allocator than the C library's (see `main.rs`), so only the
+//! replay uses the child's C heap. The loader only warns about a library it cannot load, so the
+//! child reports which file its `malloc` is in.
 
 use std::env;
 use std::ffi::OsStr;
@@ -22,35 +22,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::library::{Library, malloc_file};
 
-/// The child's work on the trace.
+/// What the child does with the trace.
 pub(crate) trait Job: Serialize + DeserializeOwned {
-    /// Tells it from other jobs.
+    /// Distinguishes it from other jobs.
     const NAME: &'static str;
     /// The result.
     type Found: Serialize + DeserializeOwned;
 
-    /// Does it, in the child.
+    /// Runs the job, in the child.
     ///
     /// # Errors
-    /// A [`Stop`] of the replay; parameters that make no sense.
+    /// A [`Stop`] of the replay; invalid parameters.
     fn run(&self, workload: &Workload) -> anyhow::Result<Self::Found>;
 }
 
-/// Does a job of a trace, for the process that asked.
+/// Runs a job on a trace, for the parent process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     trace: PathBuf,
     #[arg(long)]
     job: String,
-    /// The job's, as JSON.
+    /// The job's parameters, as JSON.
     #[arg(long)]
     parameters: String,
 }
 
-/// A job's name, and how a child does it.
+/// A job's name, and the function that runs it in the child.
 pub(crate) type Served = (&'static str, fn(&Args) -> anyhow::Result<ExitCode>);
 
-/// Returns a row of the table of jobs.
+/// Returns the row for a job in the table of jobs.
 pub(crate) const fn served<J: Job>() -> Served {
     (J::NAME, serve::<J>)
 }
@@ -65,10 +65,10 @@ pub(crate) fn run(args: &Args, jobs: &[Served]) -> anyhow::Result<ExitCode> {
     serve(args)
 }
 
-/// The answer of a child.
+/// A child's answer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer<F> {
-    /// File that `malloc` lies in, if that can be told.
+    /// The file that contains `malloc`, if known.
     malloc: Option<PathBuf>,
     outcome: Outcome<F>,
 }
@@ -94,12 +94,12 @@ fn serve<J: Job>(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has a fresh process do a job of a trace, with this library's `malloc` in the place of the C
+/// Runs a job on a trace in a fresh process, with this library's `malloc` instead of the C
 /// library's.
 ///
 /// # Errors
 /// If the process cannot be run or fails; if the library was not loaded.
-pub(crate) fn ask<J: Job>(
+pub(crate) fn run_in_child<J: Job>(
     job: &J,
     trace: &Path,
     library: Option<&Library>,
@@ -109,9 +109,11 @@ pub(crate) fn ask<J: Job>(
     command.arg("alone").args(input::Limits::options());
     command.args(["--job", J::NAME, "--parameters"]).arg(serde_json::to_string(job)?);
     command.arg("--").arg(trace);
-    env::vars_os().map(|(name, _)| name).filter(|name| meddles(name)).for_each(|name| {
-        command.env_remove(name);
-    });
+    env::vars_os().map(|(name, _)| name).filter(|name| affects_measurements(name)).for_each(
+        |name| {
+            command.env_remove(name);
+        },
+    );
     if let Some(library) = library {
         library.preload(&mut command);
     }
@@ -134,27 +136,27 @@ pub(crate) fn ask<J: Job>(
     })
 }
 
-/// Returns whether an environment variable would change the measurements: it loads another library,
+/// Returns whether an environment variable would affect the measurements: it loads another library,
 /// or is a setting of the allocator.
-fn meddles(name: &OsStr) -> bool {
+fn affects_measurements(name: &OsStr) -> bool {
     name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
 }
 
-/// Has the kernel lay out the process's memory always alike, not at random, so that a heap lies the
-/// same way in its pages and a run can be repeated.
+/// Disables the kernel's address space randomisation for the process, so that a heap always has the
+/// same position within pages and a run can be repeated.
 fn fix_layout(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt;
 
         let fix = || {
-            // SAFETY: the call changes how the next program of this process is laid out, no more.
-            // Where it is forbidden the layout stays random.
+            // SAFETY: the call only changes the memory layout of the next program of this process.
+            // Where it is forbidden, the layout stays random.
             unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
             Ok(())
         };
-        // SAFETY: between fork and exec the closure makes one system call; it takes no lock and no
-        // memory.
+        // SAFETY: between fork and exec the closure makes one system call; it neither locks nor
+        // allocates.
         unsafe { command.pre_exec(fix) };
     }
     #[cfg(not(target_os = "linux"))]

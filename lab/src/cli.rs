@@ -1,4 +1,4 @@
-//! The command line: which subcommands there are. Each subcommand's arguments stand in its module.
+//! The command line: the list of subcommands. Each subcommand's arguments are in its module.
 
 use clap::{Parser, Subcommand};
 use pagewise_replay::input;
@@ -51,7 +51,8 @@ pub(crate) enum Command {
 const EXAMPLES: &str = "\
 Examples:
   pagewise                   compare allocators over the bundled traces
-  pagewise record -o gawk.pwt -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
+  pagewise record -- gawk '{ n[$1]++ } END { print length(n) }' words.txt
+      record a program: writes gawk.pwt
   pagewise info gawk.pwt     summarise the trace
   pagewise who gawk.pwt      functions that allocate, if recorded with --stacks
   pagewise compare gawk.pwt  compare allocators over that trace

@@ -28,42 +28,43 @@ pub(crate) const HC: &str = "HC";
 /// Name under which pagewise's global allocator is listed.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
-/// Name under which `libpagewise.so` is listed: the global allocator for programs that are not Rust's.
+/// Name under which `libpagewise.so` is listed: the global allocator for programs not written in
+/// Rust.
 pub(crate) const LIBPAGEWISE: &str = "LIBPAGEWISE";
 
-/// The libraries that are compared unless others are asked for.
+/// The libraries compared by default.
 const LIBRARIES: [&str; 4] = [LIBPAGEWISE, "MIMALLOC", "JEMALLOC", "TCMALLOC"];
 
-/// A strategy of the catalogue, or an allocator that is none.
+/// A strategy of the catalogue, or another allocator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Competitor {
-    /// pagewise's global allocator, in a process of its own.
+    /// pagewise's global allocator, in its own process.
     Global,
     Strategy(&'static Entry),
     /// The tunable hybrid with the settings of `--hc`.
     Hybrid,
-    /// Doug Lea's allocator, over memory of its own ([`Lea`](pagewise_replay::lea::Lea)).
+    /// Doug Lea's allocator, over its own memory ([`Lea`](pagewise_replay::lea::Lea)).
     Lea,
-    /// The C library's allocator, in a process of its own.
+    /// The C library's allocator, in its own process.
     System,
-    /// A library's `malloc` in the place of the C library's, in a process of its own.
+    /// A library's `malloc` instead of the C library's, in its own process.
     Library(&'static Library),
 }
 
 impl Competitor {
-    /// Everybody there is.
+    /// Returns all competitors.
     fn all() -> impl Iterator<Item = Self> {
         catalogue::all().map(Self::Strategy).chain([Self::Global]).chain(Self::beside())
     }
 
-    /// Returns those beside the strategies of this project.
+    /// Returns the competitors that are not strategies of this project.
     fn beside() -> impl Iterator<Item = Self> {
         [Self::Lea, Self::System]
             .into_iter()
             .chain(Library::all_installed().iter().map(Self::Library))
     }
 
-    /// Returns the allocators among which a user would choose: the global allocator, strategies for
+    /// Returns the allocators that a user would choose among: the global allocator, strategies for
     /// an arena, and rivals.
     pub(crate) fn choices() -> Vec<Self> {
         let strategies = catalogue::all().filter(|entry| entry.chosen).map(Self::Strategy);
@@ -71,21 +72,20 @@ impl Competitor {
         iter::once(Self::Global).chain(strategies).chain(beside).collect()
     }
 
-    /// Returns the libraries that are compared unless others are asked for, as far as they are
-    /// installed.
+    /// Returns the installed libraries that are compared by default.
     pub(crate) fn libraries() -> impl Iterator<Item = Self> {
         let installed = Library::all_installed().iter();
         installed.filter(|one| LIBRARIES.contains(&one.short_name())).map(Self::Library)
     }
 
-    /// Returns the best known of each family, Lea's and the system's allocator.
+    /// Returns the best-known strategies of each family, Lea's allocator and the system's.
     pub(crate) fn usual() -> Vec<Self> {
         let usual = catalogue::all().filter(|entry| entry.compared);
         usual.map(Self::Strategy).chain([Self::Lea, Self::System]).collect()
     }
 
-    /// Returns the competitors that a list of names asks for: of strategies, of families, or `all`.
-    /// Each comes once, where it is first named.
+    /// Returns the competitors that a list of names selects: names of strategies, of families, or
+    /// `all`. Each appears once, where it is first selected.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -108,10 +108,10 @@ impl Competitor {
         Ok(chosen)
     }
 
-    /// Returns the competitor of this name; case does not matter.
+    /// Returns the competitor of this name, ignoring case.
     ///
     /// # Errors
-    /// If there is none: the nearest names, and how to list all.
+    /// If there is none: names similar ones, and explains how to list all.
     pub(crate) fn find(name: &str) -> Result<Self, Usage> {
         Self::by_name(name).ok_or_else(|| unknown(name, Self::all().map(|one| one.name())))
     }
@@ -131,7 +131,7 @@ impl Competitor {
         }
     }
 
-    /// Returns the server of a replay in a process of its own.
+    /// Returns the server of a replay in a child process.
     pub(crate) fn server(&self, parameters: &Parameters) -> Server {
         match self {
             Self::Strategy(entry) => {
@@ -144,7 +144,7 @@ impl Competitor {
         }
     }
 
-    /// Returns the library to be loaded into that process.
+    /// Returns the library to preload into that process.
     pub(crate) fn library(&self) -> Option<&'static Library> {
         match self {
             Self::Library(library) => Some(library),
@@ -153,7 +153,7 @@ impl Competitor {
     }
 }
 
-/// Returns the error for an unknown name: it lists similar names, and tells how to list all.
+/// Returns the error for an unknown name: it lists similar names, and explains how to list all.
 fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
     let near = nearest(asked, names);
     let guess = match near.split_last() {
@@ -164,8 +164,8 @@ fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
     Usage(format!("unknown strategy '{asked}'; {guess}`pagewise strategies` lists all"))
 }
 
-/// Returns the names most like the one that was asked for, if any is like it at all: three at the
-/// most, the nearest first, none of them much less like it than that.
+/// Returns up to three similar names, most similar first; none that is far less similar than the
+/// first, and nothing if no name is similar.
 fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     const LIKE: f64 = 0.7;
     const MUCH: f64 = 0.05;
@@ -178,7 +178,7 @@ fn nearest(asked: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'stat
     near.map(|(_, name)| name).collect()
 }
 
-/// Parameters of the paged strategies. If none is given each strategy has those that it ships with.
+/// Parameters of the paged strategies. If none is given, each strategy keeps its defaults.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Parameters of the strategies")]
 pub(crate) struct ConfigArgs {
@@ -208,40 +208,40 @@ pub(crate) struct ConfigArgs {
     seed: u64,
 }
 
-/// The choice of a SIZEMAP.
+/// A choice of SIZEMAP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Choice {
     Given(SizeMap),
-    /// The best for each trace.
+    /// The optimum for each trace.
     Optimal,
 }
 
 /// The parameters of the strategies for one trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
-    /// The same for all; none if each has those that it ships with.
+    /// The same for all strategies; `None` if each keeps its defaults.
     given: Option<Config>,
-    /// Those of HC.
+    /// Parameters of HC.
     pub(crate) hc: hybrid::Settings,
     seed: u64,
 }
 
 impl Parameters {
-    /// Returns those of one strategy.
+    /// Returns the parameters of one strategy.
     pub(crate) fn of(&self, entry: &Entry) -> Config {
         self.given.unwrap_or(entry.config.seed(self.seed))
     }
 }
 
 impl ConfigArgs {
-    /// Checks the parameters, and gives them on one line, as they head a report.
+    /// Checks the parameters, and returns them on one line, as a report's head shows them.
     ///
     /// # Errors
-    /// The first that is out of its range.
+    /// The first one out of range.
     pub(crate) fn check(&self) -> Result<String, Usage> {
         let config = self.config(SizeMap::PageFitting);
         config.check().map_err(|error| Usage(error.to_string()))?;
-        let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::told(hc)));
+        let hc = self.hc.as_ref().map_or(String::new(), |hc| format!(", HC {}", hc::formatted(hc)));
         if !self.is_given() {
             return Ok(format!("default parameters, seed {}{hc}", self.seed));
         }
@@ -258,14 +258,14 @@ impl ConfigArgs {
         ))
     }
 
-    /// Adds HC to the competitors, if it has settings and is not named.
+    /// Adds HC to the competitors if it has settings and is not listed.
     pub(crate) fn add_hc(&self, competitors: &mut Vec<Competitor>) {
         if self.hc.is_some() && competitors.iter().all(|one| one.name() != HC) {
             competitors.push(Competitor::Hybrid);
         }
     }
 
-    /// These parameters with pages of `page_size` bytes.
+    /// Returns these parameters with pages of `page_size` bytes.
     pub(crate) fn with_page_size(&self, page_size: usize) -> Self {
         Self { page_size: Some(page_size), ..self.clone() }
     }
@@ -273,7 +273,7 @@ impl ConfigArgs {
     /// Returns the parameters for one trace.
     ///
     /// # Errors
-    /// If the trace has to be read and cannot be.
+    /// If the trace must be read and cannot be.
     pub(crate) fn for_trace(&self, path: &Path) -> anyhow::Result<Parameters> {
         let sizemap = match self.sizemap {
             None => SizeMap::PageFitting,
@@ -282,8 +282,7 @@ impl ConfigArgs {
                 let config = self.config(SizeMap::PageFitting);
                 let demand = demand::of_trace(path)?;
                 let classes = optimise(&demand, config.unit, config.ffcrossover, config.page_size);
-                // A few hundred bytes per trace, which a parameter of the type `SizeMap` must
-                // outlive the program with.
+                // Leaks a few hundred bytes per trace, since a `SizeMap` needs static classes.
                 SizeMap::Classes(classes.leak())
             }
         };
@@ -291,7 +290,7 @@ impl ConfigArgs {
         Ok(Parameters { given, hc: self.hc.unwrap_or_default(), seed: self.seed })
     }
 
-    /// Returns whether a parameter but the seed was given.
+    /// Returns whether a parameter other than the seed was given.
     fn is_given(&self) -> bool {
         let sizes = [self.page_size, self.ffcrossover, self.freetol];
         sizes.iter().any(Option::is_some) || self.sizemap.is_some()
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_has_what_it_ships_with_unless_a_parameter_is_given() {
+    fn defaults_apply_unless_a_parameter_is_given() {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]

@@ -1,4 +1,4 @@
-//! How many blocks of each size a trace has live: what `--sizemap optimal` is fitted to.
+//! How many blocks of each size a trace has live, to which `--sizemap optimal` is fitted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,15 +7,15 @@ use pagewise::sizemap::Demand;
 use pagewise::trace::Event;
 use pagewise_replay::input;
 
-/// Blocks of one size: how many are live, and at most were.
+/// Blocks of one size: the number live now, and its peak.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfSize {
     live: u64,
     most: u64,
 }
 
-/// Returns the demand of a trace: of each size, as many blocks as were ever live at one time. (Its
-/// mean would follow Brent more closely, but it is the most that is held which is compared.)
+/// Returns the demand of a trace: for each size, the peak number of live blocks. (Brent uses the
+/// mean, but the comparison is of peak memory.)
 ///
 /// # Errors
 /// If the trace cannot be read.
@@ -35,13 +35,12 @@ pub(crate) fn of_trace(path: &Path) -> anyhow::Result<Vec<Demand>> {
 #[derive(Debug, Default)]
 struct Tally {
     sizes: HashMap<u64, OfSize>,
-    /// Size of the live block in each slot.
+    /// Size of each slot's live block.
     slots: Vec<u64>,
 }
 
 impl Tally {
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Returns
-    /// whether its size is a new one.
+    /// Records a valid event of a trace. Returns whether its size is a new one.
     fn enter(&mut self, event: Event) -> bool {
         let before = self.sizes.len();
         match event {
@@ -57,7 +56,7 @@ impl Tally {
     }
 
     fn add(&mut self, slot: u32, size: u64) {
-        // A replay asks for at least one byte.
+        // A replay requests at least one byte.
         let size = size.max(1);
         let slot = slot as usize;
         if slot >= self.slots.len() {
@@ -76,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Ascending by size.
+    /// Returns the demand, ascending by size.
     fn demand(&self) -> Vec<Demand> {
         let sizes = self.sizes.iter().filter_map(|(&size, of_size)| {
             Some(Demand { size: usize::try_from(size).ok()?, live: of_size.most as f64 })
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_size_counts_at_its_most() {
+    fn each_size_counts_at_its_peak() {
         let mut tally = Tally::default();
         let allocate = |slot, size| Event::Allocate { slot, size, align: 16 };
         for event in [

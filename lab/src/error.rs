@@ -1,4 +1,4 @@
-//! How errors reach the user: one line on stderr, and the exit status.
+//! How errors reach the user: one line on stderr, and an exit status.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,10 @@ use pagewise_replay::output;
 use pagewise_replay::printable::printable;
 use pagewise_replay::usage::Usage;
 
-/// Exit status when the command line is at fault; clap's own.
+/// Exit status for an invalid command line, as in clap.
 const USAGE: u8 = 2;
 
-/// Prints an error with its causes on one line, and gives the exit status it deserves.
+/// Prints an error with its causes on one line; returns the exit status for it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let text = one_line(&format!("{error:#}"));
     let reason = error.downcast_ref::<ReadError>().map(ReadError::reason);
@@ -25,8 +25,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
-/// Prints clap's complaint about the command line on one line. Help and version, which clap also
-/// hands over as errors, go to stdout unchanged.
+/// Prints clap's error about the command line on one line. Help and version, which clap also passes
+/// as errors, go to stdout unchanged.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::print(&error.render().to_string()) {
@@ -37,7 +37,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let rendered = error.render().to_string();
     let mut parts = rendered.split("\nUsage: pagewise");
     let message = parts.next().unwrap_or_default();
-    // The subcommand, whose help says more.
+    // The subcommand, whose help has details.
     let usage = parts.next().and_then(|usage| usage.split_whitespace().next());
     let command = usage.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
     let command = command.map(|name| format!(" {name}")).unwrap_or_default();
@@ -47,10 +47,10 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Returns the text with its line breaks, and the space around them, made into "; ".
+/// Replaces line breaks, and the space around them, by "; ".
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| {
-        // Clap closes with a pointer to --help, which `report_usage` gives itself.
+        // Clap ends with a pointer to --help, which `report_usage` prints itself.
         !line.is_empty() && !line.starts_with("For more information")
     });
     lines.collect::<Vec<_>>().join("; ").replace(":; ", ": ")

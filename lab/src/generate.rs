@@ -54,7 +54,7 @@ paper does not give the share of each size; these shares are invented:
 /// Runs the subcommand.
 ///
 /// # Errors
-/// What is wrong with the distribution, and in which line; an output that cannot be written.
+/// If the distribution is invalid (the error names the line), or the output cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let distribution = Distribution::load(&args.distribution)?;
     let origin = Origin {
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             format!("--seconds={}", args.seconds),
             format!("--seed={}", args.seed),
         ],
-        // No date: the same command gives the same file.
+        // No date, so that the same command gives the same file.
         date: 0,
         pointer_width: 64,
         note: "simulated".into(),
@@ -90,8 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn parse_seconds(text: &str) -> Result<f64, Usage> {
     match text.parse() {
-        // A 64-bit microsecond clock would last longer, but such a run would take too long to wait
-        // for.
+        // A 64-bit microsecond clock would allow more, but such a run would take too long.
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
         _ => Err(Usage("expected a number of seconds above 0, at most 1,000,000,000".into())),
     }

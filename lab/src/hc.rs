@@ -1,9 +1,9 @@
-//! The parameters of the tunable hybrid on the command line: `--hc QL_HIGH=144,SPLIT=off`.
+//! Parses the parameters of the tunable hybrid: `--hc QL_HIGH=144,SPLIT=off`.
 
 use pagewise::hybrid::Settings;
 use pagewise_replay::units::parse_bytes;
 
-/// A parameter: its name, how it is read, and how it is told.
+/// A parameter: its name, its parser and its formatter.
 struct Parameter {
     name: &'static str,
     set: fn(Settings, &str) -> Result<Settings, String>,
@@ -15,12 +15,12 @@ macro_rules! parameters {
         &[$(Parameter {
             name: $name,
             set: |settings, text| Ok(settings.$field($kind::read(text)?)),
-            get: |settings| $kind::tell(settings.$field),
+            get: |settings| $kind::format(settings.$field),
         }),*]
     };
 }
 
-/// All of them, as the paper names them, or as it describes them.
+/// All parameters, with the paper's names or after its descriptions.
 const PARAMETERS: &[Parameter] = parameters! {
     "QL_HIGH" ql_high: bytes;
     "COALESCE" coalesce: switch;
@@ -37,7 +37,7 @@ const PARAMETERS: &[Parameter] = parameters! {
     "GROWTH" growth: bytes;
 };
 
-/// The settings that others start from.
+/// Settings to start from.
 const PRESETS: [(&str, Settings); 3] = [
     ("HCGEN", Settings::generic()),
     ("HCMEM", Settings::memory()),
@@ -53,7 +53,7 @@ mod switch {
         }
     }
 
-    pub(super) fn tell(on: bool) -> String {
+    pub(super) fn format(on: bool) -> String {
         if on { "on" } else { "off" }.to_owned()
     }
 }
@@ -63,7 +63,7 @@ mod number {
         text.parse().map_err(|_| format!("'{text}' is not a number in range"))
     }
 
-    pub(super) fn tell(number: impl ToString) -> String {
+    pub(super) fn format(number: impl ToString) -> String {
         number.to_string()
     }
 }
@@ -76,7 +76,7 @@ mod bytes {
         super::parse_bytes(text)
     }
 
-    pub(super) fn tell(bytes: usize) -> String {
+    pub(super) fn format(bytes: usize) -> String {
         if bytes == usize::MAX { "never".to_owned() } else { bytes.to_string() }
     }
 }
@@ -84,7 +84,7 @@ mod bytes {
 /// Parses settings: changes to those of HCGEN, or of a preset that comes first.
 ///
 /// # Errors
-/// The first parameter that does not exist, or whose value makes no sense.
+/// The first parameter that does not exist or has an invalid value.
 pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     let mut settings = Settings::generic();
     for (place, part) in text.split(',').map(str::trim).enumerate() {
@@ -111,8 +111,8 @@ pub(crate) fn parse(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Returns all settings, as [`parse`] reads them.
-pub(crate) fn told(settings: &Settings) -> String {
+/// Formats all settings as [`parse`] reads them.
+pub(crate) fn formatted(settings: &Settings) -> String {
     let told = PARAMETERS.iter().map(|one| format!("{}={}", one.name, (one.get)(settings)));
     told.collect::<Vec<_>>().join(",")
 }
@@ -122,20 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read_again() {
+    fn formatted_settings_can_be_parsed() {
         for (name, preset) in PRESETS {
             assert_eq!(parse(name), Ok(preset));
-            assert_eq!(parse(&told(&preset)), Ok(preset));
+            assert_eq!(parse(&formatted(&preset)), Ok(preset));
         }
         let settings = Settings::performance().ql_high(528).split(false).strict_threshold(true);
         assert_eq!(parse("hcperf, ql_high=528, SPLIT=off, strict_threshold=on"), Ok(settings));
-        assert_eq!(parse(&told(&settings)), Ok(settings));
+        assert_eq!(parse(&formatted(&settings)), Ok(settings));
         assert_eq!(parse("GROWTH=64K"), Ok(Settings::generic().growth(1 << 16)));
         assert_eq!(parse("MMAP_THRESHOLD=never").unwrap().mmap_threshold, usize::MAX);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_settings_are_refused() {
         let error = |text| parse(text).unwrap_err();
         assert!(
             error("QL_LOW=1")

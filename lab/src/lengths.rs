@@ -1,9 +1,9 @@
-//! The lengths of the blocks that are live at one moment, which shows how an allocator rounds the
+//! The lengths of the blocks that are live at one moment, which show how an allocator rounds the
 //! requested sizes.
 //!
-//! A strategy is asked for all its blocks ([`Strategy::walk`]), a process's own allocator for each
-//! block ([`Target::usable_size`]). Tags before a block, page headers and free memory are not
-//! counted.
+//! A strategy lists its blocks ([`Strategy::walk`]), a process's own allocator reports the length
+//! of each block ([`Target::usable_size`]). Tags before a block, page headers and free memory do
+//! not count.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -20,8 +20,8 @@ use crate::competitor::{Competitor, Parameters};
 use crate::served::{Replay, Server};
 
 /// Returns the lengths in bytes of the blocks that are live after `operation` operations, in the
-/// order in which they were last allocated or resized. `None` if the competitor does not tell, or
-/// ran out of memory.
+/// order in which they were last allocated or resized. `None` if the competitor does not report
+/// lengths, or ran out of memory.
 ///
 /// # Errors
 /// If the trace cannot be read, or a child process cannot be run.
@@ -40,7 +40,7 @@ pub(crate) fn of(
         }
         Competitor::Lea => return Ok(None),
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
-            child::ask(&Lengths { server, operation }, path, competitor.library())?
+            child::run_in_child(&Lengths { server, operation }, path, competitor.library())?
         }
     };
     match found {
@@ -50,7 +50,7 @@ pub(crate) fn of(
     }
 }
 
-/// The lengths of the blocks of an allocator that is the process's own.
+/// The lengths of the blocks of a process's own allocator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Lengths {
     server: Server,
@@ -68,7 +68,7 @@ impl Job for Lengths {
     }
 }
 
-/// The replay of the process.
+/// The process's replay.
 struct Looking<'w> {
     workload: &'w Workload,
     operation: u64,
@@ -77,14 +77,14 @@ struct Looking<'w> {
 
 impl Replay for Looking<'_> {
     fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop> {
-        let mut look = Look::new(self.operation, asked::<T>);
+        let mut look = Look::new(self.operation, queried::<T>);
         finished(self.workload.replay(target, &mut look))?;
         self.found = look.found;
         Ok(())
     }
 }
 
-/// A replay that was looked at has done its part, wherever it was stopped.
+/// A replay has done its part once the lengths are measured, wherever it was stopped.
 fn finished<O>(outcome: Result<O, Stop>) -> Result<(), Stop> {
     match outcome {
         Ok(_) | Err(Stop::Fault { .. }) => Ok(()),
@@ -92,11 +92,11 @@ fn finished<O>(outcome: Result<O, Stop>) -> Result<(), Stop> {
     }
 }
 
-/// Looks at the live blocks after `operation` operations, and ends the replay there.
+/// Measures the live blocks after `operation` operations, and ends the replay there.
 struct Look<M> {
     operation: u64,
     done: u64,
-    /// The operation that allocated or resized each live block last.
+    /// For each live block, the operation that last allocated or resized it.
     made: HashMap<NonNull<u8>, u64>,
     measure: M,
     found: Option<Vec<u64>>,
@@ -131,7 +131,7 @@ impl<T: ?Sized, M: Fn(&T, &[NonNull<u8>]) -> Option<Vec<u64>>> Observer<T> for L
     }
 }
 
-/// Returns the lengths of a strategy's blocks; `None` if one of the addresses is not a block.
+/// Returns the lengths of a strategy's blocks; `None` if an address is not the start of one.
 fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let mut spans = Vec::with_capacity(blocks.len());
     strategy.walk(&mut |span| {
@@ -149,7 +149,7 @@ fn walked<S: Strategy + ?Sized>(strategy: &S, blocks: &[NonNull<u8>]) -> Option<
 }
 
 /// Asks a target for the length of each block.
-fn asked<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
+fn queried<T: Target + ?Sized>(target: &T, blocks: &[NonNull<u8>]) -> Option<Vec<u64>> {
     let length = |&block: &NonNull<u8>| {
         // SAFETY: the block is live: it was allocated, and not freed since.
         let length = unsafe { target.usable_size(block) }?;
@@ -176,14 +176,14 @@ mod tests {
     ];
 
     #[test]
-    fn every_strategy_tells_the_lengths_of_the_blocks_live_at_a_moment() {
+    fn every_strategy_reports_the_lengths_of_live_blocks() {
         let workload = Workload::of(&EVENTS).expect("sound events");
         for entry in catalogue::all() {
             let mut strategy = entry.build(Config::new(), 1 << 30).expect("sound parameters");
             let mut look = Look::new(4, walked);
             finished(workload.replay(&mut *strategy, &mut look)).expect("enough memory");
             let found = look.found.unwrap_or_else(|| panic!("{} does not tell", entry.name));
-            // Requested in this order: 24, 3000 and 0 bytes; a block of 0 bytes takes one.
+            // Requested in this order: 24, 3000 and 0 bytes; a request of 0 bytes gets one byte.
             assert_eq!(found.len(), 3, "{}", entry.name);
             let least = [24, 3000, 1];
             assert!(found.iter().zip(least).all(|(&found, least)| found >= least), "{found:?}");
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Bytes of blocks after the fourth operation, as a strategy counts them.
+    /// Bytes of blocks after the fourth operation, by the strategy's count.
     struct Used(u64);
 
     impl<T: Strategy + ?Sized> Observer<T> for Used {

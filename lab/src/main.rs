@@ -3,7 +3,7 @@
 //! ```text
 //!  record -- CMD ─┐
 //!  import F.rep  ─┼─► trace (.pwt) ─► info      its contents
-//!  generate      ─┘                ─► replay    one strategy, closely watched
+//!  generate      ─┘                ─► replay    one strategy, in detail
 //!                                  ─► compare   every strategy, measured
 //!                                  ─► simulate  every strategy's page faults
 //!                                  ─► who       the allocating code, by call stacks
@@ -13,11 +13,11 @@
 //!  man            man pages            completions for a shell
 //! ```
 //! Every subcommand is a module with its arguments (`Args`) and a function `run`. Errors end here,
-//! as one line on stderr: exit status 2 if the command line is at fault, 1 otherwise.
+//! as one line on stderr: exit status 2 for an invalid command line, otherwise 1.
 //!
 //! Other packages: `pagewise_replay` reads and replays traces, simulates paging and prints;
-//! `pagewise_papers` makes the papers' tables. The modules here that are not subcommands, in the
-//! order in which they build on each other:
+//! `pagewise_papers` makes the papers' tables. The modules here that are not subcommands, in order
+//! of dependency:
 //!
 //! | modules | what |
 //! |---|---|
@@ -25,9 +25,9 @@
 //! | `system` | calls of the operating system |
 //! | `timeline`, `demand` | usage over a trace's time; a trace's requests, as the models take them |
 //! | `touched`, `pareto` | OS pages touched; the Pareto front |
-//! | `child`, `served` | replays in processes of their own; the allocators that serve them |
+//! | `child`, `served` | replays in child processes; the allocators that serve them |
 //! | `hc` | the tunable hybrid's parameters on the command line |
-//! | `competitor` | the allocators measured, and their parameters |
+//! | `competitor` | the measured allocators, and their parameters |
 //! | `lengths` | lengths of the live blocks |
 
 mod child;
@@ -61,8 +61,8 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use dlmalloc::GlobalDlmalloc;
 
-/// The lab's own data come from another allocator than the C library's, so that the C library's
-/// heap is SYSTEM's alone when that is measured.
+/// The lab's own data use another allocator than the C library's, so that the C library's heap
+/// serves only SYSTEM when that is measured.
 #[global_allocator]
 static GLOBAL: GlobalDlmalloc = GlobalDlmalloc;
 
@@ -107,8 +107,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Lets a closed pipe end the process, as it ends any other tool: `pagewise compare | head`.
+/// Lets a closed pipe end the process, as with any other tool: `pagewise compare | head`.
 fn default_sigpipe() {
-    // SAFETY: the default action is installed before any thread exists and runs no code of ours.
+    // SAFETY: the default action is installed before any other thread exists, and runs no code of
+    // ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -1,4 +1,4 @@
-//! Man pages and completions of the command line, made of the same description as its help.
+//! Man pages and shell completions, generated from the same description as the help.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ Examples:
 fn shown(whole: &Command) -> Command {
     let hidden = |command: &&Command| !command.is_hide_set();
     let commands: Vec<_> = whole.get_subcommands().filter(hidden).cloned().collect();
-    // There is no way to take a subcommand away: the rest is put together anew.
+    // clap cannot remove a subcommand, so the rest is assembled again.
     let mut shown = Command::new("pagewise").version(env!("CARGO_PKG_VERSION"));
     if let Some(about) = whole.get_long_about().or(whole.get_about()) {
         shown = shown.about(about.clone());
@@ -88,7 +88,8 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Notes as roff: a line that ends with a colon and is not indented is a heading; the lines below stay as they are.
+/// Formats notes as roff: an unindented line that ends with a colon is a heading; the lines below
+/// stay as they are.
 fn as_written(notes: &str) -> String {
     let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in notes.lines() {
@@ -107,7 +108,7 @@ fn as_written(notes: &str) -> String {
     sections.into_iter().map(section).collect()
 }
 
-/// Returns a line without anything that roff would act on.
+/// Escapes what roff would interpret in a line.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     match line.starts_with(['.', '\'']) {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_but_the_hidden_has_a_page() {
+    fn every_visible_command_has_a_page() {
         let folder = tempfile::tempdir().expect("a folder");
         man(&ManArgs { folder: folder.path().to_owned() }, &Cli::command()).expect("written");
         let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_is_told_the_commands_but_the_hidden() {
+    fn completions_list_every_visible_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut shown(&Cli::command()), "pagewise", &mut text);

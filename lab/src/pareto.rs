@@ -1,8 +1,7 @@
-//! The Pareto front: the points that no other beats in every measure.
+//! The Pareto front: the points that no other point dominates.
 
-/// Indices of the costs that no other is at least as good as in all and better than in one, in
-/// their order. Of equal ones the first stands for all. A cost that is not a number is never on the
-/// front. O(n²).
+/// Returns, in order, the indices of the costs that no other cost dominates. Among equal costs only
+/// the first is returned. A cost with a NaN is never on the front. O(n²).
 pub(crate) fn front<const N: usize>(costs: &[[f64; N]]) -> Vec<usize> {
     let known = |cost: &[f64; N]| cost.iter().all(|value| !value.is_nan());
     let covers = |a: &[f64; N], b: &[f64; N]| a.iter().zip(b).all(|(a, b)| a <= b);
@@ -21,14 +20,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beaten_in_everything_is_not_on_the_front() {
+    fn dominated_points_are_not_on_the_front() {
         let costs = [[1.0, 5.0], [2.0, 6.0], [3.0, 1.0], [2.0, 5.0], [f64::NAN, 0.0]];
         assert_eq!(front(&costs), [0, 2]);
         assert_eq!(front::<2>(&[]), [0; 0]);
     }
 
     #[test]
-    fn of_equals_the_first_stands_for_all() {
+    fn only_the_first_of_equal_points_is_kept() {
         assert_eq!(front(&[[1.0], [1.0], [1.0]]), [0]);
     }
 }

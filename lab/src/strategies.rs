@@ -40,16 +40,16 @@ pub(crate) fn about(name: &str) -> Option<&'static str> {
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
-    /// None of an allocator that is no strategy of the catalogue.
+    /// Null for an allocator that is not a strategy of the catalogue.
     family: Option<&'static str>,
-    /// Paper and section, or where else it comes from.
+    /// Paper and section, or another source.
     source: &'static str,
     about: &'static str,
-    /// Whether it is compared unless others are asked for.
+    /// Whether it is compared by default.
     compared: bool,
-    /// Whether an allocation or a free may visit every free block; null if it is not known.
+    /// Whether an allocation or a free may visit every free block; null if unknown.
     linear: Option<bool>,
-    /// Whether headers or tags lie among the blocks; null if it is not known.
+    /// Whether headers or tags are among the blocks; null if unknown.
     in_band: Option<bool>,
 }
 
@@ -103,9 +103,9 @@ impl Row {
     }
 }
 
-/// Explains the competitors, a line or two each; if there are many, tells where to read about them.
+/// Explains the competitors in a line or two each; if there are many, refers to their list.
 pub(crate) fn explained(competitors: &[Competitor]) -> String {
-    /// The most that are explained at once.
+    /// Maximum number explained at once.
     const MOST: usize = 16;
     if competitors.len() > MOST {
         return "`pagewise strategies` describes them.\n".to_owned();
@@ -123,7 +123,7 @@ pub(crate) fn explained(competitors: &[Competitor]) -> String {
     competitors.iter().map(line).collect()
 }
 
-/// Returns the family a strategy is of.
+/// Returns a strategy's family.
 fn family_of(name: &str) -> Option<&'static Family> {
     let has = |family: &&Family| family.entries.iter().any(|entry| entry.name == name);
     catalogue::families().iter().find(has)
@@ -132,7 +132,7 @@ fn family_of(name: &str) -> Option<&'static Family> {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// A name that there is not.
+/// An unknown name.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let all = ["all".to_owned()];
     let names = if args.names.is_empty() { &all[..] } else { &args.names };

@@ -1,20 +1,20 @@
-//! Usage over time: the most bytes requested and held in each of equal parts of a trace.
+//! Usage over time: the peaks of bytes requested and held in each of equal parts of a trace.
 
 use pagewise::Strategy;
 use pagewise_replay::workload::Observer;
 use serde::{Deserialize, Serialize};
 
-/// Parts that fit a line of the terminal.
+/// Number of parts that fit a line of the terminal.
 pub(crate) const LINE: u64 = 60;
 
 /// Follows a strategy's usage.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Timeline {
-    /// The most bytes requested at one time, by part.
+    /// Peak of the bytes requested, by part.
     pub(crate) requested: Vec<u64>,
-    /// The most bytes held at one time, by part.
+    /// Peak of the bytes held, by part.
     pub(crate) held: Vec<u64>,
-    /// Operations in all.
+    /// Total number of operations.
     #[serde(skip)]
     operations: u64,
     /// Operations done.
@@ -29,12 +29,12 @@ impl Timeline {
         Self { requested: vec![0; parts], held: vec![0; parts], operations, done: 0 }
     }
 
-    /// Returns the most bytes held at any time.
+    /// Returns the overall peak of the bytes held.
     pub(crate) fn most_held(&self) -> u64 {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
-    /// Enters the bytes requested and held after the next operation. Operations beyond the
+    /// Records the bytes requested and held after the next operation. Operations beyond the
     /// announced number count for the last part.
     pub(crate) fn enter(&mut self, requested: u64, held: u64) {
         let parts = self.held.len();
@@ -54,7 +54,7 @@ impl<T: Strategy + ?Sized> Observer<T> for Timeline {
     }
 }
 
-/// Returns the values as a line of bars, the highest possible for `most`.
+/// Formats the values as a line of bars; `most` is the full height.
 pub(crate) fn sparkline(values: &[u64], most: u64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let height = |value: u64| (u128::from(value) * 8 / (u128::from(most) + 1)) as usize;

@@ -3,8 +3,8 @@
 //! ```text
 //!  address ──/page──► page number = | chunk | 9 bits |     chunk ──HashMap──► 512-bit map
 //! ```
-//! The chunk used last is remembered, and so is the page marked last: bookkeeping visits the same
-//! few pages again and again.
+//! The last chunk and the last marked page are cached, since bookkeeping visits the same few pages
+//! repeatedly.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,13 +29,13 @@ pub(crate) struct PageSet {
     shift: u32,
     chunks: Vec<[u64; CHUNK / 64]>,
     index: HashMap<usize, usize>,
-    /// Chunk number and index of the chunk used last.
+    /// Number and index of the last chunk.
     last: (usize, usize),
     count: u64,
 }
 
 impl PageSet {
-    /// Returns the empty set of pages of `page_size` bytes, a power of two.
+    /// Returns an empty set of pages of `page_size` bytes, a power of two.
     pub(crate) fn new(page_size: usize) -> Self {
         Self {
             shift: page_size.trailing_zeros(),
@@ -59,7 +59,7 @@ impl PageSet {
         }
     }
 
-    /// Returns how many pages are marked.
+    /// Returns the number of marked pages.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -81,12 +81,12 @@ impl PageSet {
     }
 }
 
-/// A meter that counts items and marks the OS pages they lie in.
+/// A meter that counts items and marks their OS pages.
 #[derive(Debug)]
 pub(crate) struct PageMeter {
     pub(crate) counter: Counter,
     pages: RefCell<PageSet>,
-    /// Number of the page marked last.
+    /// Number of the last marked page.
     last: Cell<usize>,
     shift: u32,
 }
@@ -106,7 +106,7 @@ impl PageMeter {
         self.pages.borrow_mut().mark_range(address, len);
     }
 
-    /// Returns how many OS pages were touched, by bookkeeping and by blocks.
+    /// Returns the number of OS pages touched, by bookkeeping and by blocks.
     pub(crate) fn pages_touched(&self) -> u64 {
         self.pages.borrow().count()
     }

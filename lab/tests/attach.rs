@@ -1,4 +1,4 @@
-//! `pagewise record --pid`: a running process is recorded, released, and goes on; a process that
+//! `pagewise record --pid`: a running process is recorded, released, and continues; a process that
 //! cannot be recorded is refused in one line. Also recordings that are turned on and off.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -20,17 +20,17 @@ use obedient::{ODD, OF_CHILD, Obedient, THREADS};
 use pagewise::trace::{self, Event, Header};
 use place::Place;
 
-/// Not a test by itself: plays the program that is recorded.
+/// Not a test: plays the recorded program.
 #[test]
 fn scenarios() {
     obedient::play();
 }
 
-/// `pagewise record`, running.
+/// A running `pagewise record`.
 struct Recording(Child);
 
 impl Recording {
-    /// Attached to a process, with these options; waits until it is, if it is to.
+    /// Starts recording a process with these options; unless paused, waits until it is attached.
     fn of(place: &Place, process: u32, options: &[&str]) -> Self {
         let process = process.to_string();
         let mut command = place.pagewise(&["record", "-o", "trace.pwt", "--pid", &process]);
@@ -38,18 +38,18 @@ impl Recording {
         Self(interruptible(&mut command).args(options).stderr(log).spawn().unwrap())
     }
 
-    /// Waits until it has said something.
+    /// Waits until it has printed a text.
     fn says(&mut self, place: &Place, what: &str) {
         let began = Instant::now();
-        while !told(place).contains(what) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{}", told(place));
-            assert!(self.0.try_wait().unwrap().is_none(), "{}", told(place));
+        while !messages(place).contains(what) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", messages(place));
+            assert!(self.0.try_wait().unwrap().is_none(), "{}", messages(place));
             thread::sleep(Duration::from_millis(20));
         }
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: the process is our child, and was not waited for yet.
+        // SAFETY: the process is our child, and has not been waited for.
         unsafe { libc::kill(self.0.id() as i32, signal) };
     }
 
@@ -57,12 +57,12 @@ impl Recording {
     fn end(mut self, place: &Place) -> String {
         self.signal(libc::SIGINT);
         let status = self.0.wait().unwrap();
-        assert!(status.success(), "{}", told(place));
-        told(place)
+        assert!(status.success(), "{}", messages(place));
+        messages(place)
     }
 }
 
-fn told(place: &Place) -> String {
+fn messages(place: &Place) -> String {
     fs::read_to_string(place.path("told")).unwrap_or_default()
 }
 
@@ -72,7 +72,7 @@ fn read(path: &Path) -> (Header, Vec<Event>) {
     (header, reader.map(|event| event.unwrap()).collect())
 }
 
-/// How often a size was asked for.
+/// Counts the allocations of a size.
 fn count(events: &[Event], wanted: u64) -> usize {
     let is = |event: &&Event| matches!(event, Event::Allocate { size, .. } if *size == wanted);
     events.iter().filter(is).count()
@@ -87,7 +87,7 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
     program.tell('a');
     let mut recording = Recording::of(&place, program.child.id(), &[]);
     recording.says(&place, "waiting for ");
-    // Loads the recorder.
+    // This call loads the recorder.
     program.tell('a');
     recording.says(&place, ATTACHED);
     for _ in 0..3 {
@@ -97,7 +97,7 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
     program.tell('a');
     assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 3);
 
-    // It was left as it was found, and can be recorded again.
+    // It was released without changes, so it can be recorded again.
     let mut recording = Recording::of(&place, program.child.id(), &["--stacks"]);
     recording.says(&place, "waiting for ");
     program.tell('a');
@@ -112,7 +112,7 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
 }
 
 #[test]
-fn threads_that_allocate_all_the_time_are_recorded_and_go_on() {
+fn busy_threads_are_recorded_and_continue() {
     let place = Place::new();
     let mut program = Obedient::start("busy");
     program.tell('a');
@@ -124,7 +124,7 @@ fn threads_that_allocate_all_the_time_are_recorded_and_go_on() {
         let (header, events) = read(&place.path("trace.pwt"));
         assert!(header.threads > THREADS, "{round}: {}", header.threads);
         assert_eq!(count(&events, ODD), 1);
-        // Blocks of before are freed, and that is told; none is freed twice or missed.
+        // Frees of older blocks are left out and reported; no free is duplicated or missing.
         assert!(told.contains("frees of unknown blocks left out"), "{told}");
         for wrong in ["without", "cut short", "missing frees"] {
             assert!(!told.contains(wrong), "{told}");
@@ -169,7 +169,7 @@ fn the_end_of_the_process_and_a_limit_end_the_recording() {
     let place = Place::new();
     let mut program = Obedient::start("busy");
     let mut recording = Recording::of(&place, program.child.id(), &["--duration", "300ms"]);
-    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    assert!(recording.0.wait().unwrap().success(), "{}", messages(&place));
     let header = read(&place.path("trace.pwt")).0;
     assert_eq!(header.origin.note, "cut short: the recording was stopped");
 
@@ -177,12 +177,12 @@ fn the_end_of_the_process_and_a_limit_end_the_recording() {
     recording.says(&place, ATTACHED);
     program.tell('a');
     assert!(program.end());
-    assert!(recording.0.wait().unwrap().success(), "{}", told(&place));
+    assert!(recording.0.wait().unwrap().success(), "{}", messages(&place));
     assert!(count(&read(&place.path("trace.pwt")).1, ODD) > 0);
 }
 
 #[test]
-fn what_cannot_be_attached_to_is_refused_in_one_line() {
+fn unsuitable_processes_are_refused_in_one_line() {
     let place = Place::new();
     let refused = |process: u32, why: &str| {
         let process = process.to_string();
@@ -213,13 +213,13 @@ fn what_cannot_be_attached_to_is_refused_in_one_line() {
     refuses_a_static_program(&refused);
 }
 
-/// Only root can be another user.
+/// Only root can run a process of another user.
 fn refuses_another_user(place: &Place, process: u32) {
     // SAFETY: the call always succeeds.
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
-    // A copy that any user may run.
+    // A copy that every user may execute.
     let copy = PathBuf::from(format!("/tmp/pagewise-attach-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_pagewise"), &copy).unwrap();
     let output = Command::new(&copy)
@@ -236,7 +236,7 @@ fn refuses_another_user(place: &Place, process: u32) {
     assert_eq!(text.lines().count(), 1, "{text} {}", place.root().display());
 }
 
-/// A program without a loader: it waits for ever.
+/// A program without a loader, which waits forever.
 fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("idle.c");
@@ -253,20 +253,20 @@ fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
 }
 
 /// Waits until a request to a recording has been carried out.
-fn settle() {
+fn wait_for_request() {
     thread::sleep(Duration::from_millis(700));
 }
 
-/// Lets a program allocate while recording is off, on, off, on, and off again, turned by `turn`;
-/// the traces have the allocations made while it was on.
-fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
+/// Lets a program allocate while recording is off, on, off, on, and off again, as switched by
+/// `turn`; the traces must contain exactly the allocations made while it was on.
+fn records_only_while_on(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
     let mut command = place.pagewise(&["record", "--paused", "--all", "-o", "trace.pwt"]);
     command.args(options).arg("--").arg(std::env::current_exe().unwrap());
     let mut pagewise = Obedient::of(obedient::command(&mut command, "busy"));
     pagewise.tell('a');
     for on in [true, false, true, false] {
         turn(pagewise.child.id(), on);
-        settle();
+        wait_for_request();
         pagewise.tell('a');
         pagewise.tell('a');
     }
@@ -283,16 +283,16 @@ fn turned(place: &Place, options: &[&str], turn: impl Fn(u32, bool)) {
 fn a_recording_is_turned_on_and_off_by_a_file() {
     let place = Place::new();
     let file = place.path("control");
-    turned(&place, &["--control", file.to_str().unwrap()], |_, on| {
+    records_only_while_on(&place, &["--control", file.to_str().unwrap()], |_, on| {
         fs::write(&file, if on { "start\n" } else { "stop\n" }).unwrap();
     });
 }
 
 #[test]
 fn a_recording_is_turned_on_and_off_by_signals() {
-    turned(&Place::new(), &[], |pagewise, on| {
+    records_only_while_on(&Place::new(), &[], |pagewise, on| {
         let signal = if on { libc::SIGUSR1 } else { libc::SIGUSR2 };
-        // SAFETY: sends a signal to our child, which was not waited for yet.
+        // SAFETY: sends a signal to our child, which has not been waited for.
         unsafe { libc::kill(pagewise as i32, signal) };
     });
 }

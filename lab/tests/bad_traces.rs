@@ -1,4 +1,4 @@
-//! Files that are not traces, or are damaged: every command answers with one clear line.
+//! Files that are damaged or not traces: every command reports it in one clear line.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn a_trace_with_a_flipped_bit() {
 }
 
 #[test]
-fn a_trace_with_something_behind_it() {
+fn a_trace_with_trailing_data() {
     let bench = Workbench::new();
     let mut longer = fs::read(bench.trace()).unwrap();
     longer.extend([0; 100_000]);

@@ -36,7 +36,7 @@ fn every_help_fits_80_columns() {
     fits_a_terminal(&["--help"], &help);
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands = commands.take_while(|line| !line.is_empty());
-    // A description may go on below its command.
+    // A description may continue on the line below its command.
     let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names: Vec<_> = names.filter(|name| !["", "help"].contains(name)).collect();
     assert!(names.len() > 12, "{help}");
@@ -48,7 +48,7 @@ fn every_help_fits_80_columns() {
 }
 
 #[test]
-fn what_commands_print_fits_80_columns() {
+fn output_of_commands_fits_80_columns() {
     let bench = Workbench::new();
     let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
     let commands: [&[&str]; 9] = [
@@ -128,7 +128,7 @@ fn parameters_out_of_range_are_refused() {
 #[test]
 fn a_closed_pipe_ends_the_run_quietly() {
     let bench = Workbench::new();
-    // More rows than a pipe holds.
+    // More rows than fit into a pipe.
     let traces = vec![bench.trace(); 400];
     let mut child = Command::new(env!("CARGO_BIN_EXE_pagewise"))
         .arg("info")
@@ -145,7 +145,7 @@ fn a_closed_pipe_ends_the_run_quietly() {
 }
 
 #[test]
-fn a_full_device_is_told_in_one_line() {
+fn a_full_device_is_reported_in_one_line() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let commands: [&[&str]; 8] = [
@@ -181,7 +181,7 @@ fn an_interrupted_file_is_not_left_half_written() {
     command.args(["generate", "--distribution", "cambridg-like", "--seconds", "100000000", "-o"]);
     command.arg(folder.path().join("out.pwt")).stderr(Stdio::null());
     let mut process = interruptible(&mut command).spawn().expect("the binary runs");
-    // The file is there before its name is known to the handler, and empty.
+    // The file exists, empty, before the handler knows its name.
     let is_written = |file: std::fs::DirEntry| file.metadata().is_ok_and(|of| of.len() > 0);
     while !files().any(is_written) {
         assert_eq!(process.try_wait().expect("a child"), None, "it is still writing");

@@ -29,7 +29,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn compare_gives_one_row_per_trace_and_strategy_with_exactly_the_fields() {
+fn compare_prints_one_row_per_trace_and_strategy_with_exactly_the_documented_fields() {
     let bench = Workbench::new();
     let copy = bench.path("copy.pwt");
     fs::copy(bench.trace(), &copy).unwrap();
@@ -61,7 +61,7 @@ fn the_figures_agree_with_each_other() {
         let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field}: {row}"));
         assert!(number("ns_per_pair") > 0.0);
         let requested = number("peak_requested_bytes");
-        // All that was requested was written to; an allocator may have had some of it before.
+        // All requested memory was written; the allocator may have had some of it before.
         assert!(number("peak_resident_bytes") >= 0.9 * requested, "{row}");
         assert!(number("pages_touched") > 0.0);
         if !row["peak_held_bytes"].is_null() {
@@ -69,7 +69,7 @@ fn the_figures_agree_with_each_other() {
             assert!(held >= requested, "{row}");
             assert!((number("fragmentation") - (1.0 - requested / held)).abs() < 1e-9, "{row}");
         }
-        // Only strategies report of their bookkeeping.
+        // Only strategies report their bookkeeping.
         let strategy = row["strategy"].as_str().expect("a name");
         if catalogue::find(strategy).is_some() {
             assert!(number("items_per_pair") > 0.0 && number("peak_held_bytes") > 0.0);
@@ -82,7 +82,7 @@ fn the_figures_agree_with_each_other() {
 }
 
 #[test]
-fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
+fn an_exhausted_replay_gives_rows_with_the_reason() {
     let bench = Workbench::new();
     let path = bench.path("greedy.pwt");
     let mut writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();
@@ -114,7 +114,7 @@ fn an_empty_trace_gives_rows_without_figures_per_pair() {
 }
 
 #[test]
-fn what_is_metered_does_not_depend_on_the_run() {
+fn metered_figures_do_not_depend_on_the_run() {
     let bench = Workbench::new();
     let args = ["compare", &bench.trace(), "--json", "--repeat", "1", "--strategy", "MRU,RANDOM"];
     let metered = || {
@@ -141,7 +141,7 @@ fn the_global_allocator_is_named_wherever_a_strategy_is() {
         .fails(2, "--audit checks only pagewise's own strategies, not GLOBAL");
     let simulated = parsed(&["simulate", &trace, "--strategy", "GLOBAL,MRU", "--json"]);
     assert_eq!(simulated[0]["strategy"], "GLOBAL");
-    // Both refer to every page of every block; only the blocks' places differ.
+    // Both reference every page of every block; only the blocks' positions differ.
     let touched = |row: usize| simulated[row]["pages_touched"].as_u64().expect("a number");
     assert!(touched(0) > 100 && touched(0) < 3 * touched(1), "{simulated}");
     let drawn = parsed(&["report", &trace, "--strategy", "GLOBAL,SYSTEM", "--json"]);
@@ -160,7 +160,7 @@ fn a_plot_has_a_chart_for_each_trace_and_one_of_the_means() {
     for part in ["geometric means over 2 traces", "small", "copy", "MRU", "peak resident bytes"] {
         assert!(svg.contains(part), "{part}");
     }
-    // Two points and the two colours' meaning.
+    // Two points, and two in the legend of colours.
     assert_eq!(svg.matches("<circle").count(), 3 * 4);
     let nowhere = bench.path("none/plot.svg");
     let run = pagewise(&[&args[..], &["--plot", &nowhere]].concat());

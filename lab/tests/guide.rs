@@ -1,5 +1,5 @@
-//! Follows the guides of `docs/tuning.md` and `docs/who.md` to the letter: their commands, in their
-//! order, in one shell. Only steps that would take minutes are made smaller.
+//! Follows the guides of `docs/tuning.md` and `docs/who.md` literally: their commands, in order, in
+//! one shell. Only steps that would take minutes are made smaller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Followed {
             .arg(shortened(&script))
             .current_dir(folder.path())
             .env("PATH", format!("{}:{path}", tool.display()))
-            // The packages that this test was built with are there, and need not be fetched again.
+            // The packages that this test was built with are there, and must not be fetched again.
             .env("CARGO_NET_OFFLINE", "true")
             .env_remove("CARGO_TARGET_DIR")
             .output()
@@ -48,14 +48,14 @@ impl Followed {
     }
 }
 
-/// Returns the commands of the first section, in one script.
+/// Returns the commands of the first section as one script.
 fn script(guide: &str) -> String {
     let section = guide.split("\n## ").nth(1).expect("a section");
     let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.collect()
 }
 
-/// Returns the same in less time: a debug build, a short log, few candidates, nothing to install.
+/// Makes a script faster: a debug build, a short log, few candidates, nothing to install.
 fn shortened(script: &str) -> String {
     let mut short = String::from("set -e\n");
     for line in script.lines().filter(|line| !line.starts_with("cargo install ")) {
@@ -76,7 +76,7 @@ fn shortened(script: &str) -> String {
 fn the_guide_leads_from_a_program_to_a_tuned_one() {
     let followed = Followed::guide("tuning.md", &["record", "info", "report", "tune"]);
     let err = &followed.err;
-    // The program ran before and after, and reports its time and memory.
+    // The program ran before and after, and printed its time and memory.
     assert!(err.matches("KiB resident at most").count() >= 2, "{err}");
     let program = followed.path("access_log");
     let code = fs::read_to_string(program.join("src/allocator.rs")).expect("the code");
@@ -88,12 +88,12 @@ fn the_guide_leads_from_a_program_to_a_tuned_one() {
 #[test]
 fn the_guide_leads_from_a_server_that_grows_to_one_that_does_not() {
     let Followed { out, err, .. } = Followed::guide("who.md", &["record", "who", "tune"]);
-    // It leaks, and more with more clients; then it does not.
+    // It leaks, and more so with more clients; after the fix it does not.
     let served: Vec<&str> = out.lines().filter(|line| line.contains("sessions open")).collect();
     let open = |line: &&str| line.contains(" 0 sessions open");
     assert!(served.len() == 6 && !served[..3].iter().any(open), "{out}\n{err}");
     assert!(served[3..].iter().all(open), "{out}");
-    // The leaking function was named, with its line, before the repair and not after.
+    // The leaking function was shown with its line before the fix, and not after.
     let (before, after) = out.split_once(" 0 sessions open").expect("mended");
     for place in ["open_session", "Sessions::visit", "main.rs:"] {
         assert!(before.contains(place), "{place}: {before}");

@@ -1,5 +1,6 @@
-//! Traces made to harm their readers: small files with very many events or blocks, false headers,
-//! and texts that a terminal would act on. The answer is one line, soon, with little memory.
+//! Traces made to harm their readers: small files with huge numbers of events or blocks, false
+//! headers, and texts with terminal control sequences. Each is refused in one line, quickly, and
+//! with little memory.
 
 mod common;
 
@@ -10,15 +11,15 @@ use std::process::{Command, Stdio};
 use common::{Workbench, pagewise};
 use pagewise::trace::{Event, Origin, Writer};
 
-/// An allocation of 16 bytes, and the free of the block allocated before, as they are coded.
+/// An allocation of 16 bytes, and the free of the previous block, as encoded.
 const ALLOCATE: u8 = 16 << 2 | 2;
 const FREE: u8 = 1;
 
 /// Texts of the header: program, note, one argument.
 const PLAIN: [&str; 3] = ["evil", "", "-x"];
 
-/// Makes a trace of `frames` frames, each of a mebibyte of this content, whose header claims these
-/// events, live blocks and live bytes.
+/// Makes a trace of `frames` frames, each with a mebibyte of this content, whose header claims
+/// these numbers of events, live blocks and live bytes.
 fn forge(content: &[u8], frames: usize, figures: [u64; 3], texts: [&str; 3]) -> Vec<u8> {
     let [events, blocks, bytes] = figures;
     let mut file = b"\x89PWT\r\n\x1a\n\x01\x00\x40\x00\0\0\0\0".to_vec();
@@ -47,7 +48,7 @@ fn forge(content: &[u8], frames: usize, figures: [u64; 3], texts: [&str; 3]) -> 
     file
 }
 
-/// Every command that reads a trace refuses this one: in one line, within a few seconds and 1 GiB.
+/// Every command that reads a trace refuses this one in one line, within a few seconds and 1 GiB.
 #[track_caller]
 fn refused(path: &str, options: &[&str], part: &str) {
     let commands: [&[&str]; 6] = [
@@ -59,8 +60,8 @@ fn refused(path: &str, options: &[&str], part: &str) {
         &["tune", "--for", "speed", "--against", "none", "--candidates", "8", "--json"],
     ];
     for command in commands {
-        // `ulimit -v`, in KiB, ends a command that takes more memory with another message; `-t`, in seconds of
-        // processor time, one that takes longer, by a signal.
+        // `ulimit -v`, in KiB, makes a command that takes more memory fail with another message;
+        // `-t` kills one that takes more seconds of processor time.
         let output = Command::new("sh")
             .args([
                 "-c",
@@ -105,9 +106,9 @@ fn more_events_than_the_limit() {
 }
 
 #[test]
-fn claims_that_lie() {
+fn false_claims_are_detected() {
     let bench = Workbench::new();
-    // Fewer live blocks than there are: found at the second event, not at the end.
+    // Claims fewer live blocks than there are: detected at the second event, not at the end.
     let few = forge(&[ALLOCATE], 2, [2 << 20, 1, 16], PLAIN);
     refused(
         &bench.write("few.pwt", few),
@@ -136,7 +137,7 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
         assert_eq!(run.status, 1, "{command}: {}", run.stderr);
         assert!(run.stderr.contains("a replay would take 1.0 TiB, but --memory"), "{}", run.stderr);
     }
-    // Requests for that much work are refused accordingly.
+    // A lower limit on the command line is enforced.
     pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "is too much work");
 }
 
@@ -155,13 +156,13 @@ fn distinct_sizes_count_as_memory() {
     pagewise(&["info", &path, "--memory", "16M"]).succeeds();
 }
 
-/// Returns whether a text has anything that a terminal acts on, line ends apart.
-fn acts(text: &str) -> bool {
+/// Returns whether a text contains control characters other than line ends.
+fn has_control_characters(text: &str) -> bool {
     text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
 }
 
 #[test]
-fn texts_that_a_terminal_would_act_on() {
+fn control_characters_are_escaped() {
     let texts =
         ["\u{1b}]0;owned\u{7}\0prog", "note\u{202e}txt\u{9b}31m\r\n| a | <b>", "\u{1b}[2J\t\n"];
     let file = forge(&[ALLOCATE, FREE], 1, [1 << 20, 1, 16], texts);
@@ -169,7 +170,7 @@ fn texts_that_a_terminal_would_act_on() {
     let path = bench.write("a\u{202e}\u{1b}[31m|b\u{7}.pwt", file);
     for options in [&[][..], &["--json"], &["--markdown"]] {
         let text = pagewise(&[&["info", &path], options].concat()).succeeds();
-        assert!(!acts(&text), "{text:?}");
+        assert!(!has_control_characters(&text), "{text:?}");
     }
     let text = pagewise(&["info", &path]).succeeds();
     assert!(text.contains(r"\u{1b}]0;owned\u{7}\u{0}prog"), "{text}");
@@ -189,15 +190,15 @@ fn texts_that_a_terminal_would_act_on() {
         strategy[0],
         strategy[1],
     ]);
-    assert!(!acts(&text.succeeds()));
+    assert!(!has_control_characters(&text.succeeds()));
     pagewise(&["report", &path, "-o", &bench.path("r.html"), strategy[0], strategy[1]]).succeeds();
     for file in ["p.svg", "r.html"] {
-        assert!(!acts(&fs::read_to_string(bench.path(file)).unwrap()), "{file}");
+        assert!(!has_control_characters(&fs::read_to_string(bench.path(file)).unwrap()), "{file}");
     }
-    // An error names the file, safely.
+    // An error shows the file name, escaped.
     let error = pagewise(&["info", &bench.path("\u{1b}[31m\n.pwt")]);
     assert_eq!(error.stderr.lines().count(), 1);
-    assert!(!acts(&error.stderr), "{:?}", error.stderr);
+    assert!(!has_control_characters(&error.stderr), "{:?}", error.stderr);
 }
 
 #[test]
@@ -216,7 +217,7 @@ fn a_trace_comes_from_standard_input_or_a_pipe() {
     for line in ["cat \"$1\" | \"$0\" info --json -", "\"$0\" info --json - < \"$1\""] {
         assert_eq!(piped(line).replace("\"standard input\",", "NAME,"), whole);
     }
-    // These read it again and again, and have other processes read it.
+    // These read the trace repeatedly, also in child processes.
     let rows = piped("cat \"$1\" | \"$0\" compare --json --repeat 1 --strategy MRU,SYSTEM -");
     assert_eq!(rows.matches("\"trace\": \"standard input\"").count(), 2, "{rows}");
     let page = piped("cat \"$1\" | \"$0\" report --strategy MRU,SYSTEM -o - -");
@@ -239,7 +240,7 @@ fn files_go_to_standard_output() {
     let whole = fs::read(bench.trace()).unwrap();
     for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         assert_eq!(made(name, Stdio::piped()).stdout.len(), whole.len(), "{name}");
-        // A file that stdout was sent to is written to, not replaced.
+        // If stdout is a file, it is written to, not replaced.
         let file = fs::File::create(bench.path("sent.pwt")).unwrap();
         assert!(made(name, file.into()).status.success());
         assert_eq!(fs::read(bench.path("sent.pwt")).unwrap().len(), whole.len(), "{name}");
@@ -274,7 +275,7 @@ fn an_output_that_fails_is_one_line() {
         assert_eq!(text.lines().count(), 1, "{command:?}: {text}");
         assert!(text.contains("standard output cannot be written: No space left"), "{text}");
     }
-    // If writing to stderr fails as well: no panic, and the same status.
+    // If writing to stderr fails as well, there is no panic, and the status is the same.
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     let status = command.args(["info", &trace]).stdout(full()).stderr(full()).status().unwrap();

@@ -1,4 +1,5 @@
-//! `pagewise import`: malloc lab files and raw logs become traces; anything else one line.
+//! `pagewise import`: malloc lab files and raw logs become traces; anything else is refused in one
+//! line.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,7 @@ fn a_malloc_lab_file_becomes_a_trace() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_told_in_one_line() {
+fn invalid_imports_are_refused_in_one_line() {
     let place = tempfile::tempdir().unwrap();
     let write = |name: &str, content: &[u8]| fs::write(place.path().join(name), content).unwrap();
     write("twice.rep", b"1\n2\na 0 1\na 0 1\n");
@@ -65,18 +66,18 @@ fn what_cannot_be_imported_is_told_in_one_line() {
     }
     let output = import(place.path(), &["twice.rep", "-o", "/no/such/out.pwt"]);
     assert!(stderr(&output).starts_with("pagewise: /no/such/out.pwt cannot be written: "));
-    // Only the files that were put there.
+    // No files other than the test's own.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4);
 }
 
-/// The raw log of a program, as a recorder leaves it without `pagewise record`.
+/// A program's raw log, as a recorder without `pagewise record` leaves it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_raw_log_becomes_a_trace() {
     let place = tempfile::tempdir().unwrap();
     let logs = place.path().join("logs");
     fs::create_dir(&logs).unwrap();
-    // The recorder itself is easiest had from `pagewise record`.
+    // `pagewise record` is the easiest way to get the recorder.
     let cache = place.path().join("cache");
     let output = Command::new(env!("CARGO_BIN_EXE_pagewise"))
         .current_dir(place.path())

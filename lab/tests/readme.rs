@@ -1,10 +1,10 @@
-//! Every command of the README works as it stands there.
+//! Runs every command of the README as written.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Commands of other programs than this binary: those that CI runs, those of every Rust program,
-/// and those that the tests of `libpagewise.so` cover.
+/// Commands of programs other than this binary: those that CI runs, general Rust commands, and
+/// those covered by the tests of `libpagewise.so`.
 const ELSEWHERE: [&str; 5] = [
     "cargo run --release",
     "cargo test --workspace",
@@ -29,7 +29,7 @@ fn commands(readme: &str) -> impl Iterator<Item = &str> {
 fn every_command_of_the_readme_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
-    // The commands' output must not go to the repository, in which they would otherwise run.
+    // The commands' output must not go into the repository, where they would otherwise run.
     let folder = tempfile::tempdir().expect("a temporary directory");
     for file in std::fs::read_dir(&root).expect("the repository") {
         let path = file.expect("readable").path().canonicalize().expect("there");

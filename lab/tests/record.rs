@@ -14,14 +14,14 @@ use pagewise::trace::{self, Event, Header};
 use place::Place;
 
 impl Place {
-    /// `pagewise record`, in this place.
+    /// Returns `pagewise record`, run in this place.
     fn record(&self, options: &[&str]) -> Command {
         let mut command = self.pagewise(&["record"]);
         command.args(options).arg("--");
         command
     }
 
-    /// Records a scenario of this test program and gives its trace.
+    /// Records a scenario of this test program; returns its trace.
     fn record_scenario(&self, name: &str) -> (Header, Vec<Event>, Output) {
         let mut command = self.record(&["-o", "trace.pwt"]);
         let output = scenario::start(&mut command, name).output().unwrap();
@@ -30,8 +30,8 @@ impl Place {
         (header, events, output)
     }
 
-    /// Returns the names of the files here, without the cache; nothing may be left in the temporary
-    /// directory.
+    /// Returns the names of the files here, except the cache; the temporary directory must be
+    /// empty.
     fn files(&self) -> Vec<String> {
         let names = |path: &Path| {
             let entries = fs::read_dir(path).unwrap();
@@ -56,7 +56,7 @@ fn read(path: &Path) -> (Header, Vec<Event>) {
     (header, reader.map(|event| event.unwrap()).collect())
 }
 
-/// Returns whether a program is there to be recorded.
+/// Returns whether a program is installed.
 fn present(program: &str) -> bool {
     Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -64,13 +64,13 @@ fn present(program: &str) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// Not a test by itself: plays the scenario it is started for.
+/// Not a test: plays the scenario it is started for.
 #[test]
 fn scenarios() {
     scenario::play();
 }
 
-/// Real programs and pipelines, with the program each needs.
+/// Real programs and pipelines, each with the program it needs.
 const COMMANDS: &[(&str, &str)] = &[
     ("sh", "echo one; echo two >&2; (exit 3) || echo $?; ls / | sort -r | head -3; exit 7"),
     (
@@ -101,10 +101,10 @@ const COMMANDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn programs_print_what_they_print_unrecorded() {
+fn recording_does_not_change_a_programs_output() {
     for (program, line) in COMMANDS.iter().filter(|(program, _)| present(program)) {
         let place = Place::new();
-        // Both outputs in one, so that pagewise's own messages are separate.
+        // Both outputs merged, so that pagewise's own messages are separate.
         let line = format!("exec 2>&1; {line}");
         let plain = Command::new("sh").args(["-c", &line]).output().unwrap();
         let recorded =
@@ -171,7 +171,7 @@ fn threads_that_pass_blocks_on_are_recorded_in_order() {
     let (header, events, output) = Place::new().record_scenario("storm");
     assert!(header.threads > scenario::THREADS, "{}", header.threads);
     assert!(events.len() > 100_000);
-    // A free recorded after the reuse of its address would be reported.
+    // A free recorded after its address was reused would be reported.
     for wrong in ["missing", "unknown", "cut short", "without"] {
         assert!(!stderr(&output).contains(wrong), "{}", stderr(&output));
     }
@@ -216,19 +216,19 @@ fn forked_and_executed_processes_are_recorded_apart() {
             odd.collect()
         })
         .collect();
-    // The parent, its forked child, and the program the child became; the scenario says which
-    // sizes each asks for.
+    // The parent, its forked child, and the program that the child executed; the scenario defines
+    // the sizes that each requests.
     for expected in [&[0, 0, 9][..], &[1], &[2]] {
         assert_eq!(logs.iter().filter(|log| *log == expected).count(), 1, "{logs:?}");
     }
     let text = stderr(&output);
     assert!(text.contains("process  program"), "{text}");
-    // The two blocks the child inherited and freed.
+    // The two blocks that the child inherited and freed.
     assert!(text.contains("2 frees of unknown blocks left out"), "{text}");
 }
 
 #[test]
-fn recording_what_a_trace_asks_for_gives_that_trace() {
+fn a_recorded_replay_gives_the_replayed_trace() {
     let place = Place::new();
     let line =
         "my %h; $h{$_ % 1999} .= $_ for 1..30000; my @a = map { [1..$_ % 30] } 1..2000; @a = ();";
@@ -238,8 +238,8 @@ fn recording_what_a_trace_asks_for_gives_that_trace() {
     let (header, first) = read(&place.path("first.pwt"));
     assert_eq!(header.threads, 1);
 
-    // The parent reads the trace; its forked child performs it and nothing else, so the child's
-    // log holds that alone.
+    // The parent reads the trace; its forked child performs it and does nothing else, so the
+    // child's log contains only that.
     let mut command = place.record(&["-o", "second.pwt", "--all"]);
     command.env(scenario::TRACE, place.path("first.pwt"));
     let output = scenario::start(&mut command, "perform").output().unwrap();
@@ -256,13 +256,13 @@ fn a_log_that_cannot_grow_leaves_the_program_alone() {
     let place = Place::new();
     // A limit on the size of files, in blocks of 512 bytes; and one on open files.
     for (limit, name) in [("ulimit -f 1200", "storm"), (":", "starved")] {
-        // The limit is the program's, not pagewise's.
+        // The limit is for the program, not for pagewise.
         let line = format!("{limit}; exec \"$0\" \"$@\"");
         let mut command = place.record(&["-o", "trace.pwt"]);
         command.args(["sh", "-c", &line]);
         let output = scenario::start(&mut command, name).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"), "{name}");
-        // The program's success is not the recording's.
+        // The program succeeds, the recording does not.
         assert_eq!(output.status.code(), Some(1), "{name}: {}", stderr(&output));
         assert!(stderr(&output).contains("the log could not grow: "), "{}", stderr(&output));
         let (header, _) = read(&place.path("trace.pwt"));
@@ -280,14 +280,14 @@ fn a_log_that_cannot_grow_leaves_the_program_alone() {
 }
 
 #[test]
-fn a_prefix_is_kept_and_said() {
+fn a_kept_prefix_is_reported() {
     let place = Place::new();
     let mut command = place.record(&["-o", "trace.pwt", "--max-events", "1000", "--note", "hello"]);
     let output = scenario::start(&mut command, "storm").output().unwrap();
     assert!(output.status.success());
     let (header, events) = read(&place.path("trace.pwt"));
     assert_eq!((events.len(), header.events), (1000, 1000));
-    // The log ended before the program did, as well.
+    // The log also ended before the program did.
     assert_eq!(header.recorded_events, Header::UNKNOWN);
     assert!(header.is_prefix());
     assert_eq!(header.origin.note, "hello; cut short: the log reached its limit");
@@ -302,7 +302,7 @@ fn a_prefix_is_kept_and_said() {
     assert_eq!(place.files(), ["trace.pwt"]);
 }
 
-/// Runs lines of a shell with folders `small` (600 KiB), `tiny` (40 KiB) and `full` (4 KiB) of file
+/// Runs shell lines with folders `small` (600 KiB), `tiny` (40 KiB) and `full` (4 KiB) on file
 /// systems of their own; `None` where that is not allowed.
 fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
     let mount = "for d in small:600k tiny:40k full:4k; do mkdir -p ${d%:*} && \
@@ -323,7 +323,7 @@ fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
 const HUNGRY: &str = "gawk 'BEGIN { for (i = 0; i < 60000; i++) n[i] = i \"x\" }'";
 
 #[test]
-fn a_disk_without_room_for_the_log_is_named() {
+fn a_full_disk_for_the_log_is_named() {
     let place = Place::new();
     let lines =
         "TMPDIR=$PWD/tiny \"$0\" record -o trace.pwt -- ls / > list; echo $?; cat list | wc -l";
@@ -338,7 +338,7 @@ fn a_disk_without_room_for_the_log_is_named() {
 }
 
 #[test]
-fn a_disk_that_fills_up_cuts_the_log_and_that_is_told() {
+fn a_full_disk_truncates_the_log_and_is_reported() {
     let place = Place::new();
     if !present("gawk") {
         return;
@@ -363,7 +363,7 @@ fn an_output_folder_without_room_loses_nothing() {
          \"$0\" import $kept -o trace.pwt && rm -r $(dirname $kept)"
     );
     let Some(output) = with_small_disks(&place, &lines) else { return };
-    // Exit status 1, and nothing left in the folder.
+    // Exit status 1, and the folder is empty.
     assert_eq!(output.stdout, b"1\n", "{}", stderr(&output));
     assert!(stderr(&output).contains("full/trace.pwt cannot be written: No space left"));
     assert!(stderr(&output).contains("; the recording is kept: `pagewise import "));
@@ -376,7 +376,7 @@ fn a_recording_stops_at_the_log_s_limit_or_after_a_time() {
     let record = |options: &[&str]| {
         let mut command = place.record(&[&["-o", "trace.pwt"], options].concat());
         let output = scenario::start(&mut command, "storm").output().unwrap();
-        // The program runs to its end, as requested.
+        // The program runs to its end.
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(String::from_utf8_lossy(&output.stdout).contains("storm is over"));
         (read(&place.path("trace.pwt")).0, stderr(&output))
@@ -436,7 +436,7 @@ fn a_program_is_chosen_by_name() {
     assert_eq!(place.files(), ["sort.pwt"]);
 }
 
-/// Runs `command` and expects one line on stderr that begins so, a failure, and no file.
+/// Runs `command` and expects a failure with one line on stderr that begins so, and no file.
 fn refused(place: &Place, command: &mut Command, begins: &str) {
     let output = command.output().unwrap();
     let text = stderr(&output);
@@ -447,7 +447,7 @@ fn refused(place: &Place, command: &mut Command, begins: &str) {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told_in_one_line() {
+fn unsuitable_programs_are_refused_in_one_line() {
     let place = Place::new();
     refused(
         &place,
@@ -474,7 +474,7 @@ fn a_static_program_leaves_no_recording() {
 }
 
 #[test]
-fn signals_reach_the_program_and_what_was_recorded_is_kept() {
+fn signals_reach_the_program_and_the_recording_is_kept() {
     let place = Place::new();
     let output = place
         .record(&["-o", "trace.pwt"])
@@ -488,9 +488,9 @@ fn signals_reach_the_program_and_what_was_recorded_is_kept() {
     assert_eq!(place.files(), ["trace.pwt"]);
 }
 
-/// Processes that outlive the command go on, and begin logs while the logs are being removed.
+/// Processes that outlive the command continue, and create logs while the logs are being removed.
 #[test]
-fn nothing_is_left_where_processes_outlive_the_command() {
+fn nothing_is_left_when_processes_outlive_the_command() {
     for _ in 0..4 {
         let place = Place::new();
         let output = place

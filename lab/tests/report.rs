@@ -1,4 +1,4 @@
-//! The page that `report` writes: its contents, that hostile text cannot get into it, and that a
+//! The page that `report` writes: its contents, that hostile text cannot be injected, and that a
 //! real browser draws it.
 
 mod browser;
@@ -13,7 +13,7 @@ use pagewise::trace::stacks::{Frame, Line, Module, Node};
 use pagewise::trace::{Event, Origin, Stacks, Writer};
 use serde_json::Value;
 
-/// Text by which a trace could try to inject code into the page.
+/// Text with which a trace could try to inject code into the page.
 const HOSTILE: &str =
     "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>";
 
@@ -40,8 +40,8 @@ fn hostile_trace(bench: &Workbench) -> String {
 }
 
 /// Makes a trace with call stacks and times: `main` calls `parse`, whose blocks are live at the
-/// peak, a function of the name `leaky`, whose are never freed, and `fleeting`, whose are gone at
-/// once.
+/// peak; a function named `leaky`, whose blocks are never freed; and `fleeting`, whose blocks are
+/// freed at once.
 fn trace_with_stacks(bench: &Workbench, leaky: &str) -> String {
     let path = bench.path("stacks.pwt");
     let names = ["main", "parse", leaky, "fleeting"].map(str::to_owned).to_vec();
@@ -76,7 +76,7 @@ fn trace_with_stacks(bench: &Workbench, leaky: &str) -> String {
     path
 }
 
-/// Makes a report, and gives its path and its text.
+/// Makes a report; returns its path and text.
 fn report(bench: &Workbench, arguments: &[&str]) -> (PathBuf, String) {
     let page = bench.path("report.html");
     pagewise(&[&["report", "-o", &page], arguments].concat()).succeeds();
@@ -85,7 +85,7 @@ fn report(bench: &Workbench, arguments: &[&str]) -> (PathBuf, String) {
 }
 
 #[test]
-fn the_page_has_the_tables_the_verdict_and_what_is_drawn() {
+fn the_page_has_tables_verdict_and_chart_data() {
     let bench = Workbench::new();
     let (_, page) = report(&bench, &[&bench.trace(), "--strategy", "MRU,BEST-FIT,SYSTEM"]);
     for part in
@@ -93,13 +93,13 @@ fn the_page_has_the_tables_the_verdict_and_what_is_drawn() {
     {
         assert!(page.contains(part), "{part}");
     }
-    // Nothing is fetched from anywhere: the only address is the name space of SVG.
+    // Nothing is fetched: the only address is the SVG namespace.
     let addresses = page.matches("http").count() - page.matches("http-equiv").count();
     assert_eq!(addresses, page.matches("\"http://www.w3.org/2000/svg\"").count());
 }
 
 #[test]
-fn what_is_drawn_is_also_printed_as_json() {
+fn chart_data_is_also_printed_as_json() {
     let bench = Workbench::new();
     let args = ["report", &bench.trace(), "--strategy", "MRU,SYSTEM", "--json"];
     let charts: Value = serde_json::from_str(&pagewise(&args).succeeds()).expect("JSON");
@@ -123,7 +123,7 @@ fn what_is_drawn_is_also_printed_as_json() {
 }
 
 #[test]
-fn who_allocates_is_drawn_and_stands_in_tables() {
+fn allocating_functions_are_in_charts_and_tables() {
     let bench = Workbench::new();
     let trace = trace_with_stacks(&bench, "leaky");
     let charts = pagewise(&["report", &trace, "--strategy", "MRU,SYSTEM", "--json"]).succeeds();
@@ -140,7 +140,7 @@ fn who_allocates_is_drawn_and_stands_in_tables() {
     for (part, requested) in numbers(&chart["requested"]).into_iter().enumerate() {
         assert_eq!(live.iter().map(|(_, live)| live[part]).sum::<u64>(), requested, "{part}");
     }
-    // An operation each millisecond.
+    // One operation per millisecond.
     let clock = chart["clock"].as_array().expect("an array");
     let clock: Vec<f64> = clock.iter().filter_map(Value::as_f64).collect();
     assert_eq!((clock.len(), clock[0]), (401, 0.0));
@@ -232,10 +232,10 @@ addEventListener('error', (event) => errors.push(String(event.message)));
 addEventListener('securitypolicyviolation', (event) => errors.push(event.violatedDirective));
 ";
 
-/// Runs behind it: moves a pointer over every chart, clicks, and tells what it saw.
+/// Runs after it: moves a pointer over every chart, clicks, and reports what it saw.
 const EXAMINES: &str = "
 const seen = { errors, charts: [], title: document.title, wide: [] };
-// Moves in the flame graph by keys, zooms, searches, and looks at another figure.
+// Uses keys in the flame graph, zooms, searches, and switches to another figure.
 const flame = (figure) => {
   const press = (key) => figure.querySelector('.plot > svg').dispatchEvent(new KeyboardEvent('keydown', { key }));
   const texts = (of) => [...figure.querySelectorAll(of)].map((text) => text.textContent);
@@ -294,7 +294,7 @@ const apart = () => {
   }
 };
 apart();
-// Histograms of any length.
+// Histograms of various lengths.
 const more = html('figure', '');
 more.append(html('div', 'plot'));
 more.style.width = '480px';
@@ -313,7 +313,7 @@ result.textContent = JSON.stringify(seen);
 document.body.append(result);
 ";
 
-/// Lets the browser draw the page, tries what a reader would, and gives what was seen.
+/// Makes the browser draw the page, does what a reader would, and returns what was seen.
 fn examine(browser: &Browser, page: &Path) -> Value {
     let text = fs::read_to_string(page).expect("the page");
     let nonce = text.split("script nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -330,7 +330,7 @@ fn examine(browser: &Browser, page: &Path) -> Value {
 }
 
 #[test]
-fn a_browser_draws_every_chart_and_tells_values_on_hover() {
+fn a_browser_draws_every_chart_and_shows_values_on_hover() {
     let Some(browser) = Browser::find() else { return };
     let bench = Workbench::new();
     let traces = [bench.trace(), hostile_trace(&bench)];
@@ -340,20 +340,20 @@ fn a_browser_draws_every_chart_and_tells_values_on_hover() {
     assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
     assert!(seen["title"].as_str().expect("a title").starts_with("pagewise: small, <b onclick"));
     let charts = seen["charts"].as_array().expect("an array");
-    // The means, and eight for each trace.
+    // The means, and eight charts per trace.
     assert_eq!(charts.len(), 1 + 2 * 8);
     for chart in charts {
         let tips = chart["tips"].as_array().expect("an array");
         let expected = if chart["kind"] == "maps" { 4 } else { 1 };
         assert_eq!(tips.len(), expected, "{chart}");
-        // Above a low heap there may be nothing to tell.
+        // Above a low heap there may be nothing to show.
         let told = tips.iter().filter(|tip| tip.as_str().is_some_and(|tip| !tip.is_empty()));
         assert!(told.count() > 0, "{chart}");
     }
 }
 
 #[test]
-fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
+fn tuning_gains_are_shown_on_request() {
     let bench = Workbench::new();
     let (trace, tuned) = (bench.trace(), bench.path("tune.json"));
     let search = ["tune", &trace, "--for", "memory", "--candidates", "12", "--against", "none"];
@@ -381,22 +381,22 @@ fn what_tuning_gains_is_shown_if_asked_for_and_drawn() {
     }
 }
 
-/// Pictures to look at, kept with the build: `target/tmp/report/`.
+/// Takes screenshots for inspection, kept with the build: `target/tmp/report/`.
 #[test]
-fn a_browser_shows_it_light_dark_on_a_phone_and_on_paper() {
+fn the_page_renders_light_dark_on_phone_and_paper() {
     let Some(browser) = Browser::find() else { return };
     let bench = Workbench::new();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).expect("a directory");
     let jq = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/jq.pwt");
-    // With a short search, for its section to be in the pictures, and one with call stacks.
+    // One report with a short search, so that its section is visible, and one with call stacks.
     let stacks = trace_with_stacks(&bench, "leaky");
     let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), &stacks, "--tune"]);
     let seen = examine(&browser, &page);
     assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
     let kept = folder.join("report.html");
     fs::copy(&page, &kept).expect("copied");
-    // No window is as narrow as a phone, but a frame can be.
+    // A window cannot be as narrow as a phone, but a frame can.
     let phone = folder.join("phone.html");
     let frame = "<body style=\"margin:0\"><iframe src=\"report.html\" \
                  style=\"width:390px;height:8400px;border:0\"></iframe>";

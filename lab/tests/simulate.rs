@@ -28,7 +28,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
     serde_json::from_str(&json).expect("an array of rows")
 }
 
-/// Points of a row's curve.
+/// Returns the points of a row's curve.
 fn curve(row: &Value) -> Vec<(u64, u64)> {
     serde_json::from_value(row["curve"].clone()).expect("pairs of numbers")
 }
@@ -43,7 +43,7 @@ fn trace(bench: &Workbench, name: &str, events: &[Event]) -> String {
 }
 
 #[test]
-fn there_is_a_row_for_every_strategy_and_page_size_with_exactly_the_fields() {
+fn every_strategy_and_page_size_has_a_row_with_exactly_the_documented_fields() {
     let bench = Workbench::new();
     let rows = rows(&[&bench.trace(), "--page-size", "512,4K,2M"]);
     let strategies: BTreeSet<_> = rows.iter().map(|row| row["strategy"].as_str()).collect();
@@ -72,7 +72,7 @@ fn a_curve_falls_from_all_references_to_the_pages_touched() {
 }
 
 #[test]
-fn working_sets_are_the_same_for_all_and_percentages_of_the_peak_in_pages() {
+fn percentages_are_of_the_peak_and_working_sets_are_equal_for_all() {
     let bench = Workbench::new();
     for row in rows(&[&bench.trace(), "--working-set", "25%,7", "--strategy", "MRU,SYSTEM"]) {
         let peak = row["peak_requested_bytes"].as_u64().unwrap().div_ceil(4096);
@@ -97,7 +97,7 @@ fn clock_faults_like_lru_once_everything_fits() {
 }
 
 #[test]
-fn a_program_refers_to_its_blocks_as_told() {
+fn each_touch_mode_makes_its_references() {
     let bench = Workbench::new();
     let events = [
         Event::Allocate { slot: 0, size: 3 * 4096, align: 4096 },
@@ -105,7 +105,7 @@ fn a_program_refers_to_its_blocks_as_told() {
         Event::Free { slot: 0 },
     ];
     let path = trace(&bench, "three.pwt", &events);
-    // Allocated, before and after the reallocation, freed.
+    // At the allocation, before and after the reallocation, and at the free.
     for (touch, references) in [("first", 4), ("written", 3 + 1 + 2 + 1), ("whole", 3 + 3 + 2 + 2)]
     {
         for row in rows(&[&path, "--touch", touch, "--strategy", "MRU,FIRST-FIT,SYSTEM"]) {
@@ -115,7 +115,7 @@ fn a_program_refers_to_its_blocks_as_told() {
 }
 
 #[test]
-fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
+fn with_bookkeeping_as_many_pages_are_touched_as_compare_reports() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let list = ["--strategy", "PAGEWISE,MRU,FIRST-FIT,BEST-FIT,LFL,HCGEN,HEAD-FIRST,BUDDY"];
@@ -135,7 +135,7 @@ fn with_bookkeeping_the_pages_touched_are_those_that_compare_counts() {
 }
 
 #[test]
-fn pages_of_strategies_are_as_large_as_asked() {
+fn pages_of_strategies_have_the_requested_size() {
     let bench = Workbench::new();
     let sizes = |option: &[&str]| {
         let args = [&[&*bench.trace(), "--strategy", "MRU", "--page-size", "4K,8K"], option];
@@ -171,7 +171,7 @@ fn the_report_has_every_table_and_markdown_the_overview() {
 }
 
 #[test]
-fn a_plot_is_an_svg_or_not_there() {
+fn a_plot_is_a_complete_svg_or_absent() {
     let bench = Workbench::new();
     let plot = bench.path("curves.svg");
     pagewise(&["simulate", &bench.trace(), "--plot", &plot, "--page-size", "4K,64K"]).succeeds();
@@ -187,7 +187,7 @@ fn a_plot_is_an_svg_or_not_there() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_said() {
+fn invalid_simulations_are_refused() {
     let bench = Workbench::new();
     let wrong = |option: &[&str], part: &str| {
         pagewise(&[&["simulate", &bench.trace()], option].concat()).fails(2, part);
@@ -204,7 +204,7 @@ fn what_cannot_be_simulated_is_said() {
 }
 
 #[test]
-fn a_trace_that_asks_for_too_much_gives_rows_that_say_so() {
+fn an_exhausted_replay_gives_rows_with_the_reason() {
     let bench = Workbench::new();
     let event = Event::Allocate { slot: 0, size: 1 << 60, align: 16 };
     let path = trace(&bench, "greedy.pwt", &[event]);
@@ -230,13 +230,13 @@ fn an_empty_trace_faults_nowhere() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn a_library_that_is_no_allocator_is_found_out() {
+fn a_library_without_an_allocator_is_detected() {
     let bench = Workbench::new();
     let run = pagewise(&["simulate", &bench.trace(), "--json", "--preload", "libm.so.6"]);
     run.fails(1, "libm.so.6 did not replace malloc");
 }
 
-/// Where mimalloc is installed.
+/// Runs where mimalloc is installed.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn mimalloc_is_simulated_beside_the_system() {

@@ -1,4 +1,4 @@
-//! `pagewise tables brent`: short runs, and what must hold of them.
+//! `pagewise tables brent`: properties of short runs.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use common::{Workbench, pagewise};
 
-/// Our figures by row and column of a table, in a short run.
+/// Returns our figures by row and column of a table, in a short run.
 fn figures(table: &str) -> HashMap<(String, String), f64> {
     figures_and_plot(table, &[])
 }
@@ -46,9 +46,10 @@ fn tridiag_falls_into_two_groups() {
     }
 }
 
-/// What Table 3.2 must show, ten rows near the paper's and in its order, as far as one run of half the
-/// length can: MRU and MOST-FREE with φ0 = 5, 0.01 apart in the paper, change places from run to run,
-/// which costs one row. The whole table, a mean of four runs, has all ten.
+/// What Table 3.2 must show: ten rows close to the paper's, and nine of them in its order. That is
+/// as much as one run of half the length can show: MRU and MOST-FREE with φ0 = 5, 0.01 apart in the
+/// paper, swap places from run to run, which costs one row. The whole table, a mean of four runs,
+/// has all ten.
 #[test]
 fn ten_rows_of_pqsim_are_near_the_papers_and_nine_in_its_order() {
     let out = pagewise(&["tables", "brent", "--quick", "--table", "3.2"]).succeeds();
@@ -109,14 +110,14 @@ fn an_unknown_table_is_refused() {
 }
 
 #[test]
-fn a_table_ends_with_what_it_misses_and_counts() {
+fn a_table_ends_with_missed_figures_and_counts() {
     let arguments = ["tables", "nielsen", "--samples", "1", "--table", "VI"];
     let out = pagewise(&arguments).succeeds();
     // It may take two lines of 80 columns.
     let from = out.rfind("  7 rows with published figures: ").expect("a last sentence");
     let last = out[from..].split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(last.contains(" of 31 pairs in published order"), "{last}");
-    // Buddies are faster here than there.
+    // Unlike in the paper, buddies are faster here.
     assert!(out.contains("  I-5: 50 % not below V-1"), "{out}");
     let out = pagewise(&[&arguments[..], &["--json"]].concat()).succeeds();
     let figures: Vec<serde_json::Value> = serde_json::from_str(&out).expect("JSON");
@@ -134,14 +135,14 @@ fn the_text_has_both_figures() {
     assert!(out.contains("Table 7.1") && out.contains("307,397"), "{out}");
 }
 
-/// What Nielsen's text says of 80 %: these fail, and no other.
+/// Nielsen's text on 80 %: these algorithms fail, and no others.
 const FAILING: [&str; 14] = [
     "I-2", "I-5", "I-6", "I-7", "II-2", "II-6", "III-1", "III-3", "V-1", "V-2", "V-3", "V-4",
     "V-5", "V-6",
 ];
 
 #[test]
-fn nielsens_algorithms_fail_where_the_paper_says() {
+fn nielsens_algorithms_fail_as_in_the_paper() {
     let out = pagewise(&["tables", "nielsen", "--json", "--samples", "3", "--table", "IV"]);
     let figures = of_rows(&out.succeeds());
     let column = |table: &str, column: &str| -> HashMap<String, f64> {

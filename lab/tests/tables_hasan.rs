@@ -1,4 +1,4 @@
-//! `pagewise tables hasan`: short runs, and what must hold of them.
+//! `pagewise tables hasan`: properties of short runs.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn figures(arguments: &[&str]) -> Figures {
 }
 
 #[test]
-fn profiles_stand_beside_the_papers() {
+fn profiles_are_shown_beside_the_papers() {
     let found = figures(&["--table", "4", "--table", "1"]);
     let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
     let gawk = |column| row("gawk-adj-13577 (gawk)", column);
@@ -42,16 +42,16 @@ fn settings_are_found_and_memory_is_compared() {
     let row = |row: &str, column: &str| found[&(row.to_owned(), column.to_owned())];
     assert_eq!(row("cfrac-51 (cfrac) (mem)", "QL_HIGH").0, Some(72.0));
     let held = |column: &str| row("cfrac-51 (cfrac)", column).1.expect("measured");
-    // Of the settings within 1 % of the least, the search takes the fastest of that run.
+    // Among the settings within 1 % of the least memory, the search takes the fastest in that run.
     let least = [held("HCgen"), held("HCperf")].into_iter().fold(held("HCmem"), f64::min);
     assert!(held("HCmem") <= 1.01 * least && held("HCmem") < held("CK"), "{found:?}");
     assert_eq!(row("cfrac-51 (cfrac)", "HCgen").0, Some(2637.0 / 2632.0));
-    // At the paper's word size the program takes the paper's memory.
+    // With the paper's word size, the program takes the paper's memory.
     assert!((held("DL") / 2632.0 - 1.0).abs() < 0.03, "{}", held("DL"));
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unknown_programs_and_tables_are_refused() {
     pagewise(&["tables", "hasan", "--table", "2"])
         .fails(2, "available tables: 1, 3, 4, Fig. 6, 5.2, 5.5, 7");
     pagewise(&["tables", "hasan", "--program", "cfrac"]).fails(2, "no bundled trace 'cfrac'");

@@ -1,4 +1,4 @@
-//! `pagewise tables head-first`: short runs, and what must hold of them. Times are not tested.
+//! `pagewise tables head-first`: properties of short runs. Times are not tested.
 
 mod common;
 
@@ -17,14 +17,14 @@ fn figures(tables: &[&str]) -> Vec<Value> {
     figures
 }
 
-/// Our figure of a row and column.
+/// Returns our figure for a row and column.
 fn ours(figures: &[Value], row: &str, column: &str) -> f64 {
     let found = figures.iter().find(|figure| figure["row"] == row && figure["column"] == column);
     found.and_then(|figure| figure["ours"].as_f64()).unwrap_or_else(|| panic!("{row}, {column}"))
 }
 
 #[test]
-fn the_heap_walks_are_the_papers() {
+fn the_heap_walks_match_the_papers() {
     let figures = figures(&["1", "2", "3", "4", "5", "6", "7"]);
     assert_eq!(figures.len(), 3 * (2 + 5 + 6 + 7 + 6 + 6 + 5));
     for figure in figures {

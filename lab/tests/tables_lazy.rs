@@ -1,4 +1,4 @@
-//! `pagewise tables lazy` over one trace, and what must hold of it.
+//! `pagewise tables lazy` over one trace: properties of the result.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Workbench, pagewise};
 
 const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces");
 
-/// Our figures of a table of lazy fits, for the trace of espresso.
+/// Returns our figures from a table of lazy fits, for the trace of espresso.
 fn lazy_figures(table: &str) -> HashMap<(String, String), f64> {
     let trace = &format!("{TRACES}/espresso.pwt");
     let arguments = ["tables", "lazy", "--json", "--trace", trace, "--table", table];
@@ -21,12 +21,12 @@ fn lazy_figures(table: &str) -> HashMap<(String, String), f64> {
 }
 
 #[test]
-fn lazy_fits_bump_for_espresso_and_giving_the_area_back_saves_memory() {
+fn lazy_fits_bump_on_espresso_and_returning_the_area_saves_memory() {
     let fits = lazy_figures("3");
     let of = |found: &HashMap<(String, String), f64>, column: &str| {
         found[&("espresso".to_owned(), column.to_owned())]
     };
-    // The paper's order, at its own distances: LFB, LF, LFL.
+    // The paper's order, LFB, LF, LFL, with at least its differences.
     assert!(2.0 * of(&fits, "LFB") < of(&fits, "LF"));
     assert!(of(&fits, "LF") < of(&fits, "LFL") && of(&fits, "LFL") < 50.0);
     assert!(of(&fits, "LW") < of(&fits, "LF") / 5.0);
@@ -43,8 +43,8 @@ fn collected_frees_make_bumps_more_frequent() {
     assert!(small.values().all(|fragmentation| (0.0..5.0).contains(fragmentation)), "{small:?}");
 }
 
-/// Chung & Moon's own translator on its own input: a row of theirs by what the trace's note says, whatever
-/// its file is called.
+/// Chung & Moon's own translator on its own input: the trace's note identifies the paper's row,
+/// whatever the file's name.
 #[test]
 fn a_row_of_the_paper_is_found_by_the_traces_note() {
     let bench = Workbench::new();

@@ -1,4 +1,4 @@
-//! The search, on a small trace: what it prints, what it writes, what it refuses.
+//! The search on a small trace: what it prints, writes and refuses.
 
 mod common;
 #[path = "common/interruptible.rs"]
@@ -19,7 +19,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Nothing on the front is beaten by something else on it, and the gain is the chosen one's.
+/// Checks that no point of the front is dominated by another, and that the gain is the chosen
+/// one's.
 fn check(found: &Value) {
     let front = found["front"].as_array().expect("an array");
     assert!(!front.is_empty());
@@ -39,7 +40,7 @@ fn check(found: &Value) {
 }
 
 #[test]
-fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
+fn a_search_prints_a_front_a_choice_a_verdict_and_code_for_each_family() {
     let bench = Workbench::new();
     let (trace, code, json) = (bench.trace(), bench.path("tuned.rs"), bench.path("tune.json"));
     let plot = bench.path("front.svg");
@@ -52,11 +53,11 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
     families.iter().for_each(check);
     let [global, arena] = [&families[0], &families[1]];
     assert_eq!((&global["family"], &arena["family"]), (&"global".into(), &"arena".into()));
-    // An arena's default has pages that are too large for so small a program.
+    // An arena's default pages are too large for such a small program.
     assert!(number(&arena["held_out"]["gain"]) > 0.1, "{arena}");
     let code = fs::read_to_string(&code).expect("the code");
     assert_eq!(tuned["code"], code);
-    // Of what gains nothing there is no code.
+    // There is no code for what gains nothing.
     for (family, part) in [(global, "Pagewise::with(\n    Tuning::new()"), (arena, "pub fn heap()")]
     {
         let gained = family["held_out"]["gained"].as_bool().expect("a verdict");
@@ -69,14 +70,14 @@ fn a_search_gives_for_each_family_a_front_a_choice_a_verdict_and_code() {
 }
 
 #[test]
-fn what_is_exact_does_not_depend_on_the_run() {
+fn exact_measures_do_not_depend_on_the_run() {
     let bench = Workbench::new();
     let args =
         ["tune", &bench.trace(), "--for", "faults", "--arena", "--json", "--candidates", "8"];
     let args = [&args[..], &["--against", "none"]].concat();
     let first = || {
         let tuned: Value = serde_json::from_str(&pagewise(&args).succeeds()).expect("JSON");
-        // Of the first generation alone, which no time decides on.
+        // Only the first generation, which does not depend on times.
         let front = tuned["families"][0]["front"].as_array().expect("an array").clone();
         front.iter().map(|one| one["faults"].as_f64()).fold(None, |least: Option<f64>, faults| {
             least.map_or(faults, |least| faults.map(|faults| faults.min(least)))
@@ -86,7 +87,7 @@ fn what_is_exact_does_not_depend_on_the_run() {
 }
 
 #[test]
-fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
+fn the_verdict_states_the_gain_and_both_codes_compile() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let args = ["tune", &trace, "--for", "balanced", "--held-out", &trace, "--verify"];
@@ -96,15 +97,15 @@ fn the_words_say_what_was_gained_and_the_code_of_both_compiles() {
     for part in parts.iter().chain(&["global allocator, for a whole", "arena, for a part"]) {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Either it is there and was measured, or it is said how to come by it.
+    // Either it is installed and was measured, or the output says how to get it.
     assert!(text.contains("JEMALLOC (libjemalloc") || text.contains("libjemalloc2 has it"));
 }
 
-/// For a program that is not written in Rust, settings are found, read by the library, and named
-/// with their gain; or there is no gain, and nothing to paste. Either way the output names the
-/// allocator that does better.
+/// For a program not written in Rust, settings are found, accepted by the library, and shown with
+/// their gain; or there is no gain, and nothing to paste. Either way the output names the allocator
+/// that does better.
 #[test]
-fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
+fn settings_are_found_for_a_program_not_written_in_rust() {
     let bench = Workbench::new();
     let library = common::libpagewise();
     let (trace, file) = (bench.trace(), bench.path("small.env"));
@@ -119,7 +120,7 @@ fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
     let rivals = found["held_out"]["rivals"].as_array().expect("an array");
     assert_eq!(rivals.len(), 1, "a crate is none for a program in C: {found}");
     let gained = found["held_out"]["gained"].as_bool().expect("a verdict");
-    // Pages for so small a program are a good part of it.
+    // For such a small program, pages are a large part of the memory.
     assert!(gained, "{found}");
     let settings = fs::read_to_string(&file).expect("the settings");
     assert_eq!(tuned["code"], settings);
@@ -132,7 +133,7 @@ fn settings_of_the_library_are_found_for_a_program_that_is_not_rusts() {
     pagewise(&["tune", &trace, "--for", "speed", "--preload", "--arena"]).fails(2, "--arena");
 }
 
-/// The shell's way to interrupt: the whole group is told, once the search is under way.
+/// Interrupts like a shell: the whole process group gets the signal, once the search has started.
 #[test]
 fn an_interrupted_search_leaves_nothing_behind() {
     let bench = Workbench::new();
@@ -149,7 +150,7 @@ fn an_interrupted_search_leaves_nothing_behind() {
     let mut lines = BufReader::new(run.stderr.take().expect("a pipe")).lines();
     let first = lines.next().expect("it says how far it is").expect("text");
     assert!(first.contains("generation"), "{first}");
-    // SAFETY: the group is the run's own, which was not waited for.
+    // SAFETY: the group is the run's own; the run has not been waited for.
     assert_eq!(unsafe { libc::killpg(run.id() as i32, libc::SIGINT) }, 0);
     let status = run.wait().expect("it ends");
     assert_eq!(status.signal(), Some(libc::SIGINT));
@@ -158,7 +159,7 @@ fn an_interrupted_search_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_cap_that_nothing_keeps_and_wrong_options_are_refused() {
+fn impossible_caps_and_invalid_options_are_refused() {
     let bench = Workbench::new();
     let (trace, file) = (bench.trace(), bench.path("tuned.rs"));
     let before = bench.files();

@@ -1,5 +1,5 @@
-//! `pagewise record --stacks` and `pagewise who`: this test program, started again, allocates in known
-//! places, and they are found: function, line, bytes.
+//! `pagewise record --stacks` and `pagewise who`: this test program, started again, allocates at
+//! known sites, which must be found: function, line, bytes.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "common/place.rs"]
@@ -11,7 +11,7 @@ use std::process::Command;
 use place::Place;
 use serde_json::Value;
 
-/// Names the scenario in the environment of the program started again.
+/// Environment variable that selects the scenario of the restarted program.
 const SCENARIO: &str = "PAGEWISE_TEST_WHO";
 
 #[inline(never)]
@@ -89,16 +89,16 @@ unsafe extern "C" {
     fn pagewise_test_swaying(bytes: usize, function: extern "C" fn(&mut Path), path: &mut Path);
 }
 
-/// A way through `left`, `right` and `swaying`: the digits of `done`, behind a 1.
+/// A path through `left`, `right` and `swaying`, encoded as the digits of `done` after a leading 1.
 #[repr(C)]
 struct Path {
     done: usize,
     random: u64,
 }
 
-/// How many calls a path has at most.
+/// Maximum number of calls of a path.
 const LONGEST: u32 = 6;
-/// What is allocated at the end of a path, beside its number.
+/// Bytes allocated at the end of a path, in addition to its number.
 const BYTES: usize = 3000;
 
 impl Path {
@@ -107,7 +107,7 @@ impl Path {
         (self.random >> 33) % below
     }
 
-    /// Allocates here, or goes on, some times.
+    /// Allocates here, or goes on, a few times.
     fn walk(&mut self) {
         for _ in 0..=self.random(3) {
             let done = self.done;
@@ -145,13 +145,13 @@ extern "C" fn swaying(path: &mut Path) {
     black_box(path);
 }
 
-/// Allocates at the ends of many paths, in any order.
+/// Allocates at the ends of many paths, in random order.
 fn paths(seed: u64) {
     let mut path = Path { done: 1, random: seed };
     (0..400).for_each(|_| path.walk());
 }
 
-/// Plays the scenario of the environment, if there is one.
+/// Plays the scenario from the environment, if there is one.
 #[test]
 fn scenarios() {
     match std::env::var(SCENARIO).as_deref() {
@@ -212,14 +212,14 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What `who` tells as JSON.
+    /// Returns the JSON output of `who`.
     fn who(&self, trace: &str, options: &[&str]) -> Value {
         let args = [&["who", trace, "--json"], options].concat();
         serde_json::from_str(&self.said(&args)).unwrap()
     }
 }
 
-/// Returns the group of the function of this test program that ends with `name`.
+/// Returns the group of this test program's function whose name ends with `name`.
 fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
     told["groups"].as_array().unwrap().iter().find(|group| {
         let function = group["function"].as_str().unwrap();
@@ -228,7 +228,7 @@ fn group<'v>(told: &'v Value, name: &str) -> Option<&'v Value> {
 }
 
 #[test]
-fn functions_lines_and_bytes_are_told() {
+fn functions_lines_and_bytes_are_shown() {
     let place = Place::new();
     place.record("places", &["--stacks"]);
     let told = place.who("trace.pwt", &["--by", "line"]);
@@ -249,7 +249,7 @@ fn functions_lines_and_bytes_are_told() {
     assert_eq!(fleeting["short_lived"], 200);
     assert_eq!(fleeting["leaked_bytes"], 0);
 
-    // A closure of it.
+    // The function's closure.
     let by_function = place.who("trace.pwt", &[]);
     let groups = by_function["groups"].as_array().unwrap();
     let most = &groups[0];
@@ -259,7 +259,7 @@ fn functions_lines_and_bytes_are_told() {
     assert_eq!(at_end["total"]["live_bytes"], at_end["total"]["leaked_bytes"]);
     assert!(at_end["total"]["live_bytes"].as_u64() < most["live_bytes"].as_u64());
 
-    // What goes to other tools and to people.
+    // The output for other tools and for people.
     let folded = place.said(&["who", "trace.pwt", "--folded", "--of", "leaked"]);
     let line = folded.lines().find(|line| line.contains("leaky;")).unwrap();
     assert!(line.ends_with(" 300000"), "{line}");
@@ -275,7 +275,7 @@ fn functions_lines_and_bytes_are_told() {
 }
 
 #[test]
-fn threads_and_children_are_told_apart() {
+fn threads_and_children_are_distinguished() {
     let place = Place::new();
     place.record("threads", &["--stacks"]);
     let told = place.who("trace.pwt", &[]);
@@ -292,7 +292,7 @@ fn threads_and_children_are_told_apart() {
 }
 
 #[test]
-fn a_stack_is_as_deep_as_was_asked_for() {
+fn a_stack_has_the_requested_depth() {
     let place = Place::new();
     let stack = |options: &[&str]| {
         place.record("deep", options);
@@ -311,10 +311,10 @@ fn a_stack_is_as_deep_as_was_asked_for() {
     assert_eq!(outermost, "[deeper than recorded]");
 }
 
-/// Each stack is told as it was, though most of it was there before, and whichever way the one before went: a block's
-/// size tells its path.
+/// Each stack is recorded exactly, although it shares most of its frames with the one before,
+/// whatever that was: a block's size encodes its path.
 #[test]
-fn every_path_is_told_as_it_was_gone() {
+fn every_call_path_is_recorded_exactly() {
     let place = Place::new();
     place.record("paths", &["--stacks=128"]);
     let folded = place.said(&["who", "trace.pwt", "--raw", "--folded", "--of", "leaked"]);
@@ -341,7 +341,7 @@ fn every_path_is_told_as_it_was_gone() {
     assert!(paths > 500 && blocks > 10_000, "{paths} paths, {blocks} blocks");
     let lost = folded.lines().filter(|line| line.contains("[caller unknown]")).count();
     assert_eq!(lost, 0, "{folded}");
-    // None that was kept is missing.
+    // No kept block is missing.
     let kept = place.who("trace.pwt", &["--by", "stack"]);
     let leaked = |group: &Value| group["leaked_blocks"].as_u64().unwrap() as usize;
     let groups = kept["groups"].as_array().unwrap().iter();
@@ -349,8 +349,9 @@ fn every_path_is_told_as_it_was_gone() {
     assert!(of_paths.map(leaked).sum::<usize>() >= blocks);
 }
 
-/// A program whose segments do not lie side by side, as large ones that are to use huge pages are linked (node, for
-/// one). The loader tells each of its segments as a file then, and no stack began in it.
+/// A program whose segments are not adjacent, as large programs that should use huge pages are
+/// linked (such as node). The loader then reports each segment as a file of its own, and no stack
+/// began in it.
 #[test]
 fn segments_may_lie_apart() {
     let place = Place::new();
@@ -392,7 +393,7 @@ fn segments_may_lie_apart() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said() {
+fn unsuitable_traces_and_options_are_refused() {
     let place = Place::new();
     place.record("places", &[]);
     let fails = |args: &[&str], part: &str| {
@@ -407,7 +408,7 @@ fn what_cannot_be_told_is_said() {
     fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
     place.record("places", &["--stacks"]);
     fails(&["who", "trace.pwt", "--at", "99999999"], "there is no event 99999999");
-    // The other commands read such a trace as well, and all refuse a cut one.
+    // The other commands can read such a trace as well, and all of them refuse a truncated one.
     place.said(&["info", "trace.pwt"]);
     let whole = std::fs::read(place.path("trace.pwt")).unwrap();
     std::fs::write(place.path("cut.pwt"), &whole[..whole.len() - 9]).unwrap();
@@ -416,7 +417,7 @@ fn what_cannot_be_told_is_said() {
 }
 
 #[test]
-fn what_blocks_take_is_told_for_each_function() {
+fn memory_taken_is_shown_for_each_function() {
     let place = Place::new();
     place.record("places", &["--stacks"]);
     let told = place.who("trace.pwt", &["--waste=MRU,SYSTEM"]);
@@ -429,7 +430,7 @@ fn what_blocks_take_is_told_for_each_function() {
             assert!(taken.unwrap_or(0) >= live, "{group}");
         }
     }
-    // The C library's blocks have room for what lies between multiples of 16, less 8: 3,000 is one.
+    // The C library's blocks have sizes that are multiples of 16, less 8, so 3,000 fits exactly.
     let leaky = group(&told, "leaky").unwrap();
     if cfg!(target_env = "gnu") {
         assert_eq!(leaky["taken"]["SYSTEM"]["bytes"], leaky["live_bytes"]);

@@ -1,10 +1,9 @@
-//! The tables of the papers reproduced, with the published figures beside ours, as `pagewise
-//! tables` prints them.
+//! Reproduces the papers' tables, with the published figures beside ours, for `pagewise tables`.
 //!
-//! | modules, in the order they build on each other | what |
+//! | modules, in order of dependency | what |
 //! |---|---|
 //! | `experiments` | the papers' experiments: programs, loads, memories |
-//! | `table`, `verdict`, `print`, `plot` | a table with published figures beside ours, how near they come and where they miss the order, as text, JSON and a plot |
+//! | `table`, `verdict`, `print`, `plot` | a table with published figures beside ours, how close they are and where they miss the order, as text, JSON and a plot |
 //! | `widened`, `recorded` | the bundled traces: programs with words half as wide, rows of papers by a trace's note |
 //! | `options` | the options that papers share |
 //! | `brent`, `nielsen`, `hasan`, `head_first`, `lazy` | the tables of each paper |
@@ -44,8 +43,8 @@ enum Paper {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Of the paper's tables: an unknown table, a strategy without memory, a plot that cannot be
-/// written.
+/// Those of the paper's tables: an unknown table, a strategy that runs out of memory, a plot that
+/// cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.paper {
         Paper::Brent(args) => brent::run(args),

@@ -1,16 +1,16 @@
-//! The options that the subcommands of several papers have.
+//! Options shared by the subcommands of several papers.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use pagewise_replay::usage::Usage;
 
-/// A paper whose tables are asked for by number.
+/// A paper whose tables are requested by number.
 pub(crate) trait Paper: Debug + Send + Sync + 'static {
-    /// Said with the numbers there are.
+    /// Added to the error that lists the numbers.
     const NOTE: &str = "";
 
-    /// Returns the numbers there are, in the order of the paper.
+    /// Returns the numbers of its tables, in the paper's order.
     fn numbers() -> Vec<&'static str>;
 }
 
@@ -30,18 +30,18 @@ pub(crate) struct Asked<P: Paper> {
 }
 
 impl<P: Paper> Asked<P> {
-    /// Returns the tables asked for, in that order; all if none is.
+    /// Returns the requested tables in order; all by default.
     pub(crate) fn tables(&self) -> Vec<&'static str> {
         if self.tables.is_empty() { P::numbers() } else { self.tables.clone() }
     }
 
-    /// Returns whether this table is asked for.
+    /// Returns whether this table is requested.
     pub(crate) fn has(&self, number: &str) -> bool {
         self.tables().contains(&number)
     }
 }
 
-/// The options of papers whose experiments are random, and can be made shorter.
+/// The options of papers whose experiments are random, and can be shortened.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Random {
     /// Short runs, for a quick look; figures are inaccurate
@@ -52,7 +52,7 @@ pub(crate) struct Random {
     pub(crate) seed: u64,
 }
 
-/// Returns the table of this number among those there are.
+/// Returns the table with this number.
 fn parse_number<P: Paper>(text: &str) -> Result<&'static str, Usage> {
     let numbers = P::numbers();
     let found = numbers.iter().copied().find(|number| number.eq_ignore_ascii_case(text));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_chosen_by_its_number_or_all_numbers_are_told() {
+    fn an_unknown_table_number_lists_the_known_ones() {
         assert!(matches!(parse_number::<Short>("iv"), Ok("IV")));
         let Err(Usage(message)) = parse_number::<Short>("V") else { panic!("there is no V") };
         assert_eq!(message, "available tables: I, IV");

@@ -7,11 +7,11 @@ use pagewise_replay::charts::{self, Axis, Curves, Kind};
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
-    /// Drawn pale, in the colour of the line before it: the published figures beside ours.
+    /// Drawn pale, in the colour of the previous line: the published figures beside ours.
     pub(super) pale: bool,
 }
 
-/// Returns the lines in one picture, each with its name beside it.
+/// Draws the lines in one picture, each with its name beside it.
 ///
 /// # Errors
 /// If the picture cannot be drawn.

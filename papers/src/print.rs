@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::table::Table;
 use super::verdict;
 
-/// Prints tables as they come, or all of their figures at the end, and after each table's its verdict.
+/// Prints tables as they are made, each with its verdict; or all figures as JSON at the end.
 #[derive(Debug)]
 pub(super) struct Printer {
-    /// The figures so far, if the output is JSON.
+    /// The figures so far, for JSON output.
     figures: Option<Vec<Value>>,
 }
 
@@ -21,7 +21,7 @@ impl Printer {
         Self { figures: json.then(Vec::new) }
     }
 
-    /// Prints a line that is none of the figures.
+    /// Prints a line that is not part of the figures.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -29,7 +29,7 @@ impl Printer {
         if self.figures.is_none() { output::print_line(line) } else { Ok(()) }
     }
 
-    /// Prints a table, and how it compares.
+    /// Prints a table and its comparison.
     ///
     /// # Errors
     /// If it cannot be written.

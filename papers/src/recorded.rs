@@ -1,5 +1,5 @@
-//! The bundled traces as the papers' tables use them: the paper and row of a recording, from its
-//! own note, and how wide the words of its program were.
+//! The bundled traces for the papers' tables: a recording's paper and row, from its own note, and
+//! the width of its program's words.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use pagewise_replay::{bundled, input};
 
 use crate::widened::Words;
 
-/// A trace that tables are made over.
+/// A trace that tables use.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub(crate) name: String,
@@ -21,7 +21,7 @@ impl Recorded {
     /// Reads a trace's header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the file is not a trace.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let reader = trace::open(path)?;
         let origin = &reader.header().origin;
@@ -33,7 +33,7 @@ impl Recorded {
         })
     }
 
-    /// Returns the program of a paper that this is, as the note has it: `Chung & Moon ESP`.
+    /// Returns the paper's program that this is, from the note: `Chung & Moon ESP`.
     pub(crate) fn row_of(&self, paper: &str) -> Option<&str> {
         row_of(&self.note, paper)
     }

@@ -6,7 +6,7 @@ use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units;
 use serde_json::{Value, json};
 
-/// Characters that a line has room for.
+/// Maximum characters per line.
 const WIDTH: usize = 80;
 
 /// A figure of the paper and ours; either may be missing.
@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 pub(super) struct Pair {
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
-    /// The paper does not print it; it follows from printed figures.
+    /// Not printed in the paper, but derived from printed figures.
     derived: bool,
 }
 
@@ -23,32 +23,32 @@ impl Pair {
         Self { published: published.into(), ours: ours.into(), derived: false }
     }
 
-    /// Returns the same, with a published figure that the paper does not print.
+    /// Marks the published figure as derived.
     pub(super) fn derived(self) -> Self {
         Self { derived: true, ..self }
     }
 
-    /// Returns where the published figure comes from.
+    /// Returns the origin of the published figure.
     fn published_is(&self) -> Option<&'static str> {
         self.published.map(|_| if self.derived { "derived" } else { "printed" })
     }
 }
 
-/// How near a figure must come.
+/// How close a figure must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Near {
-    /// Within this share of the published figure.
+    /// Within this percentage of the published figure.
     Percent(f64),
-    /// Within this much of it.
+    /// Within this difference from it.
     Absolute(f64),
-    /// It has another unit: its order alone counts.
+    /// In another unit: only the order counts.
     OrderAlone,
-    /// It follows from other figures of the row, or cannot be compared.
+    /// Derived from other figures of the row, or not comparable.
     Uncounted,
 }
 
 impl Near {
-    /// Returns whether a figure comes as near as it must; none if nothing is asked of it.
+    /// Returns whether a figure is close enough; `None` if it is not judged.
     pub(super) fn holds(self, pair: &Pair) -> Option<bool> {
         let published = pair.published?;
         let most = match self {
@@ -56,11 +56,11 @@ impl Near {
             Self::Absolute(most) => most,
             Self::OrderAlone | Self::Uncounted => return None,
         };
-        // Figures are printed with a few decimals, and so is the tolerance.
+        // Allows for figures and tolerances printed with few decimals.
         Some(pair.ours.is_some_and(|ours| (ours - published).abs() <= most * (1.0 + 1e-9)))
     }
 
-    /// Returns a tolerance this many times as large.
+    /// Returns a tolerance multiplied by this factor.
     pub(super) fn times(self, factor: f64) -> Self {
         match self {
             Self::Percent(percent) => Self::Percent(percent * factor),
@@ -79,7 +79,7 @@ impl Near {
     }
 }
 
-/// Which figures the paper sets side by side.
+/// Which figures the paper compares with each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ranked {
     /// Those of a column.
@@ -92,7 +92,7 @@ pub(super) enum Ranked {
     Not,
 }
 
-/// A column: its name, how many decimals its figures have, and how they are judged.
+/// A column: its name, the decimals of its figures, and how they are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) name: &'static str,
@@ -100,7 +100,7 @@ pub(super) struct Column {
     pub(super) near: Near,
     /// The others of its row are relative to it.
     pub(super) is_unit: bool,
-    /// A ratio: whether it is above or below one is part of the paper's shape.
+    /// A ratio: whether it is above or below one is part of the paper's result.
     pub(super) is_ratio: bool,
 }
 
@@ -113,17 +113,17 @@ impl Column {
         Self { near, ..self }
     }
 
-    /// Within that much of the published figure.
+    /// Allows this difference from the published figure.
     pub(super) fn within(self, most: f64) -> Self {
         self.near(Near::Absolute(most))
     }
 
-    /// The others of its row are relative to it, which is in units of its own.
+    /// Marks the column to which the others of its row are relative.
     pub(super) fn unit(self) -> Self {
         Self { is_unit: true, near: Near::Uncounted, ..self }
     }
 
-    /// Returns a ratio, which should be on the paper's side of one.
+    /// Marks a ratio, which should be on the paper's side of one.
     pub(super) fn ratio(self) -> Self {
         Self { is_ratio: true, ..self }
     }
@@ -138,7 +138,8 @@ impl Column {
     }
 }
 
-/// Columns of these names and decimals, whose figures should be within a tenth of the published ones.
+/// Returns columns with these names and decimals, and a tolerance of a tenth of the published
+/// figures.
 pub(super) fn columns(of: impl IntoIterator<Item = (&'static str, usize)>) -> Vec<Column> {
     of.into_iter().map(|(name, decimals)| Column::new(name, decimals)).collect()
 }
@@ -150,17 +151,17 @@ pub(super) struct Table {
     pub(super) number: &'static str,
     pub(super) title: String,
     pub(super) columns: Vec<Column>,
-    /// Each row's name, and a pair for each column.
+    /// Each row's name, and a pair per column.
     pub(super) rows: Vec<(String, Vec<Pair>)>,
     /// Notes needed to read it.
     pub(super) notes: Vec<String>,
-    /// Which figures the paper sets side by side.
+    /// Which figures the paper compares with each other.
     pub(super) ranked: Ranked,
     /// Rows at the end that are means of the others.
     pub(super) means: usize,
 }
 
-/// An empty table in which figures of a column stand side by side.
+/// An empty table whose columns are compared.
 impl Default for Table {
     fn default() -> Self {
         Self {
@@ -176,17 +177,16 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns a table whose figures the paper does not have, with columns of these names and
-    /// decimals.
+    /// Returns a table without published figures, with columns of these names and decimals.
     pub(super) fn uncompared(of: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
         let column = |(name, decimals)| Column::new(name, decimals).near(Near::Uncounted);
         let columns = of.into_iter().map(column).collect();
         Self { columns, ranked: Ranked::Not, ..Self::default() }
     }
 
-    /// Returns the table as text: under each column the published figure, then ours; ours alone
-    /// where the paper has none at all. Columns that a line has no room for stand below, beside the
-    /// rows' names again.
+    /// Formats the table as text: under each column the published figure, then ours; only ours
+    /// where the paper has none at all. Columns that do not fit a line are below, with the rows'
+    /// names again.
     pub(super) fn text(&self) -> String {
         let mut sheets = String::new();
         let mut from = 0;
@@ -208,7 +208,7 @@ impl Table {
         format!("{what}{}: {}\n{sheets}{notes}", self.number, self.title)
     }
 
-    /// These columns, and the rows' names.
+    /// Formats these columns, and the rows' names.
     fn sheet(&self, of: Range<usize>) -> String {
         let is_published =
             |column: usize| self.rows.iter().any(|(_, pairs)| pairs[column].published.is_some());
@@ -227,7 +227,7 @@ impl Table {
         Sheet::new([""].into_iter().chain(heads)).with_rows(rows).plain()
     }
 
-    /// Its figures as JSON objects: `table row column published published_is ours within`.
+    /// Returns its figures as JSON objects: `table row column published published_is ours within`.
     pub(super) fn json(&self) -> impl Iterator<Item = Value> {
         self.rows.iter().flat_map(move |(row, pairs)| {
             self.columns.iter().zip(pairs).map(move |(column, pair)| {

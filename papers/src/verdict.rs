@@ -1,5 +1,5 @@
-//! Compares a table with the paper's: which rows come near its figures, and where its order or
-//! shape is missed. All of it is computed from the figures.
+//! Compares a table with the paper's: which rows are close to its figures, and where its order or
+//! shape is missed. Everything is computed from the figures.
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,15 @@ use crate::table::{Column, Near, Pair, Ranked, Table};
 
 type Row = (String, Vec<Pair>);
 
-/// A figure in the comparison: the name it goes by, published and ours.
+/// A figure in the comparison: its name, published and ours.
 type Side<'t> = (&'t str, f64, Option<f64>);
 
 /// The counts of a comparison.
 #[derive(Debug, Default)]
 struct Counts {
-    /// With figures of both.
+    /// Rows with figures of both.
     rows: usize,
-    /// With published figures alone.
+    /// Rows with published figures only.
     quoted: usize,
     near: usize,
     pairs: usize,
@@ -24,7 +24,7 @@ struct Counts {
     missed: Vec<String>,
 }
 
-/// Returns the lines below a table: the missed figures row by row, and the counts.
+/// Returns the lines below a table: the missed figures, row by row, and the counts.
 pub(super) fn lines(table: &Table) -> Vec<String> {
     let counts = count(table);
     let mut lines = Vec::new();
@@ -40,8 +40,8 @@ pub(super) fn lines(table: &Table) -> Vec<String> {
 }
 
 /// Returns the same as a JSON object, `table title verdict`. The verdict has the `rows` with
-/// figures of both, the number of those `within` the tolerance, the `pairs` that the paper sets
-/// side by side, the number of those `in_order`, the `missed` figures row by row, and the `summary`
+/// figures of both, the number of those `within` the tolerance, the `pairs` that the paper
+/// compares, the number of those `in_order`, the `missed` figures row by row, and the `summary`
 /// that ends the printed table.
 pub(super) fn json(table: &Table) -> Value {
     let counts = count(table);
@@ -112,7 +112,7 @@ impl Counts {
         format!("{} rows with published figures{quoted}: {stated}; {order}", self.rows)
     }
 
-    /// Compares each two of some figures that differ in the paper.
+    /// Compares all pairs of figures that differ in the paper.
     fn compare(&mut self, sides: &[Side<'_>], of: &str) {
         for &(name, published, ours) in sides {
             let above = sides.iter().filter(|(_, other, _)| *other > published);
@@ -135,7 +135,7 @@ impl Counts {
     }
 }
 
-/// Lists names in a row, shortened if there are many.
+/// Lists names, shortened if there are many.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 12;
     match names.len() {
@@ -144,7 +144,7 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// A figure this many tolerances away misses the table's shape, whatever its order.
+/// A figure this many tolerances away misses the table's shape, even if the order agrees.
 const FAR: f64 = 3.0;
 
 fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {
@@ -167,7 +167,7 @@ fn count_rows(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Returns whether a column's figures are put in order.
+/// Returns whether a column's figures are compared by order.
 fn ordered(column: &Column) -> bool {
     column.is_unit || column.near != Near::Uncounted
 }
@@ -215,7 +215,7 @@ fn count_across(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Ratios on the other side of one.
+/// Counts ratios on the other side of one.
 fn count_sides(table: &Table, rows: &[&Row], counts: &mut Counts) {
     let ratios = table.columns.iter().enumerate().filter(|(_, column)| column.is_ratio);
     for (index, column) in ratios {
@@ -233,8 +233,8 @@ fn count_sides(table: &Table, rows: &[&Row], counts: &mut Counts) {
     }
 }
 
-/// Counts figures of ours where the paper has others of the column, but none of this row: the row
-/// failed there and did not fail here.
+/// Counts figures of ours where the paper has others of the column, but none in this row: the row
+/// failed there and not here.
 fn count_only_ours(table: &Table, rows: &[&Row], counts: &mut Counts) {
     for (index, column) in table.columns.iter().enumerate().filter(|(_, column)| ordered(column)) {
         if rows.iter().all(|(_, pairs)| pairs[index].published.is_none()) {
@@ -281,7 +281,8 @@ mod tests {
             ("z", &[(3.0, Some(3.0)), (7.0, None)]),
         ];
         let down = lines(&table(Ranked::Down, &rows));
-        // Of a: x-y missed, x-z equal, y-z right. Of b: x-y tie in the paper, x-z and y-z lack ours.
+        // Of a: x-y missed, x-z equal, y-z right. Of b: x-y tie in the paper, x-z and y-z lack
+        // ours.
         let expected = [
             MISSED,
             "  x: far off: a 3.0 for 1.0",
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_row_are_compared_where_columns_are_rivals() {
+    fn figures_of_a_row_are_compared_if_columns_are_rivals() {
         let rows: [(&str, &[_]); 2] = [
             ("x", &[(100.0, Some(90.0)), (0.5, Some(1.5))]),
             ("y", &[(80.0, Some(80.0)), (0.9, Some(0.9))]),
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_the_paper_has_none_of_are_told() {
+    fn figures_missing_in_the_paper_are_listed() {
         let rows: [Figures<'_>; 2] = [
             ("x", &[(1.0, Some(1.0)), (1.0, Some(1.0))]),
             ("y", &[(2.0, Some(2.0)), (2.0, Some(2.0))]),
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_compared_by_themselves_and_means_not_at_all() {
+    fn groups_are_compared_separately_and_means_are_not() {
         let rows: [(&str, &[_]); 5] = [
             ("p 1", &[(1.0, Some(1.0)), (1.0, Some(1.0))]),
             ("q 1", &[(2.0, Some(2.0)), (2.0, Some(2.0))]),

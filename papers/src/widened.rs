@@ -1,8 +1,8 @@
-//! Programs of machines with words half as wide, as those of the papers were.
+//! Programs of machines with words half as wide, as in the papers.
 //!
 //! Our heaps have units of 16 bytes; the papers' have units of 8, and headers half as long. So a
 //! request of *n* bytes there and one of 2 *n* bytes here leave the same heap, twice as large,
-//! provided that the header is twice as long as well. Where ours is shorter, the missing bytes are
+//! provided that the header is twice as long as well. If ours is shorter, the missing bytes are
 //! added to the request. The smallest block holds two links and the lengths, 16 bytes there.
 
 use std::alloc::Layout;
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use pagewise_replay::workload::Target;
 
-/// How wide the words of a program's machine were.
+/// The width of the words of a program's machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Words {
     /// As ours, or unknown.
@@ -21,16 +21,16 @@ pub(crate) enum Words {
 
 /// Bytes of a header on the papers' machines.
 const HEADER: usize = 4;
-/// Bytes that the smallest block holds there.
+/// Capacity of the smallest block there, bytes.
 const LEAST: usize = 16 - HEADER;
 
 impl Words {
-    /// Of a machine whose pointers have this many bits.
+    /// Returns the width for a machine whose pointers have this many bits.
     pub(crate) fn of_width(bits: u8) -> Self {
         if bits == 32 { Self::Half } else { Self::Whole }
     }
 
-    /// Returns the bytes here for a byte there.
+    /// Returns the number of bytes here for each byte there.
     pub(crate) fn factor(self) -> usize {
         match self {
             Self::Whole => 1,
@@ -38,8 +38,8 @@ impl Words {
         }
     }
 
-    /// Returns the request to an allocator with this long a header in place of a request of `size`
-    /// bytes.
+    /// Returns the size to request from an allocator with a header of this length, for a request of
+    /// `size` bytes.
     pub(crate) fn size(self, size: usize, header: usize) -> usize {
         match self {
             Self::Whole => size,
@@ -48,7 +48,7 @@ impl Words {
     }
 }
 
-/// An allocator as a program with such words sees it.
+/// An allocator for a program with words of this width.
 pub(crate) struct Widened<'t, T: ?Sized> {
     target: &'t mut T,
     words: Words,
@@ -68,7 +68,7 @@ impl<'t, T: Target + ?Sized> Widened<'t, T> {
     }
 }
 
-// SAFETY: blocks are the allocator's own, and at least as long as asked for.
+// SAFETY: blocks are the allocator's own, and at least as long as requested.
 unsafe impl<T: Target + ?Sized> Target for Widened<'_, T> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_takes_twice_the_bytes_it_took_there() {
+    fn blocks_take_twice_the_bytes_of_the_paper() {
         let mut heap = SegregatedFit::new(16, Reserved::new(1 << 30), ());
         let held =
             |heap: &SegregatedFit<Reserved>| heap.usage().block + HEADER * heap.usage().blocks;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn words_like_ours_change_nothing() {
+    fn words_of_our_width_change_nothing() {
         let mut system = System;
         let target = Widened::new(&mut system, Words::Whole, 4);
         let layout = Layout::from_size_align(24, 8).unwrap();

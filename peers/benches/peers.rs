@@ -1,5 +1,5 @@
 //! Pagewise beside other allocators: time, peak memory and page faults of each workload, each run
-//! in a process of its own.
+//! in its own process.
 //!
 //! ```text
 //! cargo bench                                   all allocators, all workloads, 5 rounds
@@ -10,30 +10,30 @@
 //! cargo bench -- --wine --allocators pagewise,pagewise-again,system
 //!                                               built for Windows, run by wine; ratios to the system's
 //! ```
-//! Under wine each workload is shortened, as the tables tell, and workloads that measure single
+//! Under wine each workload is shortened, as the tables show, and workloads that measure single
 //! calls run only if they are named, since wine's thread clocks have a resolution of 10 ms. The CPU
 //! time is Linux's figure for the process, minus that of a run without a workload; wine's server is
 //! not included. The peak includes wine's own memory.
 //!
-//! The program of `src/` is built once for each allocator, with the feature of its name. The rounds
-//! are interleaved: in each, every workload runs under every allocator in turn, so that other load
-//! on the machine affects all of them. The order of the turns differs from round to round, but is
-//! the same in each run of the bench. That matters because a run that takes other memory than its
+//! The program of `src/` is built once per allocator, with the feature of its name. The rounds are
+//! interleaved: in each, every workload runs under every allocator in turn, so that other load on
+//! the machine affects all of them. The order of the turns differs from round to round, but is the
+//! same in each run of the bench. That matters because a run that uses other memory than its
 //! predecessor left may have to wait until a virtual machine's host supplies it, up to four times
 //! as long as the workload takes. The figures are medians over the rounds. The tables print ratios
-//! to the better of mimalloc 2 and 3, row by row, and geometric means, each over the rows that its
+//! to the better of mimalloc 2 and 3, row by row, and geometric means, each over the rows that the
 //! allocator has: smmalloc lacks the C functions that the last rows call (`src/c.rs`).
 //!
 //! mimalloc advises huge pages by default, which saves faults and costs memory; Pagewise does so
-//! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without
-//! (MIMALLOC_ALLOW_THP=0, PAGEWISE_HUGE_PAGES=0), and `pagewise-huge` is Pagewise with them
+//! beyond the first mebibytes of a heap. Columns named `…-small-pages` run them without huge pages
+//! (MIMALLOC_ALLOW_THP=0, PAGEWISE_HUGE_PAGES=0), and `pagewise-huge` is Pagewise with huge pages
 //! everywhere (PAGEWISE_HUGE_PAGES=1). Compare like with like. `pagewise-many-heaps` has sixteen
-//! heaps for each CPU instead of two, as many as a larger machine would have. `pagewise-again` is
+//! heaps per CPU instead of two, as many as a larger machine would have. `pagewise-again` is
 //! `pagewise` once more: the difference between the two is noise.
 //!
 //! The main thread of a workload runs on one CPU, the second on another. Workloads with threads are
 //! marked if their CPU time does not exceed their elapsed time by a fifth: then the machine mostly
-//! gave them one CPU.
+//! gave them only one CPU.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -45,7 +45,7 @@ use std::process::{Command, ExitCode};
 mod tables;
 mod wine;
 
-/// A row of the comparison: its name, the feature it is built with, the environment it runs in.
+/// A row of the comparison: its name, the feature it is built with, its environment.
 type Peer = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const PEERS: &[Peer] = &[
@@ -81,18 +81,18 @@ struct Options {
 struct Figures {
     /// Nanoseconds, or instructions.
     time: f64,
-    /// Nanoseconds of CPU time, of all threads.
+    /// Nanoseconds of CPU time, all threads.
     cpu: f64,
     /// KiB.
     peak: f64,
     faults: f64,
-    /// The workload's own figures, by name.
+    /// Figures measured by the workload itself, by name.
     found: Vec<(String, f64)>,
 }
 
 type Results = BTreeMap<(usize, usize), Vec<Figures>>;
 
-/// This file's head, for `--help`.
+/// Returns this file's module documentation, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
     include_str!("peers.rs").lines().map_while(|line| line.strip_prefix("//!"))
 }
@@ -126,7 +126,7 @@ fn options() -> Result<Options, String> {
             "--instructions" => options.instructions = true,
             "--json" => options.json = true,
             "--wine" => options.wine = true,
-            // Cargo passes it to every bench.
+            // Cargo passes this to every bench.
             "--bench" => {}
             other => return Err(format!("unknown option {other}; see --help")),
         }
@@ -151,7 +151,7 @@ fn compare(options: &Options) -> Result<(), String> {
     }
     let listed =
         peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
-    // One without C's functions lists fewer.
+    // An allocator without C functions lists fewer.
     let workloads = listed.iter().max_by_key(|names| names.len());
     let workloads = workloads.ok_or("unknown allocator")?;
     if let Some(unknown) = options.only.iter().flatten().find(|name| !workloads.contains(name)) {
@@ -244,14 +244,14 @@ fn turns(round: usize, row: usize, count: usize) -> Vec<usize> {
     turns
 }
 
-/// Shows on the terminal, if there is one, what is running, in place of the previous message.
+/// Shows the running program on the terminal, if there is one, over the previous message.
 fn progress(what: &str) {
     if stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");
     }
 }
 
-/// Builds the program with a feature, for this system or for Windows, and gives its path.
+/// Builds the program with a feature, for this system or for Windows; returns its path.
 fn build(feature: &str, windows: bool) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = env::current_exe().map_err(|error| error.to_string())?;
@@ -295,11 +295,10 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Parts a workload is divided by under the instruction counter.
+/// Workloads are divided by this under the instruction counter.
 const PARTS: &str = "20";
 
-/// Returns one run of a program, which takes this CPU time under wine when it runs `alone`, without
-/// a workload.
+/// Runs the program once. `alone` is the CPU time of a run without a workload under wine.
 fn run(
     program: &Path,
     alone: f64,

@@ -1,10 +1,10 @@
-//! The allocator this program was built with: exactly one, by feature.
+//! The allocator that this program was built with: exactly one, chosen by a feature.
 
 #[cfg(all(feature = "pagewise", not(feature = "many-heaps")))]
 #[global_allocator]
 pub(crate) static ALLOCATOR: pagewise::global::Pagewise = pagewise::global::Pagewise::new();
 
-/// With as many heaps as a larger machine would have.
+/// Has as many heaps as on a larger machine.
 #[cfg(feature = "many-heaps")]
 #[global_allocator]
 pub(crate) static ALLOCATOR: pagewise::global::Pagewise =
@@ -38,7 +38,7 @@ static ALLOCATOR: rusty_alloc_api::RustyAlloc = rusty_alloc_api::RustyAlloc;
 #[global_allocator]
 static ALLOCATOR: direct::MiMalloc = direct::MiMalloc;
 
-/// mimalloc by its plain functions. Its crate asks for every block through the aligned ones, which
+/// mimalloc through its plain functions. Its crate uses the aligned ones for every block, which
 /// costs extra.
 #[cfg(any(feature = "mimalloc3", feature = "mimalloc2"))]
 mod direct {
@@ -48,19 +48,18 @@ mod direct {
 
     pub(super) struct MiMalloc;
 
-    /// The alignment that `mi_malloc` gives every block.
+    /// The alignment of every block from `mi_malloc`.
     const ALIGNED: usize = 16;
 
-    /// Returns whether the plain functions give such a block. Below 16 bytes mimalloc aligns to the
-    /// size.
+    /// Returns whether the plain functions suffice. Below 16 bytes mimalloc aligns to the size.
     fn plain(layout: Layout) -> bool {
         layout.align() <= ALIGNED && (layout.align() <= 8 || layout.size() >= layout.align())
     }
 
-    // SAFETY: blocks are mimalloc's, as large and as aligned as asked.
+    // SAFETY: blocks are mimalloc's, with the requested size and alignment.
     unsafe impl GlobalAlloc for MiMalloc {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: any size and alignment may be asked for.
+            // SAFETY: any size and alignment may be requested.
             unsafe {
                 if plain(layout) {
                     mi::mi_malloc(layout.size()).cast()
@@ -99,7 +98,7 @@ mod direct {
     }
 }
 
-/// Says that the calling thread will not allocate for a while, where the allocator can be told.
+/// Tells the allocator, if it can be told, that the calling thread will not allocate for a while.
 pub(crate) fn thread_idle() {
     #[cfg(feature = "pagewise")]
     ALLOCATOR.thread_idle();

@@ -1,5 +1,5 @@
-//! Workloads of large and of aligned buffers, as programs for pictures, sound and numbers have them. Of each buffer every OS
-//! page is written.
+//! Workloads of large and aligned buffers, as in programs for images, sound and numbers. Every OS
+//! page of each buffer is written.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::hint::black_box;
@@ -33,7 +33,7 @@ impl Aligned {
 
 impl Drop for Aligned {
     fn drop(&mut self) {
-        // SAFETY: it was allocated so.
+        // SAFETY: it was allocated with this layout.
         unsafe { dealloc(self.0, self.1) };
     }
 }
@@ -50,7 +50,7 @@ fn aligned(least: usize, most: usize, actions: usize) -> usize {
     buffers.len()
 }
 
-/// Allocates, writes and frees the same, again and again.
+/// Allocates, writes and frees the same size repeatedly.
 fn one_of_40_mib(parts: usize) -> usize {
     (0..300 / parts.min(100)).map(|_| black_box(Block::written(40 << 20)).1).sum()
 }
@@ -67,7 +67,7 @@ fn tens_of_mib(parts: usize) -> usize {
     buffers.iter().flatten().count()
 }
 
-/// Twenty vectors grow by turns, to 8 MiB each, and are dropped, again and again.
+/// Twenty vectors grow by turns, to 8 MiB each, and are dropped, repeatedly.
 fn vectors_side_by_side(parts: usize) -> usize {
     let mut total = 0;
     for _ in 0..20 / parts.min(10) {

@@ -1,5 +1,5 @@
-//! The functions like C's of the allocator this program was built with: blocks are resized and freed by callers
-//! that do not remember their size. smmalloc has none.
+//! The C interface of the allocator that this program was built with: blocks are resized and freed
+//! without their size. smmalloc has none.
 
 #[cfg(feature = "pagewise")]
 mod face {
@@ -29,7 +29,7 @@ mod face {
     }
 }
 
-/// Functions of another language, or of another crate, that take and give blocks as C's do.
+/// Defines the functions for an allocator in another language or crate, with C-like functions.
 #[cfg(not(any(feature = "pagewise", feature = "smmalloc")))]
 macro_rules! face {
     ($of:path, $malloc:ident, $free:ident, $realloc:ident, $usable_size:ident) => {
@@ -39,7 +39,7 @@ macro_rules! face {
             #[inline]
             pub(crate) unsafe fn malloc(size: usize) -> *mut u8 {
                 #[allow(unused_unsafe, reason = "some of them are safe")]
-                // SAFETY: any size may be asked for.
+                // SAFETY: any size may be requested.
                 unsafe {
                     theirs::$malloc(size).cast()
                 }
@@ -107,17 +107,17 @@ mod workloads {
     use super::face::{free, malloc, realloc, usable_size as size_of_block};
     use crate::random::Random;
 
-    /// Writes the first byte of a block, which there must be.
+    /// Writes the first byte of a block, which must exist.
     ///
     /// # Safety
-    /// It is null, or in use.
+    /// The block is null or in use.
     unsafe fn touch(block: *mut u8) {
         assert!(!block.is_null(), "out of memory");
-        // SAFETY: the block has a byte at least.
+        // SAFETY: the block has at least one byte.
         unsafe { block.write(1) };
     }
 
-    /// A block of 20,000 bytes, allocated and freed.
+    /// Allocates and frees a block of 20,000 bytes.
     pub(super) fn medium(parts: usize) -> usize {
         for _ in 0..20_000_000 / parts {
             // SAFETY: the block is in use, and freed once.
@@ -130,7 +130,7 @@ mod workloads {
         parts
     }
 
-    /// Ten thousand blocks of 16 to 1,024 bytes, each asked for its size again and again.
+    /// Ten thousand blocks of 16 to 1,024 bytes, each queried for its size repeatedly.
     pub(super) fn usable_size(parts: usize) -> usize {
         let mut random = Random::new(21);
         let mut total = 0_usize;
@@ -148,7 +148,7 @@ mod workloads {
         total
     }
 
-    /// Blocks resized by a byte, for which they stay where they are in every allocator.
+    /// Resizes blocks by a byte, so little that they stay in place under every allocator.
     pub(super) fn same_class(parts: usize) -> usize {
         let mut random = Random::new(22);
         // SAFETY: the blocks are in use, and freed once.
@@ -167,7 +167,7 @@ mod workloads {
         parts
     }
 
-    /// A thousand strings that grow by 1 to 64 bytes at a time, and begin anew beyond 1,000.
+    /// A thousand strings grow by 1 to 64 bytes at a time, and start again beyond 1,000.
     pub(super) fn growing(parts: usize) -> usize {
         let mut random = Random::new(23);
         let mut total = 0;

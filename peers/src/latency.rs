@@ -1,5 +1,5 @@
 //! Measures single calls: percentiles of the calling thread's CPU time, which other load on the
-//! machine hardly changes. Reading that clock takes longer than most calls. So the median
+//! machine hardly affects. Reading that clock takes longer than most calls, so the median
 //! difference of two consecutive readings is subtracted; the largest such difference is reported as
 //! well.
 
@@ -22,10 +22,10 @@ pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("latency beside mixed frees", |parts| beside_frees(mixed, parts)),
 ];
 
-/// Buckets for each doubling of a time.
+/// Buckets per doubling of a time.
 const FINE: usize = 32;
 
-/// How often which time was taken, to a thirty-second; nothing is allocated.
+/// A histogram of times, precise to a thirty-second; it allocates nothing.
 struct Times([u32; FINE * 40]);
 
 impl Times {
@@ -41,7 +41,7 @@ impl Times {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// Returns the time that this many of a million are not above.
+    /// Returns the smallest bucket's time that `of_million` of a million times do not exceed.
     fn percentile(&self, of_million: u64) -> usize {
         let count: u64 = self.0.iter().copied().map(u64::from).sum();
         let wanted = (count * of_million).div_ceil(1_000_000);
@@ -56,7 +56,7 @@ impl Times {
         }
     }
 
-    /// Records the percentiles, minus the time of the clock itself.
+    /// Records the percentiles, minus the clock's own time.
     fn note(&self, names: [&'static str; 5], clock: usize) {
         for (name, of_million) in
             names.into_iter().zip([500_000, 990_000, 999_000, 999_900, 1_000_000])
@@ -102,7 +102,7 @@ impl Measured {
         self
     }
 
-    /// Returns the nanoseconds that a reading of the clock takes.
+    /// Returns the nanoseconds that a clock reading takes.
     fn clock(&self) -> usize {
         self.clock.percentile(500_000)
     }
@@ -117,7 +117,7 @@ impl Measured {
     }
 }
 
-/// Two threads that replace random blocks of their own, and measure each call.
+/// Two threads replace random blocks of their own, and measure each call.
 fn pair(live: usize, actions: usize, size: fn(&mut Random) -> usize) -> usize {
     let serve = |own: usize| {
         system::to_cpu(own);
@@ -143,15 +143,16 @@ fn small(random: &mut Random) -> usize {
     16 + random.below(1_009)
 }
 
-/// 16 bytes to 128 KiB, as many of each doubling.
+/// 16 bytes to 128 KiB, log-uniform.
 fn mixed(random: &mut Random) -> usize {
     let least = 16 << random.below(13);
     least + random.below(least)
 }
 
-/// One thread frees a gibibyte of blocks of these sizes, in random order; another replaces blocks of all sizes and
-/// measures each call, until little is resident or some seconds have passed. Found: the percentiles, those of the frees
-/// of the gibibyte, and the milliseconds from their end until less than 80 MiB are resident.
+/// One thread frees a gibibyte of blocks of these sizes, in random order; another replaces blocks
+/// of all sizes and measures each call, until little is resident or some seconds have passed.
+/// Figures: the percentiles, those of the frees of the gibibyte, and the milliseconds from their
+/// end until less than 80 MiB are resident.
 fn beside_frees(size: fn(&mut Random) -> usize, parts: usize) -> usize {
     const LITTLE: usize = 80 << 20;
     const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,9 +1,9 @@
-//! Runs one workload under the allocator it was built with, and prints the resources it took:
-//! `nanoseconds cpu-nanoseconds peak-rss-KiB minor-faults check`, and a line `value name` for each
-//! figure that the workload found itself.
+//! Runs one workload under the allocator it was built with, and prints its resources: `nanoseconds
+//! cpu-nanoseconds peak-rss-KiB minor-faults check`, and a line `value name` for each figure that
+//! the workload measured itself.
 //!
-//! Run by `cargo bench`, which builds it once for each allocator; by hand:
-//! `cargo run --release --features pagewise -- lifo`.
+//! Run by `cargo bench`, which builds it once per allocator; by hand: `cargo run --release
+//! --features pagewise -- lifo`.
 
 mod allocator;
 mod buffers;

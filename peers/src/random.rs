@@ -1,6 +1,6 @@
 //! Random numbers that cost next to nothing (Marsaglia 2003, *Xorshift RNGs*).
 
-/// A generator; the same numbers in every run.
+/// A generator with the same numbers in every run.
 pub(crate) struct Random(u64);
 
 impl Random {

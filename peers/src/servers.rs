@@ -16,8 +16,8 @@ pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("5 to 16 KiB 4 threads", random_5_to_16),
 ];
 
-/// Threads that end their work one after the other, free all their blocks, call `idle`, and then only wait. Found:
-/// the resident memory of each, stack and all.
+/// Threads finish their work one after another, free all their blocks, call `idle`, and then only
+/// wait. Figure: resident memory per thread, including its stack.
 fn idle_threads(parts: usize, idle: fn()) -> usize {
     const THREADS: usize = 64;
     let (done, all_done) = (Barrier::new(2), Barrier::new(THREADS + 1));
@@ -34,7 +34,7 @@ fn idle_threads(parts: usize, idle: fn()) -> usize {
             scope.spawn(move || serve(seed));
             done.wait();
         }
-        // Others go on: enough for an allocator that gives memory back from time to time.
+        // Other threads continue: enough for an allocator that gives memory back periodically.
         for _ in 0..15 {
             mixed_work(99, 1_000 / parts);
             std::thread::sleep(Duration::from_millis(100));
@@ -46,7 +46,7 @@ fn idle_threads(parts: usize, idle: fn()) -> usize {
     })
 }
 
-/// Replaces blocks of 16 bytes to 16 KiB, as many of each doubling, and writes all of each.
+/// Replaces blocks of 16 bytes to 16 KiB, log-uniform, and writes all of each.
 pub(crate) fn mixed_work(seed: u64, actions: usize) {
     let mut random = Random::new(41 + seed);
     let mut blocks: Vec<Block> = Vec::new();
@@ -63,8 +63,7 @@ pub(crate) fn mixed_work(seed: u64, actions: usize) {
     }
 }
 
-/// Two clients, each of whose requests starts a thread that works, answers with a few blocks, and
-/// ends.
+/// Two clients: each request starts a thread that works, answers with a few blocks, and ends.
 fn thread_for_each_request(parts: usize) -> usize {
     let serve = |seed: u64| {
         mixed_work(seed, 400);
@@ -85,8 +84,8 @@ fn thread_for_each_request(parts: usize) -> usize {
     })
 }
 
-/// Four threads that replace random blocks of 5 to 16 KiB and write all of each. Reports resident
-/// memory as a share of the live bytes.
+/// Four threads replace random blocks of 5 to 16 KiB and write all of each. Reports resident memory
+/// relative to the live bytes.
 fn random_5_to_16(parts: usize) -> usize {
     const THREADS: usize = 4;
     let (ready, all_done) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));

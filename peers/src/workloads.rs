@@ -1,7 +1,7 @@
-//! The workloads. Each takes a number of parts that the whole is divided by, for runs under an
-//! instruction counter, and returns something that depends on all it did.
+//! The workloads. Each takes a number to divide its work by, for runs under an instruction counter,
+//! and returns a value that depends on everything it did.
 //!
-//! Every block is written to, as a program would: its first and its last byte.
+//! Every block is written, as by a program: its first and its last byte.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ unsafe impl Send for Block {}
 impl Block {
     #[inline(always)]
     pub(crate) fn new(size: usize) -> Self {
-        // SAFETY: the size is not 0; the block, if there is one, has this many bytes.
+        // SAFETY: the size is not 0; the block, unless null, has this many bytes.
         unsafe {
             let block = alloc(Layout::from_size_align_unchecked(size, 8));
             assert!(!block.is_null(), "out of memory");
@@ -82,7 +82,7 @@ impl Drop for Block {
     }
 }
 
-/// Blocks allocated and freed in the order of a stack, up to 100 deep.
+/// Allocates and frees blocks in LIFO order, up to 100 deep.
 fn lifo(parts: usize) -> usize {
     let mut blocks = Vec::with_capacity(100);
     for round in 0..400_000 / parts {
@@ -108,7 +108,7 @@ fn churn(live: usize, least: usize, most: usize, actions: usize, seed: u64) -> u
     blocks.len()
 }
 
-/// A million blocks allocated, then freed in some order; several times.
+/// Allocates a million blocks, then frees them in some order; several times.
 fn batch(parts: usize, order: fn(&mut [Block])) -> usize {
     let count = 1_000_000 / parts;
     let mut random = Random::new(3);
@@ -176,8 +176,8 @@ fn produce(to: &SyncSender<Vec<Block>>, seed: u64, batches: usize) {
     }
 }
 
-/// Larson and Krishnan's server (1998): each thread churns, and hands its blocks to the next, on the
-/// same CPU.
+/// Larson and Krishnan's server (1998): each thread churns, and passes its blocks to the next, on
+/// the same CPU.
 fn larson(parts: usize) -> usize {
     fn serve(mut blocks: Vec<Block>, generation: usize, actions: usize) -> usize {
         let mut random = Random::new(7 + generation as u64);
@@ -202,7 +202,7 @@ fn larson(parts: usize) -> usize {
     threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
 }
 
-/// Thirty-two threads that leave blocks of all small sizes for each other, and free those they find.
+/// Thirty-two threads leave blocks of all small sizes for each other, and free those they find.
 fn all_to_all(parts: usize) -> usize {
     const THREADS: usize = 32;
     let boxes: Vec<Mutex<Vec<Block>>> = (0..THREADS).map(|_| Mutex::default()).collect();
@@ -225,7 +225,8 @@ fn all_to_all(parts: usize) -> usize {
     })
 }
 
-/// Four thousand blocks of one size allocated, then freed in the same order, again and again; of five sizes.
+/// Allocates four thousand blocks of one size, then frees them in the same order, repeatedly; for
+/// five sizes.
 fn waves(parts: usize) -> usize {
     let mut blocks = Vec::with_capacity(4_000);
     for size in [24, 64, 130, 300, 1_000] {
@@ -237,7 +238,8 @@ fn waves(parts: usize) -> usize {
     blocks.capacity()
 }
 
-/// Threads that replace random blocks of 10 to 100 KiB, 1,024 in all, and write to each of their OS pages.
+/// Threads replace random blocks of 10 to 100 KiB, 1,024 in all, and write to each of their OS
+/// pages.
 fn medium(threads: usize, parts: usize) -> usize {
     let new = |random: &mut Random| Block::written((10 << 10) + random.below(90 << 10));
     let serve = |own: usize| {
@@ -257,7 +259,7 @@ fn medium(threads: usize, parts: usize) -> usize {
     })
 }
 
-/// Vectors pushed to, up to a few hundred items each.
+/// Pushes to vectors, up to a few hundred items each.
 fn vec_growth(parts: usize) -> usize {
     let mut random = Random::new(8);
     let mut kept: Vec<Vec<u32>> = (0..1_000).map(|_| Vec::new()).collect();
@@ -271,7 +273,7 @@ fn vec_growth(parts: usize) -> usize {
     kept.iter().map(Vec::len).sum()
 }
 
-/// Vectors pushed to, up to 8 MB.
+/// Pushes to vectors, up to 8 MB.
 fn large_vec_growth(parts: usize) -> usize {
     let mut total = 0;
     for _ in 0..100 / parts.min(20) {
@@ -282,7 +284,7 @@ fn large_vec_growth(parts: usize) -> usize {
     total
 }
 
-/// Pairs of vectors that grow to 8 to 56 MB beside each other, and are dropped, again and again.
+/// Pairs of vectors grow side by side to 8 to 56 MB, and are dropped, repeatedly.
 fn tens_of_mib(parts: usize) -> usize {
     let mut random = Random::new(12);
     let mut total = 0;
@@ -331,7 +333,7 @@ fn hashmap(parts: usize) -> usize {
     total
 }
 
-/// A document with nested objects, parsed and dropped.
+/// Parses a document with nested objects, and drops it.
 fn json(parts: usize) -> usize {
     let mut random = Random::new(11);
     let mut document = String::from("[");
@@ -364,7 +366,7 @@ fn grow(depth: usize) -> Box<Node> {
     Box::new(Node { _children: children, _payload: [depth as u8; 24] })
 }
 
-/// Binary trees built and dropped, and one that stays.
+/// Builds and drops binary trees; one stays.
 fn tree(parts: usize) -> usize {
     let kept = grow(16);
     for _ in 0..20 / parts.min(10) {

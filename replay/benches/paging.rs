@@ -1,4 +1,4 @@
-//! How fast paging is simulated: references per second, for all working sets at once.
+//! The speed of simulated paging: references per second, for all working sets at once.
 //!
 //! `cargo bench -p pagewise-replay --bench paging`
 
@@ -15,13 +15,13 @@ const REFERENCES: u64 = 1_000_000;
 /// Kinds of reference strings.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Every page alike: the worst a program can do.
+    /// All pages equally likely: the worst case.
     Uniform,
-    /// A page is the likelier the lower it is: half of the references go to a quarter of the pages.
+    /// Lower pages are more likely: half of the references go to a quarter of the pages.
     Skewed,
-    /// Runs of eight references to a page, as blocks that lie together get them.
+    /// Runs of eight references to a page, as adjacent blocks cause.
     Runs,
-    /// As skewed, with the pages spread over the whole address space.
+    /// As skewed, with the pages scattered over the whole address space.
     Scattered,
 }
 
@@ -56,7 +56,7 @@ fn paging(c: &mut Criterion) {
         for pages in [1_000, 100_000] {
             let string = string(kind, pages);
             let mut lru = Lru::new();
-            // Measures the steady state, not the growth of the tables.
+            // Measure the steady state, not the growth of the tables.
             pass(&mut lru, &string);
             group.bench_function(BenchmarkId::new(format!("{kind:?}"), pages), |bencher| {
                 bencher.iter(|| pass(&mut lru, black_box(&string)));

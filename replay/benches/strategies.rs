@@ -1,4 +1,4 @@
-//! Every strategy of the catalogue and the system allocator side by side, in time.
+//! The speed of every strategy of the catalogue and of the system allocator, side by side.
 //!
 //! `cargo bench --bench strategies`; one workload or strategy: `-- 'churn/MRU'`.
 
@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 /// Address space for each strategy, bytes.
 const CAPACITY: usize = 1 << 38;
 
-/// The interface of an allocator that the workloads use.
+/// The operations of an allocator that the workloads use.
 trait Heap {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8>;
     /// Frees a block of this heap.
@@ -34,7 +34,7 @@ impl Heap for Box<dyn Strategy + Send> {
 
 impl Heap for System {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
-        // SAFETY: the workloads ask for no blocks of size 0.
+        // SAFETY: the workloads request no blocks of size 0.
         NonNull::new(unsafe { self.alloc(layout) }).expect("room enough")
     }
 
@@ -53,7 +53,7 @@ fn touch(block: NonNull<u8>) {
     unsafe { black_box(block).write(1) };
 }
 
-/// One block, allocated and freed at once.
+/// Allocates one block and frees it at once.
 fn lifo(heap: &mut dyn Heap) {
     let layout = layout(64);
     for _ in 0..1_000 {
@@ -63,7 +63,7 @@ fn lifo(heap: &mut dyn Heap) {
     }
 }
 
-/// Blocks of 8 to 1024 bytes; each step frees one at random and allocates another.
+/// Blocks of 8 to 1024 bytes; each step frees a random one and allocates another.
 fn churn(live: usize) -> impl FnMut(&mut dyn Heap) {
     let mut random = SmallRng::seed_from_u64(1984);
     let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::with_capacity(live);
@@ -81,7 +81,7 @@ fn churn(live: usize) -> impl FnMut(&mut dyn Heap) {
     }
 }
 
-/// A thousand blocks of one size allocated, then freed in the order they came.
+/// Allocates a thousand blocks of one size, then frees them in FIFO order.
 fn batch(heap: &mut dyn Heap) {
     let layout = layout(48);
     let mut blocks = [NonNull::dangling(); 1_000];
@@ -110,7 +110,7 @@ fn workload<W: FnMut(&mut dyn Heap)>(
     let mut group = criterion.benchmark_group(name);
     group.throughput(criterion::Throughput::Elements(1_000));
     for (strategy, mut heap) in heaps() {
-        // NOFREE never reuses memory, and a benchmark never ends.
+        // NOFREE never reuses memory, so a benchmark would exhaust it.
         if strategy == "NOFREE" {
             continue;
         }

@@ -11,21 +11,21 @@ const EXTENSION: &str = "pwt";
 /// The family of recordings of the papers' own programs, a directory within `traces`.
 const CLASSICS: &str = "mallocbench";
 
-/// Returns the bundled traces of today's programs, by name: those of the directory `traces` in the
-/// current directory or the nearest of its parents that has one, else of the source tree this
-/// binary was built from.
+/// Returns the bundled traces of today's programs, sorted by name: those in the directory `traces`
+/// of the current directory or of its nearest parent that has one, else of the source tree that
+/// this binary was built from.
 ///
 /// # Errors
-/// If there are none, where they were looked for.
+/// If there are none; says where they were searched.
 pub fn traces() -> anyhow::Result<Vec<PathBuf>> {
     of_family(Path::new(""))
 }
 
-/// Returns the bundled recordings of the papers' own programs on their own inputs, found as
+/// Returns the bundled recordings of the papers' own programs on their own inputs, found like
 /// [`traces`].
 ///
 /// # Errors
-/// If there are none, where they were looked for.
+/// If there are none; says where they were searched.
 pub fn classics() -> anyhow::Result<Vec<PathBuf>> {
     of_family(Path::new(CLASSICS))
 }
@@ -48,7 +48,7 @@ fn of_family(family: &Path) -> anyhow::Result<Vec<PathBuf>> {
     )
 }
 
-/// Returns the traces of one directory, sorted; none if there is no such directory.
+/// Returns the traces of a directory, sorted; none if there is no such directory.
 fn in_directory(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !directory.is_dir() {
         return Ok(Vec::new());
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_traces_are_taken_and_in_order() {
+    fn only_traces_are_listed_in_order() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["b.pwt", "a.pwt", "README.md"] {
             fs::write(directory.path().join(name), "").unwrap();

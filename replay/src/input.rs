@@ -1,10 +1,10 @@
-//! Traces as every command reads them: within limits, from a file or from standard input, with
-//! progress if it takes long.
+//! Reading traces, for every command: within limits, from a file or standard input, with progress
+//! if it takes long.
 //!
-//! A trace may come from anywhere, and a few hundred kilobytes of it can hold hundreds of millions
-//! of events. So its header is read first: the reader passes no event that exceeds the header's
-//! figures, which therefore bound the resources that the trace can take. A trace whose figures
-//! exceed the limits is refused before any event is read.
+//! A trace may come from anywhere, and a few hundred kilobytes of it can contain hundreds of
+//! millions of events. So its header is read first: the reader returns no event that exceeds the
+//! header's figures, which therefore bound the resources that the trace can take. A trace whose
+//! figures exceed the limits is refused before any event is read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -24,7 +24,7 @@ use crate::units;
 /// The name of standard input, and of standard output, on the command line.
 pub const STANDARD: &str = "-";
 
-/// What reading traces may take.
+/// Limits on reading traces.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Limits on traces")]
 pub struct Limits {
@@ -37,16 +37,16 @@ pub struct Limits {
     most_events: u64,
 }
 
-/// A thousand million events, and some: a few minutes.
+/// About a billion events: a few minutes.
 const MOST_EVENTS: u64 = 1 << 30;
-/// Most memory that a trace may take by default, bytes.
+/// Default maximum of memory for a trace, bytes.
 const MOST_MEMORY: u64 = 4 << 30;
-/// Mebibytes that a request counts for at most: no allocator serves more, and then the replay ends.
+/// Maximum mebibytes that a request counts for: no allocator serves more, so the replay ends there.
 const MOST_SERVED: u64 = 1 << 20;
-/// Bytes that each live block takes at most, in any command: the reader's books and the command's,
-/// while their tables are copied to larger ones.
+/// Maximum bytes per live block in any command: for the reader's and the command's tables, while
+/// they are copied to larger ones.
 const PER_BLOCK: u64 = 160;
-/// Bytes that each distinct size takes at most, in any command.
+/// Maximum bytes per distinct size in any command.
 const PER_SIZE: u64 = 96;
 
 static LIMITS: OnceLock<Limits> = OnceLock::new();
@@ -64,20 +64,20 @@ impl Limits {
         LIMITS.get().copied().unwrap_or_else(usual)
     }
 
-    /// Returns the options that give another process of ours the same limits.
+    /// Returns the options that give a child process the same limits.
     pub fn options() -> Vec<String> {
         let limits = Self::get();
         let memory = format!("--memory={}", limits.memory());
         vec![memory, format!("--most-events={}", limits.most_events)]
     }
 
-    /// Most memory a trace may take, bytes.
+    /// Returns the maximum memory for a trace, in bytes.
     fn memory(self) -> u64 {
         self.memory.map_or_else(|| (machine_memory() / 2).min(MOST_MEMORY), |bytes| bytes as u64)
     }
 }
 
-/// Memory of this machine, bytes.
+/// Returns the memory of this machine, in bytes.
 fn machine_memory() -> u64 {
     // SAFETY: plain queries.
     let (pages, size) =
@@ -85,7 +85,7 @@ fn machine_memory() -> u64 {
     u64::try_from(pages).ok().zip(u64::try_from(size).ok()).map_or(u64::MAX, |(n, size)| n * size)
 }
 
-/// Refuses work that takes more than `--memory`: `bytes` bytes for `what`, which is in `path`.
+/// Refuses work that takes more than `--memory`: `bytes` bytes for `what`, for the trace at `path`.
 ///
 /// # Errors
 /// If it is more.
@@ -102,7 +102,7 @@ pub fn within_memory(path: &Path, bytes: u64, what: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Returns the most blocks that `--memory` allows to remember.
+/// Returns the maximum number of blocks that `--memory` allows to remember.
 pub fn most_blocks() -> u64 {
     Limits::get().memory() / PER_BLOCK
 }
@@ -121,10 +121,10 @@ pub fn within_memory_of(path: &Path, blocks: u64, sizes: u64) -> anyhow::Result<
     if bytes > Limits::get().memory() { within_memory(path, bytes, &what()) } else { Ok(()) }
 }
 
-/// Opens a trace, reads its header and holds the header's figures against the limits.
+/// Opens a trace, reads its header and checks the header's figures against the limits.
 ///
 /// # Errors
-/// A file that cannot be read or is no trace; a trace that exceeds the limits.
+/// A file that cannot be read or is not a trace; a trace that exceeds the limits.
 pub fn open(path: &Path) -> anyhow::Result<Events> {
     let named = |error: ReadError| error.in_file(Path::new(&shown(path)));
     let failed = |error| named(ReadError::from(error));
@@ -156,24 +156,24 @@ pub fn open(path: &Path) -> anyhow::Result<Events> {
     })
 }
 
-/// Tells one state of a file from another.
+/// Distinguishes states of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u64, u64, u64, i64, i64);
 
-/// The events of a trace, in order. After an error they end.
+/// The events of a trace, in order. They end after an error.
 pub struct Events {
     reader: Reader<BufReader<File>>,
     path: PathBuf,
     stamp: Stamp,
-    /// Events so far, and the mebibytes they asked for.
+    /// Events so far, plus the mebibytes that they requested.
     work: u64,
-    /// The limit of `work`.
+    /// The limit on `work`.
     most: u64,
     count: u64,
     shown: Shown,
 }
 
-/// Events between two looks at the clock.
+/// Events between clock readings.
 const STRIDE: u64 = 1 << 16;
 
 impl Events {
@@ -184,13 +184,13 @@ impl Events {
         self
     }
 
-    /// Returns the same events, which keep the trace's call stacks.
+    /// Returns the same events, keeping the trace's call stacks.
     pub fn with_stacks(mut self) -> Self {
         self.reader = self.reader.with_stacks();
         self
     }
 
-    /// Returns the site of the event before, 0 if it has none: see [`Reader::site`].
+    /// Returns the site of the last event, 0 if it has none: see [`Reader::site`].
     pub fn site(&self) -> u32 {
         self.reader.site()
     }
@@ -200,7 +200,7 @@ impl Events {
         self.reader.take_stacks()
     }
 
-    /// Returns when the trace's events happened, after the last event, if it tells.
+    /// Returns the times of the trace's events, after the last event, if it has any.
     pub fn take_times(&mut self) -> Option<Times> {
         self.reader.take_times()
     }
@@ -210,7 +210,7 @@ impl Events {
         self.reader.header()
     }
 
-    /// Returns the state of the file that is read.
+    /// Returns the state of the file being read.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
@@ -256,17 +256,17 @@ impl Iterator for Events {
     }
 }
 
-/// A bar that appears when reading has taken a while.
+/// A progress bar that appears when reading has taken a while.
 struct Shown {
     began: Instant,
-    /// Of the file, bytes.
+    /// Length of the file, bytes.
     length: u64,
     bar: Option<ProgressBar>,
     quiet: bool,
 }
 
 impl Shown {
-    /// Reading has come to this byte.
+    /// Reports that reading has reached this byte.
     fn at(&mut self, byte: u64, path: &Path) {
         const LONG: Duration = Duration::from_secs(1);
         if self.quiet || self.began.elapsed() < LONG {
@@ -292,12 +292,12 @@ impl Drop for Shown {
     }
 }
 
-/// A temporary file, under a path that child processes can open as well.
+/// A temporary file, with a path that child processes can open as well.
 struct Temporary {
     path: PathBuf,
-    /// For people.
+    /// Its name for messages.
     name: String,
-    /// Keeps the path valid: the file has no other, so it cannot be left behind, however we end.
+    /// Keeps the path valid. The file has no other name, so it is never left behind.
     _file: File,
 }
 
@@ -307,11 +307,11 @@ fn temporary_files() -> MutexGuard<'static, Vec<Temporary>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a file to write, of this name for people, and the path to read it by. It lives as long as
-/// this process, and cannot be left behind.
+/// Creates a file to write, with a name for messages, and returns it with the path to read it by.
+/// It lives as long as this process, and is never left behind.
 ///
 /// # Errors
-/// If there is no place for it.
+/// If there is no space for it.
 pub fn temporary(name: &str) -> io::Result<(File, PathBuf)> {
     let file = tempfile::tempfile()?;
     let kept = file.try_clone()?;
@@ -321,7 +321,7 @@ pub fn temporary(name: &str) -> io::Result<(File, PathBuf)> {
     Ok((file, path))
 }
 
-/// These files, under names that can be read again and again: standard input (`-`) and pipes are
+/// Returns these files under names that can be read repeatedly: standard input (`-`) and pipes are
 /// copied first.
 ///
 /// # Errors
@@ -330,7 +330,7 @@ pub fn rereadable(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     paths.iter().map(|path| rereadable_one(path)).collect()
 }
 
-/// Like [`rereadable`], of one file.
+/// Like [`rereadable`], for one file.
 ///
 /// # Errors
 /// If a copy cannot be made.
@@ -371,20 +371,20 @@ fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the name of a file for people: that of the original, if it is a copy.
+/// Returns a file's name for messages: that of the original, if it is a copy.
 pub fn shown(path: &Path) -> String {
     let files = temporary_files();
     let file = files.iter().find(|file| file.path == path);
     file.map_or_else(|| path.display().to_string(), |file| file.name.clone())
 }
 
-/// Returns the name of a trace's file for people and for comments: one line, whatever it is called.
+/// Returns the name of a trace's file for messages and comments: one line, whatever its name.
 pub fn file_name(path: &Path) -> String {
     let shown = PathBuf::from(shown(path));
     printable(&shown.file_name().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()
 }
 
-/// Returns the name of a trace for people: its file's without the extension.
+/// Returns a trace's name for messages: its file name without the extension.
 pub fn trace_name(path: &Path) -> String {
     let shown = PathBuf::from(shown(path));
     printable(&shown.file_stem().unwrap_or(shown.as_os_str()).to_string_lossy()).into_owned()

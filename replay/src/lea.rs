@@ -1,8 +1,8 @@
-//! LEA: Doug Lea's allocator, as the crate `dlmalloc` has it, over memory of its own.
+//! LEA: Doug Lea's allocator, as implemented by the crate `dlmalloc`, over its own memory.
 //!
-//! Hasan & Chang's rival is version 2.7; the crate is a port of 2.8: one bitmap of bins for small
-//! blocks, tries for large ones, no caching of freed blocks but for a *designated victim*, no
-//! mappings of their own for large requests. It takes its memory from one reservation that grows
+//! Hasan & Chang compare with version 2.7; the crate is a port of 2.8: one bitmap of bins for small
+//! blocks, tries for large ones, no caching of freed blocks except a *designated victim*, no
+//! separate mappings for large requests. It takes its memory from one reservation that grows
 //! upwards, as from `sbrk`, in multiples of the hybrid's growth unit, and gives back the free end
 //! of it when that is more than 2 MiB.
 
@@ -16,13 +16,13 @@ use pagewise::source::{Reserved, Source};
 
 use crate::workload::Target;
 
-/// The unit in which it takes memory, bytes: the hybrid's.
+/// The unit in which it takes memory, bytes: the same as the hybrid's.
 pub const GROWTH: usize = hybrid::Settings::generic().growth;
 
 /// Doug Lea's allocator.
 pub struct Lea(Dlmalloc<Memory>);
 
-/// A [`Source`] as the crate wants it, and the most that was held.
+/// A [`Source`] as the crate's backend, and the peak of the bytes held.
 struct Memory(RefCell<Held>);
 
 struct Held {
@@ -31,12 +31,12 @@ struct Held {
 }
 
 impl Lea {
-    /// Over at most `capacity` bytes of address space.
+    /// Returns the allocator over at most `capacity` bytes of address space.
     pub fn new(capacity: usize) -> Self {
         Self::growing_by(GROWTH, capacity)
     }
 
-    /// Returns the same, growing by multiples of `growth` bytes, a power of two.
+    /// Like [`new`](Self::new), growing by multiples of `growth` bytes, a power of two.
     pub fn growing_by(growth: usize, capacity: usize) -> Self {
         let held = Held { source: Reserved::new(capacity), peak: 0 };
         let mut lea = Dlmalloc::new_with_allocator(Memory(RefCell::new(held)));
@@ -50,14 +50,14 @@ impl Lea {
         self.0.allocator().0.borrow().source.held()
     }
 
-    /// Returns the most bytes held at one time.
+    /// Returns the peak of the bytes held.
     pub fn peak_held(&self) -> usize {
         self.0.allocator().0.borrow().peak
     }
 }
 
-// SAFETY: the memory comes from the source, whose contract asks for more; retracted memory was
-// given back, so no memory is handed out twice.
+// SAFETY: the memory comes from the source, whose contract is stricter; retracted memory was given
+// back, so no memory is handed out twice.
 unsafe impl Allocator for Memory {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let Held { source, peak } = &mut *self.0.borrow_mut();
@@ -74,7 +74,7 @@ unsafe impl Allocator for Memory {
         let source = &mut self.0.borrow_mut().source;
         let is_last = source.extent().end == base.addr() + old;
         if is_last {
-            // SAFETY: the extent ends with this memory, whose end the caller gives back.
+            // SAFETY: the extent ends with this memory, and the caller gives its end back.
             unsafe { source.retract(old - new) };
         }
         is_last
@@ -120,7 +120,7 @@ unsafe impl Target for Lea {
 
     #[inline]
     unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
-        // As C calls it: the other form would check the size.
+        // Use C's `free`: the other function would check the size.
         // SAFETY: the caller guarantees it.
         unsafe { self.0.c_free(block.as_ptr()) };
     }
@@ -131,13 +131,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_it_needs_and_gives_the_end_back() {
+    fn the_free_end_is_given_back() {
         let mut lea = Lea::new(1 << 30);
         let layout = Layout::from_size_align(16 << 20, 64).unwrap();
         for _ in 0..3 {
             let block = lea.allocate(layout).unwrap();
             assert!(block.addr().get().is_multiple_of(64));
-            // SAFETY: the block is live, and of this layout.
+            // SAFETY: the block is live, and has this layout.
             unsafe {
                 block.write_bytes(1, layout.size());
                 let grown = lea.reallocate(block, layout, 17 << 20).unwrap();

@@ -1,16 +1,16 @@
-//! The code that the workbench and the papers' experiments share: it reads traces within limits and
+//! Code shared by the workbench and the papers' experiments: it reads traces within limits and
 //! replays them, simulates paging, and prints results.
 //!
-//! | modules, in the order they build on each other | what |
+//! | modules, in order of dependency | what |
 //! |---|---|
 //! | [`usage`], [`units`], [`printable`], [`text`], [`unwinding`] | errors of the command line; numbers, names and paragraphs for people |
 //! | [`system`] | calls of the operating system |
 //! | [`input`], [`output`], [`progress`], [`sheet`], [`charts`] | traces, within limits; output for people: files, tables, charts |
-//! | [`workload`], [`timing`], [`lea`] | a trace as it is replayed; runs in turns; a rival |
-//! | [`paging`] | page faults simulated |
+//! | [`workload`], [`timing`], [`lea`] | a trace ready for replay; runs that take turns; a rival |
+//! | [`paging`] | simulated page faults |
 //! | [`statistics`], [`generator`], [`bundled`] | a trace's requests; generated traces; the project's own traces |
 //!
-//! Not for other programs: it changes with its two users.
+//! Other programs should not use this crate: it changes with its two users.
 
 pub mod bundled;
 pub mod charts;

@@ -16,7 +16,7 @@ use crate::input::STANDARD;
 use crate::printable::{printable_json, printable_lines};
 use crate::usage::Usage;
 
-/// Whether a file (`-`) has claimed standard output, so that messages go to stderr.
+/// Whether an output file (`-`) uses standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether one of these files is standard output (`-`); messages then go to stderr. Call it
@@ -33,7 +33,7 @@ pub fn claim<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<bool, Usag
     Ok(number > 0)
 }
 
-/// Prints text to stdout, with nothing in it that a terminal would act on.
+/// Prints text to stdout, without terminal control sequences.
 ///
 /// # Errors
 /// If it cannot be written. A closed pipe ends the process (see `main`).
@@ -47,7 +47,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     written.with_context(|| unwritable(Path::new(STANDARD)))
 }
 
-/// Prints a line, as [`print()`].
+/// Prints a line, like [`print()`].
 ///
 /// # Errors
 /// As [`print()`].
@@ -63,21 +63,21 @@ pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_line(&json(value)?)
 }
 
-/// Returns a value as JSON, on several lines, with nothing in it that a terminal would act on.
+/// Formats a value as JSON, on several lines, without terminal control sequences.
 ///
 /// # Errors
-/// If the value cannot be JSON.
+/// If the value cannot be represented in JSON.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(printable_json)
 }
 
-/// Says something on stderr, with nothing in it that a terminal would act on. If that fails nothing
-/// sensible is left to do.
+/// Prints a message on stderr, without terminal control sequences. Failure is ignored, because
+/// there is nowhere to report it.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
-/// Returns the number of the open file that a path names: `-` is standard output.
+/// Returns the descriptor of the open file that a path denotes: `-` is standard output.
 fn descriptor(path: &Path) -> Option<RawFd> {
     match path.to_str()? {
         STANDARD | "/dev/stdout" => Some(1),
@@ -89,13 +89,13 @@ fn descriptor(path: &Path) -> Option<RawFd> {
     }
 }
 
-/// Returns whether a path must be written in place and not replaced: standard output, a device, a
+/// Returns whether a path must be written in place, not replaced: standard output, a device, a
 /// pipe.
 pub fn is_stream(path: &Path) -> bool {
     descriptor(path).is_some() || path.metadata().is_ok_and(|there| !there.is_file())
 }
 
-/// That a file cannot be written.
+/// The message for a file that cannot be written.
 fn unwritable(path: &Path) -> String {
     match descriptor(path) {
         Some(1) => "standard output cannot be written".to_owned(),
@@ -103,12 +103,12 @@ fn unwritable(path: &Path) -> String {
     }
 }
 
-/// Returns the name of an output for people.
+/// Returns an output's name for messages.
 pub fn shown(path: &Path) -> String {
     if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
 }
 
-/// Writes the output of `write` to a stream once it is complete, since a trace's header is written
+/// Writes the output of `write` to a stream only when complete, since a trace's header is written
 /// last.
 fn fill_stream<T>(
     path: &Path,
@@ -116,7 +116,7 @@ fn fill_stream<T>(
 ) -> anyhow::Result<T> {
     let open = || match descriptor(path) {
         Some(number) => {
-            // SAFETY: nothing here closes the file; if none is open under the number the call fails.
+            // SAFETY: nothing here closes the file; if no file has this descriptor, the call fails.
             let shared = unsafe { BorrowedFd::borrow_raw(number) };
             shared.try_clone_to_owned().map(File::from)
         }
@@ -130,10 +130,10 @@ fn fill_stream<T>(
     Ok(result)
 }
 
-/// Creates the file `path`, or replaces it, with the output of `write`. The content grows in a
-/// temporary file beside it, which takes its name only when `write` has succeeded. Otherwise, and
-/// if a signal ends this process, nothing is left behind, and an existing file stays. Standard
-/// output (`-`), a device or a pipe cannot be replaced, and is written in place.
+/// Creates or replaces the file at `path` with the output of `write`. The output is written to a
+/// temporary file beside it, which is renamed only when `write` has succeeded. Otherwise, and if a
+/// signal ends this process, nothing is left behind, and an existing file is kept. Standard output
+/// (`-`), a device or a pipe cannot be replaced, and is written in place.
 ///
 /// # Errors
 /// If the file cannot be created; the errors of `write`.
@@ -155,26 +155,25 @@ pub fn create<T>(
     let temporary = tempfile::Builder::new()
         .prefix(&prefix)
         .suffix(".part")
-        // The user's mask is applied to this, as to any file.
+        // The user's mask applies to this, as to any file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(|error| {
-            // Reports the cause without the name of the temporary file, which the user did not
-            // choose.
+            // Report the cause without the temporary file's name, which the user did not choose.
             let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
             cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
         })
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
-        // Other errors of `write` name their own subject.
+        // Other errors of `write` name the file themselves.
         if ran_out(&error) { error.context(unwritable()) } else { error }
     })?;
     temporary.persist(path).map_err(|error| error.error).with_context(unwritable)?;
     Ok(result)
 }
 
-/// Writes all of a file.
+/// Writes a complete file.
 fn fill<T>(
     file: &File,
     write: impl FnOnce(&mut BufWriter<&File>) -> anyhow::Result<T>,
@@ -185,7 +184,7 @@ fn fill<T>(
     Ok(result)
 }
 
-/// Returns whether there was no room for the file.
+/// Returns whether there was no space for the file.
 fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
@@ -196,7 +195,7 @@ fn ran_out(error: &anyhow::Error) -> bool {
     errors.any(|error| NO_ROOM.contains(&error.kind()))
 }
 
-/// The file that a signal is to take with it.
+/// The unfinished file, which a signal must remove.
 mod unfinished {
     use std::ffi::{CString, c_char, c_int};
     use std::os::unix::ffi::OsStrExt;
@@ -207,7 +206,7 @@ mod unfinished {
     /// Its name, a C string, or null.
     static NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
-    /// The name, while the file grows.
+    /// Sets the name while the file is being written.
     pub(super) struct Name;
 
     impl Name {
@@ -224,16 +223,15 @@ mod unfinished {
         fn drop(&mut self) {
             let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
             if !name.is_null() {
-                // SAFETY: the name comes from `into_raw`, and no other code has it any more.
+                // SAFETY: the name comes from `into_raw`, and no other code uses it any more.
                 drop(unsafe { CString::from_raw(name) });
             }
         }
     }
 
-    /// Has the signal handled here, unless it is ignored, or a recording handles it.
+    /// Handles the signal here, unless it is ignored, or a recording handles it.
     fn catch(signal: c_int) {
-        // SAFETY: an all-zero `sigaction` is a valid value; the handler does only what a signal
-        // handler may do.
+        // SAFETY: an all-zero `sigaction` is a valid value; the handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, ptr::null(), &raw mut action) == 0;
@@ -244,10 +242,10 @@ mod unfinished {
         }
     }
 
-    /// Removes the file and ends the process by the same signal.
+    /// Removes the file and ends the process with the same signal.
     extern "C" fn on_signal(signal: c_int) {
         let name = NAME.swap(ptr::null_mut(), Ordering::SeqCst);
-        // SAFETY: all three calls are allowed in a handler; the name is a C string or null.
+        // SAFETY: all three calls are async-signal-safe; the name is a C string or null.
         unsafe {
             if !name.is_null() {
                 libc::unlink(name);
@@ -266,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_leaves_what_was_there() {
+    fn a_failure_keeps_the_old_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         fs::write(&path, "before").unwrap();
@@ -291,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_device_is_written_to_and_stays_one() {
-        // A name of our own for the device: if the test fails, only that name is replaced.
+        // A link of our own to the device: if the test fails, only the link is replaced.
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("full");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_there_is_no_room_for_is_named() {
+    fn a_file_without_disk_space_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let full: anyhow::Result<()> =
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn a_missing_directory_is_named() {
         let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
         assert!(format!("{error:#}").starts_with("/no/such/directory/out cannot be written: "));
     }

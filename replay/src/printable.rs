@@ -1,11 +1,11 @@
-//! Makes foreign text safe to show: text from a trace or a file name reaches terminals, tables,
-//! pages and code, and none of it may move a cursor, reverse a line or end one.
+//! Makes foreign text safe to show: text from a trace or a file name goes to terminals, tables,
+//! pages and code, and must not move a cursor, reverse a line or end one.
 
 use std::borrow::Cow;
 
 /// Returns whether a character does something other than stand for itself: controls (C0, C1,
 /// delete), characters that set or override the direction of text, invisible and interlinear format
-/// characters, tags, and the separators of lines and paragraphs.
+/// characters, tags, and line and paragraph separators.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
@@ -13,12 +13,12 @@ fn acts(c: char) -> bool {
         || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns a text of one line, with such characters written as `\n` or `\u{1b}`.
+/// Escapes such characters in a text of one line, as `\n` or `\u{1b}`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts)
 }
 
-/// Returns a text of any number of lines; their ends stay.
+/// The same for a text of several lines; line ends are kept.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && acts(c))
 }
@@ -38,8 +38,7 @@ fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns the same JSON, with such characters, which can stand in its strings only, written as
-/// `\u202e`.
+/// Escapes such characters in JSON, where they occur only in strings, as `\u202e`.
 pub fn printable_json(json: String) -> String {
     if !json.contains(|c| c != '\n' && acts(c)) {
         return json;
@@ -57,7 +56,7 @@ pub fn printable_json(json: String) -> String {
     safe
 }
 
-/// Returns a text that stands for itself in a cell of a Markdown table.
+/// Escapes a text for a cell of a Markdown table.
 pub fn printable_markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in printable(text).chars() {
@@ -76,7 +75,7 @@ mod tests {
     const HOSTILE: &str = "\u{1b}]0;x\u{7}\0a\u{202e}b\u{9b}c\u{e0041}\r\n";
 
     #[test]
-    fn nothing_that_acts_is_left() {
+    fn control_characters_are_escaped() {
         let safe = printable(HOSTILE);
         assert!(!safe.contains(acts), "{safe}");
         assert_eq!(safe, r"\u{1b}]0;x\u{7}\u{0}a\u{202e}b\u{9b}c\u{e0041}\r\n");
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn escaped_json_is_equivalent() {
         let json = serde_json::to_string(&[HOSTILE]).expect("a text");
         let safe = printable_json(json);
         assert!(!safe.contains(acts), "{safe}");

@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Creates a bar of `steps` steps. It draws only in [`step`](Self::step), never from a thread
-    /// of its own, which would disturb timings.
+    /// Creates a bar of `steps` steps. It draws only in [`step`](Self::step), never from its own
+    /// thread, which would disturb timings.
     pub fn new(steps: u64) -> Self {
         let bar = ProgressBar::new(steps);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed}  {msg}");
@@ -29,7 +29,7 @@ impl Progress {
         self.0.suspend(print)
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

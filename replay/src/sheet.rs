@@ -1,9 +1,9 @@
-//! A table of texts: [`Sheet`], printed plainly or as Markdown.
+//! A table of texts: [`Sheet`], printed as plain text or as Markdown.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-/// Heads and rows of the same length. One column has names and stands to the left, the others have
-/// figures and stand to the right.
+/// Heads and rows of the same length. One column has names and is aligned left, the others have
+/// figures and are aligned right.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     heads: Vec<String>,
@@ -38,13 +38,13 @@ impl Sheet {
         self
     }
 
-    /// Columns side by side, without blanks at the ends of the lines.
+    /// Formats the columns side by side, without trailing blanks.
     #[must_use]
     pub fn plain(&self) -> String {
         self.lines(self.table())
     }
 
-    /// Like [`plain`](Self::plain), two blanks apart and none before the first column.
+    /// Like [`plain`](Self::plain), with two blanks between columns and none before the first.
     #[must_use]
     pub fn packed(&self) -> String {
         let mut table = self.table();
@@ -76,7 +76,7 @@ impl Sheet {
         table.to_string().lines().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// As Markdown.
+    /// Formats the sheet as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |texts: &[String]| {

@@ -5,20 +5,20 @@ use textwrap::Options;
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// Text in lines; all but the first are indented.
+/// Wraps text in lines; all but the first are indented.
 pub fn paragraph(text: &str) -> String {
     textwrap::fill(text, Options::new(WIDTH).subsequent_indent("  "))
 }
 
-/// Formats text in the last column of a table, which begins with `before`: text that does not fit
-/// goes on below, in that column.
+/// Formats text in the last column of a table, after `before`: text that does not fit continues
+/// below, in that column.
 pub fn last_column(before: &str, text: &str) -> String {
     let indent = " ".repeat(before.chars().count());
     textwrap::fill(text, Options::new(WIDTH).initial_indent(before).subsequent_indent(&indent))
 }
 
-/// Returns a text whose paragraphs are put in lines, each with the indentation that it has; tables
-/// stay as they are: lines with more than one blank between words.
+/// Wraps the paragraphs of a text, each with its indentation; tables are left unchanged: lines with
+/// more than one blank between words.
 pub fn paragraphs(text: &str) -> String {
     let line = |line: &str| {
         let words = line.trim_start();

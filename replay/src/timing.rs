@@ -1,4 +1,4 @@
-//! Timing: runs that take turns, alone on one CPU, and the least that a program would do with its
+//! Timing: runs that take turns, alone on one CPU, and the minimum that a program does with its
 //! blocks.
 
 use std::alloc::Layout;
@@ -30,8 +30,8 @@ impl Times {
         self.quantile(0.5)
     }
 
-    /// Half the distance between the quartiles, as a fraction of the median; nothing can be said of
-    /// a single round.
+    /// Returns half of the interquartile range, as a fraction of the median; `None` for a single
+    /// round.
     pub fn spread(&self) -> Option<f64> {
         let quartiles = self.quantile(0.75) - self.quantile(0.25);
         (self.0.len() > 1).then(|| quartiles / 2.0 / self.median().max(1.0))
@@ -44,9 +44,10 @@ impl Times {
     }
 }
 
-/// Times runs in turns, alone on one CPU: `rounds` rounds, each beginning with another, every other
-/// one in the opposite order. So the aftermath of a run, above all pages that the kernel gives to
-/// the next one, does not always affect the same run. A run that stops ends it all.
+/// Times runs that take turns, alone on one CPU: `rounds` rounds, each beginning with another run,
+/// every other round in reverse order. So the after-effects of a run, above all pages that the
+/// kernel passes to the next one, do not always affect the same run. The first run that stops ends
+/// everything.
 ///
 /// # Errors
 /// Why a run stopped.
@@ -67,14 +68,14 @@ pub fn in_turns(
     Ok(elapsed.iter().map(|rounds| Times::new(rounds)).collect())
 }
 
-/// Writes the first and the last byte of every block, as the least a program would do.
+/// Writes the first and the last byte of every block, the minimum that a program would do.
 ///
-/// Safe code cannot show it memory that is no block:
+/// Safe code cannot pass it memory that is not a block:
 /// ```compile_fail,E0133
 /// use std::alloc::Layout;
 /// use std::ptr::NonNull;
 /// use pagewise_replay::{timing::Writes, workload::Observer};
-///
+/// |
 /// fn hostile(live: &Box<u64>) {
 ///     Observer::<()>::allocated(&mut Writes, NonNull::from(&**live).cast(), Layout::new::<u64>());
 /// }
@@ -84,8 +85,9 @@ pub struct Writes;
 impl<T: ?Sized> Observer<T> for Writes {
     #[inline(always)]
     unsafe fn allocated(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller guarantees that the block is live and has this layout, so it is at least one
-        // byte long. The writes are volatile so that the compiler keeps them although they are never read.
+        // SAFETY: the caller guarantees that the block is live and has this layout, so it is at
+        // least one byte long. The writes are volatile so that the compiler keeps them although
+        // they are never read.
         unsafe {
             block.write_volatile(1);
             block.add(layout.size() - 1).write_volatile(1);

@@ -1,9 +1,9 @@
-//! Numbers as people write them: bytes with binary suffixes, thousands apart.
+//! Formats numbers for people: bytes with binary suffixes, separated thousands.
 
-/// Reads a number of bytes: `4096`, `64K`, `64KiB`, `1M`, `2G`.
+/// Parses a number of bytes: `4096`, `64K`, `64KiB`, `1M`, `2G`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// If the text is not a number of bytes.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
@@ -18,7 +18,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
 }
 
-/// Returns a number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
+/// Formats a number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -30,7 +30,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// Returns a number with a comma between thousands: `1,234,567`.
+/// Formats a number with a comma between thousands: `1,234,567`.
 pub fn thousands(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -43,7 +43,7 @@ pub fn thousands(count: u64) -> String {
     text
 }
 
-/// Returns a span of time, in two units at most: `0.4 ms`, `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 30
+/// Formats a duration, in at most two units: `0.4 ms`, `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 30
 /// min`.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
@@ -56,7 +56,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// Returns a number and its noun: `1 trace`, `2 traces`.
+/// Formats a number and its noun: `1 trace`, `2 traces`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }

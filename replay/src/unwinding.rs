@@ -1,6 +1,7 @@
-//! For meters, which a strategy calls in the middle of its updates: a panic there must not reach it.
+//! Aborts on a panic in a meter: a strategy calls meters in the middle of updates, so the panic must
+//! not unwind through the strategy.
 
-/// Runs `action`; a panic in it ends the process, once it was reported.
+/// Runs `action`; a panic in it aborts the process after it was reported.
 #[inline(always)]
 pub fn end_on_panic<R>(action: impl FnOnce() -> R) -> R {
     struct Abort;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error of the command line that only a subcommand can see, such as an unknown strategy.
+/// An error of the command line that only a subcommand can detect, such as an unknown strategy.
 #[derive(Debug)]
 pub struct Usage(pub String);
 

@@ -1,8 +1,7 @@
-//! The system's figures on this process's memory, read without the allocator.
+//! The system's figures on this process's memory, read without using the allocator.
 
-/// Whether memory that the allocator gives back is gone at once, and reads as zeros when it is used
-/// again. On macOS and FreeBSD it counts as resident, and keeps its contents, until the system
-/// needs it.
+/// Whether memory that the allocator gives back is gone at once, and reads as zeros when used
+/// again. On macOS and FreeBSD it stays resident, with its contents, until the system needs it.
 pub(crate) const GOES_BACK_AT_ONCE: bool =
     cfg!(not(any(target_os = "macos", target_os = "freebsd", pagewise_portable_os)));
 
@@ -15,7 +14,7 @@ pub(crate) fn os_page() -> usize {
     {
         use windows_sys::Win32::System::SystemInformation::{GetSystemInfo, SYSTEM_INFO};
         let mut info = SYSTEM_INFO::default();
-        // SAFETY: it is written to.
+        // SAFETY: `info` is valid for writes.
         unsafe { GetSystemInfo(&raw mut info) };
         info.dwPageSize as usize
     }
@@ -25,7 +24,7 @@ pub(crate) fn os_page() -> usize {
 #[cfg(unix)]
 pub(crate) fn is_closed(address: *const u8) -> bool {
     let mut pipe = [0; 2];
-    // SAFETY: the kernel writes two numbers; it reads a byte at the address if it can, and says so if not.
+    // SAFETY: the kernel writes two numbers; it fails if the byte at the address cannot be read.
     unsafe {
         assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0, "there is a pipe");
         let written = libc::write(pipe[1], address.cast(), 1);
@@ -43,27 +42,27 @@ pub(crate) fn is_closed(address: *const u8) -> bool {
         MEM_COMMIT, MEMORY_BASIC_INFORMATION, PAGE_NOACCESS, VirtualQuery,
     };
     let mut found = MEMORY_BASIC_INFORMATION::default();
-    // SAFETY: it is written to, and is this long; any address may be asked for.
+    // SAFETY: `found` is valid for writes of this length; any address may be queried.
     let known = unsafe { VirtualQuery(address.cast(), &raw mut found, size_of_val(&found)) } > 0;
     assert!(known, "the system tells");
     found.State != MEM_COMMIT || found.Protect == PAGE_NOACCESS
 }
 
-/// Returns whether an emulator is part of this process, as `tests/targets.sh` tells. Its own memory
-/// is resident as well.
+/// Returns whether this process runs in an emulator, as `tests/targets.sh` announces. The
+/// emulator's own memory is resident as well.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("EMULATED").is_some()
 }
 
-/// Returns the bytes of this process that are resident now; not by OS pages, whose size a test may
-/// have invented. Of one that is emulated, those of the allocator's heaps, by the kernel's word.
+/// Returns the resident bytes of this process. Not counted by OS pages, since a test may fake their
+/// size. In an emulator, counts the allocator's heaps only, as the kernel reports them.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident() -> usize {
     if is_emulated() {
         return pagewise::Pagewise::new().stats().resident;
     }
     let mut text = [0_u8; 4096];
-    // SAFETY: the file is read into the buffer, and closed.
+    // SAFETY: the file is read into the buffer, then closed.
     let len = unsafe {
         let file = libc::open(c"/proc/self/status".as_ptr(), libc::O_RDONLY);
         let len = libc::read(file, text.as_mut_ptr().cast(), text.len());
@@ -86,13 +85,13 @@ pub(crate) fn resident() -> usize {
 
     let mut counters = PROCESS_MEMORY_COUNTERS::default();
     let len = size_of_val(&counters) as u32;
-    // SAFETY: the counters are written to, and are this long.
+    // SAFETY: `counters` is valid for writes of this length.
     let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, len) } != 0;
     assert!(done, "the system tells");
     counters.WorkingSetSize
 }
 
-/// As far as the allocator knows.
+/// Returns the bytes resident by the allocator's own count.
 #[cfg(not(any(target_os = "linux", windows)))]
 pub(crate) fn resident() -> usize {
     pagewise::Pagewise::new().stats().resident

@@ -15,7 +15,7 @@ use windows_sys::Win32::Foundation::{STATUS_ACCESS_VIOLATION, STATUS_STACK_BUFFE
 /// How a command ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
-    /// On Unix, the signal that ended it.
+    /// The signal that ended it, on Unix.
     pub(crate) signal: Option<i32>,
     pub(crate) out: String,
     /// Standard error, if it was piped.
@@ -23,7 +23,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Returns whether it stopped itself, as the allocator does.
+    /// Returns whether it aborted, as the allocator does.
     pub(crate) fn was_aborted(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGABRT);
@@ -31,7 +31,7 @@ impl Ended {
         return self.code == Some(STATUS_STACK_BUFFER_OVERRUN);
     }
 
-    /// Returns whether the process was stopped because it touched inaccessible memory.
+    /// Returns whether it was stopped by an access to inaccessible memory.
     pub(crate) fn touched_a_guard(&self) -> bool {
         #[cfg(unix)]
         return self.signal == Some(libc::SIGSEGV);
@@ -40,12 +40,11 @@ impl Ended {
     }
 }
 
-/// Makes the program and its children use no huge pages, regardless of the system's setting. If the
-/// system backs all memory with them, any touched byte takes a whole one, including the bytes
-/// before a block.
+/// Makes the program and its children use no huge pages, regardless of the system's setting: with
+/// huge pages, touching one byte makes a whole huge page resident, bytes before the block included.
 pub(crate) fn without_huge_pages(command: &mut Command) {
     #[cfg(target_os = "linux")]
-    // SAFETY: the call may be made between a fork and an exec, and touches no memory of ours.
+    // SAFETY: `prctl` may be called between fork and exec, and touches no memory of ours.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -56,8 +55,8 @@ pub(crate) fn without_huge_pages(command: &mut Command) {
     let _ = command;
 }
 
-/// Runs a command; `None` if it was not done within its time. On Unix, processes that it leaves
-/// behind end with it.
+/// Runs a command; `None` if it did not end in time. On Unix, kills the processes that it leaves
+/// behind.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<Ended>> {
     #[cfg(unix)]
     command.process_group(0);
@@ -77,7 +76,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<E
     Ok(Some(Ended { code: status.code(), signal, out: text(out), err: text(err) }))
 }
 
-/// Ends a child that may have ended.
+/// Kills a child; it may have ended already.
 fn kill(child: &mut Child) {
     #[cfg(unix)]
     // SAFETY: the signal goes only to the process group started here.
@@ -85,11 +84,11 @@ fn kill(child: &mut Child) {
         libc::killpg(child.id().cast_signed(), libc::SIGKILL)
     };
     #[cfg(windows)]
-    // It fails where the child has ended.
+    // Fails if the child has ended.
     let _ = child.kill();
 }
 
-/// Reads all of a child's output, so that a full pipe does not stop it.
+/// Reads all of a child's output, so that a full pipe does not block it.
 fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -100,7 +99,7 @@ fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     })
 }
 
-/// Waits for a child's end; `None` if it did not come within this time.
+/// Waits for a child to end; `None` if it does not end within this time.
 pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + limit;
     loop {

@@ -1,19 +1,19 @@
-//! Has the kernel refuse a system call, as a sandbox does: a seccomp filter.
+//! Makes the kernel refuse a system call, as a sandbox does, with a seccomp filter.
 
 use std::io::{Error, Result};
 
-/// A system call and the error it is refused with.
+/// A system call and the error that refuses it.
 #[derive(Clone, Copy)]
 pub(crate) struct Refusal {
     pub(crate) call: libc::c_long,
-    /// 0: none, the process is killed.
+    /// The error; 0 kills the process instead.
     pub(crate) error: i32,
-    /// Refused only where the argument of this number is below this value.
+    /// Refuses the call only if the argument with this index is below this value.
     pub(crate) below: Option<(u32, u32)>,
 }
 
-/// Installs the filter for good, in all threads of this process and in its children. Allocates
-/// nothing, so it may be used between `fork` and `exec`.
+/// Installs the filter permanently, in all threads of this process and in its children. Does not
+/// allocate, so it may be used between `fork` and `exec`.
 pub(crate) fn install(refusal: Refusal) -> Result<()> {
     const ARGUMENTS: u32 = 16;
     let (argument, least) = refusal.below.unwrap_or((0, 0));
@@ -32,7 +32,7 @@ pub(crate) fn install(refusal: Refusal) -> Result<()> {
     ])
 }
 
-/// Has the process killed at every system call but these, from now on.
+/// From now on, any system call but these kills the process.
 pub(crate) fn allow_only(calls: &[libc::c_long]) -> Result<()> {
     let is = |&call: &libc::c_long| {
         let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -44,7 +44,8 @@ pub(crate) fn allow_only(calls: &[libc::c_long]) -> Result<()> {
     add(&mut filter)
 }
 
-// Offsets in `seccomp_data`: the call's number; its arguments, from 16, eight bytes each, low half first.
+// Offsets in `seccomp_data`: the call's number; its arguments from 16, eight bytes each, low half
+// first (little-endian).
 const NUMBER: u32 = 0;
 
 fn code(class: u32, operand: u32, [yes, no]: [u8; 2]) -> libc::sock_filter {

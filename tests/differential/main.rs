@@ -1,6 +1,6 @@
 //! Compares the global allocator and the default arena with the system's allocator: recorded
-//! programs and random requests are replayed on both at once. Contents, zeros, alignment and usable
-//! sizes agree, resized blocks keep the same bytes, and both refuse the same requests.
+//! programs and random requests are replayed on both. Contents, zeros, alignment and usable sizes
+//! must agree, resized blocks must keep the same bytes, and both must refuse the same requests.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[path = "../harness/mod.rs"]
@@ -26,8 +26,9 @@ static PAGEWISE: Pagewise = Pagewise::new();
 /// Address space of an arena, more than any of the programs needs.
 const CAPACITY: usize = 1 << 30;
 
-/// Runs a test in a thread of its own, and one test at a time: blocks in use are counted. A thread that
-/// ends still hands back the blocks on its lists, so it is waited for before the next test counts.
+/// Runs a test in its own thread, one test at a time, because blocks in use are counted. The
+/// thread's exit returns the blocks on its quick lists, so it is joined before the next test
+/// counts.
 fn alone(test: impl FnOnce() + Send + 'static) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +94,7 @@ fn perform(subject: &impl Subject, requests: &[Request]) {
                     twin.free(slot);
                 }
             }
-            // Requests that C does not have.
+            // C has no such requests.
             Request::WrongFree { .. } | Request::Misaligned { .. } => {}
         }
     }
@@ -112,9 +113,9 @@ proptest! {
     }
 }
 
-/// Sizes that no allocator has memory for, or that are no sizes at all.
+/// Sizes that no allocator has memory for, or that are not valid sizes at all.
 #[test]
-fn what_cannot_be_served_is_refused_by_both() {
+fn impossible_sizes_are_refused_by_both() {
     alone(refuse);
 }
 

@@ -1,11 +1,11 @@
-//! The allocators that are compared: two of ours, and the system's.
+//! The allocators to compare: two of ours, and the system's.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
 
 use pagewise::{Arena, PageHeap, Pagewise, Reserved};
 
-/// An allocator as C has it. No size is 0 but in `allocate`, and a layout is the block's own.
+/// An allocator with C's operations. Only `allocate` accepts size 0; `layout` is the block's own.
 pub(crate) trait Subject {
     fn allocate(&self, layout: Layout) -> *mut u8;
 
@@ -16,30 +16,30 @@ pub(crate) trait Subject {
     unsafe fn reallocate(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8;
 
     /// # Safety
-    /// As above; it is not used any more.
+    /// As above; the block is not used afterwards.
     unsafe fn free(&self, block: *mut u8, layout: Layout);
 
     /// # Safety
     /// The block is in use with this layout.
     unsafe fn usable_size(&self, block: *mut u8, layout: Layout) -> usize;
 
-    /// Blocks in use, if the allocator tells.
+    /// Number of blocks in use, if the allocator counts them.
     fn blocks(&self) -> Option<usize>;
 }
 
 /// The default arena.
 pub(crate) type Growing = Arena<PageHeap<Reserved>>;
 
-/// C's alignment.
+/// C's default alignment.
 const USUAL: usize = 16;
 
-/// The system's allocator, the oracle.
+/// The system's allocator, used as the oracle.
 pub(crate) struct System;
 
 impl Subject for System {
     fn allocate(&self, layout: Layout) -> *mut u8 {
         let mut block = std::ptr::null_mut();
-        // SAFETY: the call writes a pointer; an alignment is a power of two.
+        // SAFETY: the call writes a pointer; the alignment is a power of two.
         unsafe {
             if layout.align() <= USUAL {
                 return libc::malloc(layout.size()).cast();
@@ -50,7 +50,7 @@ impl Subject for System {
     }
 
     fn allocate_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the call may be made at any time.
+        // SAFETY: `calloc` may be called at any time.
         unsafe { libc::calloc(1, layout.size()).cast() }
     }
 

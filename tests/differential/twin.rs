@@ -1,10 +1,10 @@
-//! Two allocators that are asked the same, and must answer the same but for addresses.
+//! Two allocators that get the same requests, and must give the same answers except for addresses.
 
 use std::alloc::Layout;
 
 use crate::subject::{Subject, System};
 
-/// A block that both have.
+/// The two blocks that answer one request.
 #[derive(Clone, Copy)]
 struct Pair {
     ours: *mut u8,
@@ -24,10 +24,10 @@ impl Pair {
     }
 }
 
-/// The bytes that blocks are filled with: no two stretches of it are alike.
-struct Ink(Vec<u8>);
+/// Fill bytes; no two stretches are alike.
+struct FillBytes(Vec<u8>);
 
-impl Ink {
+impl FillBytes {
     const LEN: usize = 1 << 16;
 
     fn new() -> Self {
@@ -39,39 +39,39 @@ impl Ink {
         Self(std::iter::repeat_with(byte).take(2 * Self::LEN).collect())
     }
 
-    /// Fills the bytes of a block from `from` on.
+    /// Fills both blocks from offset `from` on.
     fn fill(&self, pair: &Pair, from: usize, tint: usize) {
         for block in [pair.ours, pair.theirs] {
             let mut at = from;
             while at < pair.layout.size() {
                 let len = (pair.layout.size() - at).min(Self::LEN);
-                let ink = &self.0[(tint + at) % Self::LEN..][..len];
+                let fill_bytes = &self.0[(tint + at) % Self::LEN..][..len];
                 // SAFETY: the bytes lie in the block.
-                unsafe { block.add(at).copy_from_nonoverlapping(ink.as_ptr(), len) };
+                unsafe { block.add(at).copy_from_nonoverlapping(fill_bytes.as_ptr(), len) };
                 at += len;
             }
         }
     }
 }
 
-/// One of ours beside the system's.
+/// An allocator of ours beside the system's.
 pub(crate) struct Twin<'s, S: Subject> {
     ours: &'s S,
     blocks: Vec<Option<Pair>>,
-    ink: Ink,
-    /// Operations so far.
+    fill_bytes: FillBytes,
+    /// Operations performed.
     pub(crate) operations: usize,
-    /// The bytes in use before.
+    /// Bytes in use at the start.
     before: usize,
 }
 
 impl<'s, S: Subject> Twin<'s, S> {
     pub(crate) fn new(ours: &'s S) -> Self {
         let before = ours.blocks().unwrap_or(0);
-        Self { ours, blocks: Vec::new(), ink: Ink::new(), operations: 0, before }
+        Self { ours, blocks: Vec::new(), fill_bytes: FillBytes::new(), operations: 0, before }
     }
 
-    /// Returns the slots in which there are blocks.
+    /// Returns the slots that hold blocks.
     pub(crate) fn live(&self) -> Vec<usize> {
         (0..self.blocks.len()).filter(|&slot| self.blocks[slot].is_some()).collect()
     }
@@ -80,7 +80,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         self.blocks[slot].expect("a live block").layout
     }
 
-    /// Allocates in a slot; zeroed now and then.
+    /// Allocates in a slot, sometimes zeroed.
     pub(crate) fn allocate(&mut self, slot: usize, layout: Layout) {
         self.operations += 1;
         let zeroed = self.operations.is_multiple_of(4) && layout.align() <= 16 && layout.size() > 0;
@@ -99,14 +99,14 @@ impl<'s, S: Subject> Twin<'s, S> {
             pair.agree(layout.size());
             assert_eq!(pair.bytes(layout.size())[1].iter().copied().max(), Some(0));
         }
-        self.ink.fill(&pair, 0, self.operations);
+        self.fill_bytes.fill(&pair, 0, self.operations);
         if self.blocks.len() <= slot {
             self.blocks.resize(slot + 1, None);
         }
         assert!(self.blocks[slot].replace(pair).is_none(), "the slot is free");
     }
 
-    /// Both are aligned, and as long as asked.
+    /// Both blocks are aligned, and at least as long as requested.
     fn check(&self, pair: &Pair) {
         let Pair { ours, theirs, layout } = *pair;
         for block in [ours, theirs] {
@@ -118,14 +118,15 @@ impl<'s, S: Subject> Twin<'s, S> {
         assert!(usable.iter().all(|&usable| usable >= layout.size()), "{layout:?}: {usable:?}");
     }
 
-    /// The contents stay up to the lesser size; where one fails, so does the other.
+    /// Resizes both blocks. Contents up to the lesser size must survive; if one call fails, both
+    /// must.
     pub(crate) fn reallocate(&mut self, slot: usize, size: usize) {
         self.operations += 1;
         let pair = self.blocks[slot].expect("a live block");
         let old = pair.layout;
         pair.agree(old.size());
         if old.size() == 0 || size == 0 || old.align() > 16 {
-            // C leaves the meaning of such a resize open.
+            // C leaves the meaning of `realloc(block, 0)` open.
             self.free(slot);
             let layout = Layout::from_size_align(size, old.align()).expect("a valid layout");
             return self.allocate(slot, layout);
@@ -143,7 +144,7 @@ impl<'s, S: Subject> Twin<'s, S> {
         let pair = Pair { ours, theirs, layout };
         self.check(&pair);
         pair.agree(size.min(old.size()));
-        self.ink.fill(&pair, size.min(old.size()), self.operations);
+        self.fill_bytes.fill(&pair, size.min(old.size()), self.operations);
         self.blocks[slot] = Some(pair);
     }
 
@@ -151,14 +152,14 @@ impl<'s, S: Subject> Twin<'s, S> {
         self.operations += 1;
         let pair = self.blocks[slot].take().expect("a live block");
         pair.agree(pair.layout.size());
-        // SAFETY: both are in use with this layout, and forgotten.
+        // SAFETY: both blocks are in use with this layout, and are no longer in the table.
         unsafe {
             self.ours.free(pair.ours, pair.layout);
             System.free(pair.theirs, pair.layout);
         }
     }
 
-    /// Frees the remaining blocks; then nothing may be held.
+    /// Frees the remaining blocks; then nothing may be in use.
     pub(crate) fn end(mut self) -> usize {
         self.live().into_iter().for_each(|slot| self.free(slot));
         if let Some(blocks) = self.ours.blocks() {

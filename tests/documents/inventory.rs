@@ -1,8 +1,8 @@
-//! `UNSAFE.md`: the `unsafe` code of the shipped packages, file by file, with the reasons that the
-//! sources give.
+//! Generates `UNSAFE.md`: the `unsafe` code of the shipped packages, file by file, with the reasons
+//! that the sources give.
 //!
-//! Counts are of tokens, so that neither comments nor strings count; reasons are the `SAFETY` comments
-//! and the paragraphs of the documentation that begin with "Invariant". Code for tests is left out.
+//! Tokens are counted, so comments and strings do not count. Reasons are the `SAFETY` comments and
+//! the doc paragraphs that begin with "Invariant". Test code is left out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// The packages that programs run with: a heading, and where the sources are.
+/// The shipped packages: heading, and folder of the sources.
 const PACKAGES: [(&str, &str); 4] = [
     ("The library", "src"),
     ("Traces", "trace/src"),
@@ -31,13 +31,13 @@ function's own `# Safety` section. Invariants that structures keep come first. T
 This page is generated from the sources by `WRITE=1 cargo test --test documents`.
 ";
 
-/// How often something unsafe stands somewhere.
+/// Number of unsafe items in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     blocks: usize,
     functions: usize,
     implementations: usize,
-    /// `unsafe(…)` attributes, `unsafe extern` blocks.
+    /// `unsafe(…)` attributes and `unsafe extern` blocks.
     others: usize,
 }
 
@@ -57,13 +57,13 @@ impl AddAssign for Counts {
     }
 }
 
-/// The facts of a source file.
+/// What was found in a source file.
 #[derive(Debug, Default)]
 struct Source {
     counts: Counts,
-    /// Modules in files of their own that only tests have.
+    /// Test-only modules in files of their own.
     tests: Vec<String>,
-    /// Lines of code for tests, from the first to the last.
+    /// Ranges of lines of test code, first and last.
     test_lines: Vec<(usize, usize)>,
 }
 
@@ -92,7 +92,7 @@ impl Source {
         }
     }
 
-    /// Counts the item after the word `unsafe`; a type of function pointers does not count.
+    /// Counts the item that follows the word `unsafe`; function pointer types do not count.
     fn count(&mut self, after: &[TokenTree]) {
         let word = |index: usize| match after.get(index) {
             Some(TokenTree::Ident(word)) => word.to_string(),
@@ -110,7 +110,7 @@ impl Source {
             ["{", ..] => counts.blocks += 1,
             ["impl" | "trait", ..] => counts.implementations += 1,
             ["(", ..] | ["extern", "{", ..] | ["extern", "\"\"", "{", _] => counts.others += 1,
-            // A function pointer's type has no name.
+            // A function pointer type has no name.
             ["fn", "(" | "", ..]
             | ["extern", "fn", "(" | "", _]
             | ["extern", "\"\"", "fn", "(" | ""] => {}
@@ -119,7 +119,7 @@ impl Source {
         }
     }
 
-    /// Passes over the item behind an attribute; gives the index behind it.
+    /// Skips the item after an attribute; returns the index after it.
     fn skip(&mut self, tokens: &[TokenTree], attribute: usize) -> usize {
         let first = tokens[attribute].span().start().line;
         let mut module = None;
@@ -165,11 +165,11 @@ fn is_for_tests(brackets: Option<&TokenTree>) -> bool {
         || names(&condition, "all") && inner(&condition).is_some_and(|all| names(&all, "test"))
 }
 
-/// Each comment that begins with `SAFETY:`, and each documented invariant, outside tests.
+/// The `SAFETY:` comments and documented invariants outside tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reasons {
     invariants: Vec<String>,
-    /// In the order of their first place, and how often.
+    /// Reasons in order of first occurrence, with the number of occurrences.
     safety: Vec<(String, usize)>,
 }
 
@@ -205,10 +205,10 @@ impl Reasons {
     }
 }
 
-/// Lines of a comment as one, with the first letter large.
+/// Joins the lines of a comment, and capitalises the first letter.
 fn sentence<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let text = lines.collect::<Vec<_>>().join(" ");
-    // A link of the documentation leads nowhere from here.
+    // Links of the documentation do not resolve from here.
     let text = unlinked(&text);
     let mut letters = text.chars();
     letters
@@ -216,7 +216,7 @@ fn sentence<'a>(lines: impl Iterator<Item = &'a str>) -> String {
         .map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// Without the brackets and targets of links.
+/// Removes the brackets and targets of links.
 fn unlinked(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -242,7 +242,7 @@ fn unlinked(text: &str) -> String {
     plain + rest
 }
 
-/// Returns all source files below a folder but those for tests, by their paths.
+/// Returns the paths of all source files below a folder, except test files.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = BTreeSet::new();
     collect(folder, &mut all);
@@ -272,7 +272,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Returns the page.
+/// Returns the text of the page.
 fn page(root: &Path) -> String {
     let mut tables = String::new();
     let mut reasons_of_all = String::new();
@@ -294,7 +294,7 @@ fn page(root: &Path) -> String {
             write!(reasons_of_all, "\n**{path}**\n\n").expect("a string");
             let reasons = Reasons::parse(&text, &source.test_lines);
             for invariant in reasons.invariants {
-                // Of a list of them the hyphens stay behind.
+                // Lists of invariants keep their hyphens; drop them.
                 let invariant = invariant.replace(": - ", ": ").replace("; - ", "; ");
                 writeln!(reasons_of_all, "- {invariant}").expect("a string");
             }
@@ -314,7 +314,7 @@ fn page(root: &Path) -> String {
 }
 
 #[test]
-fn everything_unsafe_is_in_the_inventory() {
+fn the_unsafe_inventory_is_up_to_date() {
     let path = super::root().join("UNSAFE.md");
     let page = page(super::root());
     if std::env::var_os("WRITE").is_some() {
@@ -327,7 +327,7 @@ fn everything_unsafe_is_in_the_inventory() {
 }
 
 #[test]
-fn what_is_unsafe_is_counted() {
+fn unsafe_items_are_counted() {
     let text = r#"
         //! Invariant: there is
         //! one.

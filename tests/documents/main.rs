@@ -1,5 +1,5 @@
-//! The documents' statements about the repository hold: links lead somewhere, snippets of Rust are
-//! compiled, and the list of strategies is the catalogue's.
+//! Checks what the documents say about the repository: links resolve, Rust snippets compile, and
+//! the list of strategies matches the catalogue.
 
 mod inventory;
 mod markdown;
@@ -34,7 +34,7 @@ fn documents() -> BTreeMap<PathBuf, Document> {
     documents
 }
 
-/// Why a link of the document with this path leads nowhere, if so.
+/// Returns why a link in the document at this path does not resolve, if it does not.
 fn broken(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;
@@ -63,7 +63,7 @@ fn broken(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> O
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_resolves() {
     let documents = documents();
     for document in ["README.md", "CONTRIBUTING.md", "docs/global.md"] {
         let links = &documents[Path::new(document)].links;
@@ -81,7 +81,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn what_is_broken_is_noticed() {
+fn a_broken_link_is_detected() {
     let documents = documents();
     let of_readme = |link| broken(&documents, Path::new("README.md"), link).is_some();
     let of_arena = |link| broken(&documents, Path::new("docs/arena.md"), link).is_some();
@@ -92,7 +92,7 @@ fn what_is_broken_is_noticed() {
     assert!(of_arena("docs/global.md") && of_arena("global.md#what-cannot-be-set"));
 }
 
-/// `docs/catalogue.md` as the catalogue has it.
+/// Returns the text of `docs/catalogue.md`, made from the catalogue.
 fn catalogue() -> String {
     let mut text = String::from(
         "# All strategies\n\n\
@@ -124,9 +124,8 @@ fn every_strategy_is_documented() {
     );
 }
 
-/// A snippet of Rust is a documentation test: its document is included in a library. Everything
-/// that it needs is visible to the reader: lines that rustdoc hides are shown wherever else the
-/// document is rendered.
+/// Every Rust snippet is a documentation test: a library includes its document. Readers see
+/// everything the snippet needs: lines that rustdoc would hide are visible elsewhere.
 #[test]
 fn every_snippet_is_compiled() {
     let source = |path| fs::read_to_string(root().join(path)).expect("a library");
@@ -151,8 +150,8 @@ fn every_snippet_is_compiled() {
     assert!(snippets >= 3, "{snippets} snippets");
 }
 
-/// Why no test of this name, `file::test`, is in the repository, if so. A test may be a function or a
-/// row of a macro.
+/// Returns an error if the repository has no test of this name, `file::test`. A test may be a
+/// function or a row of a macro.
 fn missing(test: &str) -> Option<String> {
     let Some((file, name)) = test.split_once("::") else { return Some("no `file::test`".into()) };
     let Ok(text) = fs::read_to_string(root().join(file)) else {
@@ -187,11 +186,11 @@ fn every_promise_names_its_test() {
 }
 
 #[test]
-fn a_missing_test_is_noticed() {
+fn a_missing_test_is_detected() {
     let this = "tests/documents/main.rs::";
-    assert!(missing(&format!("{this}a_missing_test_is_noticed")).is_none());
+    assert!(missing(&format!("{this}a_missing_test_is_detected")).is_none());
     assert!(missing("tests/survive/refused_calls.rs::munmap").is_none());
     assert!(missing(&format!("{this}a_missing_test")).is_some());
     assert!(missing("tests/documents/nothing.rs::missing").is_some());
-    assert!(missing("a_missing_test_is_noticed").is_some());
+    assert!(missing("a_missing_test_is_detected").is_some());
 }

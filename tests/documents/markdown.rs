@@ -4,11 +4,11 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// Where links and images lead.
+    /// Targets of links and images.
     pub(super) links: Vec<String>,
-    /// The names of its headings in links.
+    /// Anchors of its headings.
     pub(super) anchors: Vec<String>,
-    /// Fenced code: the language with the rest of its line, and the text.
+    /// Fenced code blocks: language and the rest of its line, then the text.
     pub(super) code: Vec<(String, String)>,
 }
 
@@ -44,8 +44,8 @@ impl Document {
     }
 }
 
-/// Returns a heading's name in links, as the usual hosts of repositories make it: in small letters,
-/// blanks as hyphens, without other signs.
+/// Returns a heading's anchor as most repository hosts make it: lower case, blanks as hyphens,
+/// other punctuation dropped.
 fn anchor(heading: &str) -> String {
     let small = heading.to_lowercase();
     let kept = small.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

@@ -1,4 +1,4 @@
-//! That the table of targets is that of the script which runs them.
+//! Checks that the documented table of targets matches the script that runs them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::root;
 
-/// Returns the platforms that `tests/targets.sh` lists: by name, how and how much of each is
-/// tested.
+/// Returns the platforms that `tests/targets.sh` lists: by name, how each is tested and how much of
+/// it.
 fn listed() -> BTreeMap<String, [String; 2]> {
     let list = Command::new("bash").args(["tests/targets.sh", "list"]).current_dir(root()).output();
     let list = list.expect("there is a shell");
@@ -21,7 +21,7 @@ fn listed() -> BTreeMap<String, [String; 2]> {
     cells.map(row).collect()
 }
 
-/// Returns the same, of the rows in the document whose first cell is a name alone.
+/// Returns the same from the document: the rows whose first cell is a single name.
 fn described() -> BTreeMap<String, [String; 2]> {
     let text = fs::read_to_string(root().join("docs/platforms.md")).expect("the document");
     let (_, section) = text.split_once("\n## How that is known\n").expect("its section");
@@ -37,7 +37,7 @@ fn described() -> BTreeMap<String, [String; 2]> {
 
 #[test]
 #[cfg(unix)]
-fn the_targets_are_those_of_the_script() {
+fn documented_targets_match_the_script() {
     let (listed, described) = (listed(), described());
     assert!(listed.len() >= 8, "{listed:?}");
     assert_eq!(described, listed);

@@ -1,4 +1,5 @@
-//! That `tests/windows/prefix.sh` makes wine's folder whole or says that it did not: with a wine that is a script.
+//! Checks with a fake wine that `tests/windows/prefix.sh` completes wine's folder or reports
+//! failure.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::root;
 
-/// A fake wine: its first steps, and the steps that follow unless it is stopped there.
+/// A fake wine. With `STOPPED` set it stops after its first steps.
 const WINE: &str = r#"
 echo "$@" >>"$CALLS"
 echo noise; echo noise >&2
@@ -32,7 +33,7 @@ fn prefix(folder: &Path, stopped: bool) -> Output {
     command.envs(stopped.then_some(("STOPPED", "1"))).output().expect("there is a shell")
 }
 
-/// Returns the calls of wine since the last time.
+/// Returns the calls of wine since the last call of this function.
 fn calls(folder: &Path) -> String {
     let calls = fs::read_to_string(folder.join("calls")).unwrap_or_default();
     let _ = fs::remove_file(folder.join("calls"));
@@ -40,7 +41,7 @@ fn calls(folder: &Path) -> String {
 }
 
 #[test]
-fn a_folder_that_is_half_made_is_made_anew_and_nothing_is_printed() {
+fn a_half_made_folder_is_made_again_silently() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let wine = folder.join("wine");
@@ -62,7 +63,7 @@ fn a_folder_that_is_half_made_is_made_anew_and_nothing_is_printed() {
 }
 
 #[test]
-fn a_folder_of_another_s_is_left_alone() {
+fn a_folder_not_made_by_wine_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let own = folder.path().join("wine/own");
     fs::create_dir_all(&own).expect("a folder");

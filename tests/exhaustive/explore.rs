@@ -1,8 +1,8 @@
-//! Every sequence of operations up to a length, breadth first. Sequences that lead to the same state are
-//! followed from there on but once.
+//! Every sequence of operations up to a length, breadth first. Sequences that lead to the same
+//! state are continued only once.
 //!
-//! A state is all that decides the future: the bytes of strategy and room, the source's bounds, the live
-//! blocks and the naive model's memory. States are told apart by hashes of 128 bits.
+//! A state holds all that decides the future: the bytes of strategy and room, the source's bounds,
+//! the live blocks and the naive model's memory. States are compared by 128-bit hashes.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -13,30 +13,30 @@ use crate::heap::{Heap, Model, Operation, Sizes};
 use crate::naive::Naive;
 use crate::room::{Bounds, Room, Saved};
 
-/// How far to go.
+/// How far to explore.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
     /// Operations in a sequence.
     pub(crate) operations: usize,
-    /// How many of them may be resizes.
+    /// Maximum number of resizes among them.
     pub(crate) resizes: usize,
-    /// Numbers of the sizes that are requested.
+    /// Indices of the requested sizes.
     pub(crate) sizes: &'static [u8],
 }
 
-/// The counts of an exploration.
+/// The counters of an exploration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// States.
+    /// Distinct states.
     pub(crate) states: usize,
-    /// Heap shapes among them: spans, and the requests of the live blocks.
+    /// Distinct heap shapes: spans, and the requests of the live blocks.
     pub(crate) shapes: usize,
     /// Operations performed and checked.
     pub(crate) steps: usize,
-    /// Of those, requests that were refused for lack of memory.
+    /// Requests refused for lack of memory.
     pub(crate) refused: usize,
-    /// Allocations that the naive model had foretold.
-    pub(crate) foretold: usize,
+    /// Allocations whose address or failure the naive model predicted.
+    pub(crate) predicted: usize,
 }
 
 /// How a state was first reached.
@@ -60,7 +60,7 @@ pub(crate) struct Explorer {
     found: Found,
 }
 
-/// Says which sequence it was if a check fails.
+/// Prints the sequence if a check fails.
 struct Trail<'p>(&'p [Operation], Operation);
 
 impl Drop for Trail<'_> {
@@ -101,7 +101,7 @@ impl Explorer {
         self.found
     }
 
-    /// Performs every operation there is on a state, and notes the states that are new.
+    /// Performs every possible operation on a state, and records the new states.
     fn follow(&mut self, state: u32, depth: Depth, next: &mut Vec<u32>) {
         let path = self.path(state);
         self.heap.room.restore(&self.origin);
@@ -120,7 +120,7 @@ impl Explorer {
             let step = self.naive.step(&mut self.heap, by);
             self.found.steps += 1;
             self.found.refused += usize::from(step.refused);
-            self.found.foretold += usize::from(step.foretold);
+            self.found.predicted += usize::from(step.predicted);
             self.heap.check();
             let resizes = (used + usize::from(matches!(by, Operation::Resize { .. }))) as u8;
             let reached = self.state(resizes);

@@ -1,5 +1,5 @@
-//! A heap under exploration: the strategy in its room beside an interval map of the live blocks,
-//! and the checks of every state.
+//! A heap under exploration: the strategy in its room, an interval map of the live blocks, and the
+//! checks of every state.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use pagewise::{AllocError, Freed, Usage};
 
 use crate::room::{Bounds, Room};
 
-/// The layouts that are requested. A block keeps its alignment when it is resized.
+/// The requested sizes and alignments. A block keeps its alignment when it is resized.
 pub(crate) type Sizes = [(usize, usize); 4];
 
-/// One step of a sequence. Blocks are told by their place among the live ones, in address order.
+/// One step of a sequence. Blocks are numbered in address order among the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Allocate { size: u8 },
@@ -21,14 +21,14 @@ pub(crate) enum Operation {
     Resize { block: u8, size: u8 },
 }
 
-/// A live block without its start: its request, and all of its usable bytes.
+/// A live block without its start: its request, and its usable bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
     pub(crate) layout: Layout,
     pub(crate) len: usize,
 }
 
-/// The live blocks by their offset in the room, and the counts that the heap must have.
+/// The live blocks by offset in the room, and the counts that the heap must report.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) live: BTreeMap<usize, Block>,
@@ -43,8 +43,8 @@ pub(crate) struct Heap {
     pub(crate) sizes: Sizes,
 }
 
-/// Returns the contents of the byte at this offset of the room while it is in a block. They depend
-/// on the place, not on the block, so that remains in free memory do not distinguish states.
+/// Returns the fill byte at this offset of the room. It depends on the place, not on the block, so
+/// that stale bytes in free memory do not make states differ.
 fn content(offset: usize) -> u8 {
     (offset as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] | 1
 }
@@ -64,7 +64,7 @@ impl Heap {
         spans
     }
 
-    /// Performs an operation; where an allocation went, or the error.
+    /// Performs an operation; returns the offset of an allocation, or the error.
     pub(crate) fn perform(&mut self, operation: Operation) -> Result<usize, AllocError> {
         match operation {
             Operation::Allocate { size } => self.allocate(size),
@@ -78,7 +78,7 @@ impl Heap {
         Layout::from_size_align(size, align).expect("a valid layout")
     }
 
-    /// Returns the live block with this number, and where it starts.
+    /// Returns the live block with this number, and its offset.
     pub(crate) fn nth(&self, block: u8) -> (usize, Block) {
         let (&offset, &block) = self.model.live.iter().nth(block.into()).expect("a live block");
         (offset, block)
@@ -93,20 +93,20 @@ impl Heap {
                 Ok(self.enter(memory, layout))
             }
             Err(error) => {
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
                 Err(error)
             }
         }
     }
 
-    fn lost_nothing(&self, before: Usage, error: AllocError) {
+    fn check_unchanged(&self, before: Usage, error: AllocError) {
         assert_eq!(error, AllocError::Exhausted);
         let after = self.room.strategy().usage();
         let in_use = |usage: Usage| (usage.requested, usage.block, usage.blocks, usage.allocations);
         assert_eq!(in_use(after), in_use(before), "a request that fails changes nothing");
     }
 
-    /// A block is live from now on, and filled.
+    /// Records and fills a new live block.
     fn enter(&mut self, memory: NonNull<[u8]>, layout: Layout) -> usize {
         let bounds = Bounds::current();
         let offset = memory.cast::<u8>().addr().get().wrapping_sub(bounds.base());
@@ -168,7 +168,7 @@ impl Heap {
                 holds(memory.cast(), kept.min(new_size));
                 let layout = Layout::from_size_align(new_size, block.layout.align());
                 self.model.live.remove(&offset);
-                // A move is an allocation and a free, and has both blocks at one time.
+                // A move allocates before it frees, so both blocks are in use for a moment.
                 let after = self.room.strategy().usage();
                 let moves = after.allocations - before.allocations;
                 assert!(moves <= 1 && after.frees - before.frees == moves);
@@ -180,7 +180,7 @@ impl Heap {
             }
             Err(error) => {
                 assert!(new_size > kept, "a block that shrinks never fails");
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
                 holds(address, kept);
                 for index in 0..block.len {
                     // SAFETY: the block is in use and this long.
@@ -191,7 +191,7 @@ impl Heap {
         }
     }
 
-    /// Checks every property that each state must have.
+    /// Checks every property that must hold in each state.
     pub(crate) fn check(&self) {
         let strategy = self.room.strategy();
         strategy.audit().expect("every invariant holds");
@@ -217,7 +217,7 @@ impl Heap {
         assert!(usage.peak_held >= usage.held);
     }
 
-    /// The walk covers extent and dedicated memory without a gap, and has each live block in a span of
+    /// The walk covers extent and dedicated memory without a gap, and each live block is a span of
     /// its own.
     fn check_tiling(&self) {
         let bounds = Bounds::current();
@@ -244,7 +244,7 @@ impl Heap {
         assert_eq!(end, all, "the walk reaches the end");
     }
 
-    /// A checked free of anything but a live block is refused, whatever the layout.
+    /// A checked free refuses any address that is not a live block, whatever the layout.
     pub(crate) fn check_refusals(&self) {
         let bounds = Bounds::current();
         let strategy = self.room.strategy();

@@ -1,12 +1,13 @@
-//! Every sequence of operations up to a length, on every strategy of the catalogue over eight small pages.
+//! Every sequence of operations up to a length, on every strategy of the catalogue over eight small
+//! pages.
 //!
 //! In each state: blocks are disjoint and keep their contents, the walk covers the memory without a
 //! gap, the audit passes, the counts are right, and a checked free refuses every address that is
 //! not a live block. Where the literature defines which block serves a request, or when none does,
-//! [`naive`] computes that in the simplest way, and the strategy must answer the same.
+//! [`naive`] computes that in the simplest way, and the strategy must agree.
 //!
-//! `family::STRATEGY::short_sequences` runs with the other tests. The long form takes half an hour of one
-//! core, and prints a table of what it found:
+//! `family::STRATEGY::short_sequences` runs with the other tests. The long form takes half an hour
+//! of one core, and prints a table of the states found:
 //! ```sh
 //! cargo test --release --test exhaustive -- --ignored --test-threads 1
 //! ```
@@ -27,10 +28,10 @@ use pagewise::Strategy;
 use pagewise::catalogue::{self, Entry, Family};
 use pagewise::pages::Config;
 use pagewise::walk::SpanKind;
-use room::{Floor, Room};
+use room::{Room, RoomSource};
 
-/// Ten, three and two blocks a page, one of these aligned within it; and one that takes three pages. Sizes
-/// and alignments.
+/// Sizes and alignments: ten, three and two blocks per page, the last aligned within the page; and
+/// one block of three pages.
 const SIZES: Sizes = [(40, 8), (160, 16), (240, 64), (1500, 8)];
 
 const PAGES: usize = 8;
@@ -39,7 +40,7 @@ const CONFIG: Config = Config::new().page_size(PAGE).unit(16).ffcrossover(LARGES
 
 const ALL: &[u8] = &[0, 1, 2, 3];
 
-/// Sequences that a debug build runs in a fraction of a second.
+/// Sequences short enough for a debug build: a fraction of a second.
 const SHORT: &[Depth] = &[
     Depth { operations: 4, resizes: 4, sizes: ALL },
     Depth { operations: 5, resizes: 0, sizes: ALL },
@@ -51,21 +52,22 @@ const LONG: &[Depth] = &[
     DEEP,
 ];
 
-/// Two pages with different numbers of free blocks, neither the current one, take 13 operations.
+/// 13 operations suffice for two pages with different numbers of free blocks, neither the current
+/// one.
 const DEEP: Depth = Depth { operations: 13, resizes: 0, sizes: &[1] };
 
-fn make(entry: &Entry, source: Floor) -> Box<dyn Strategy> {
+fn make(entry: &Entry, source: RoomSource) -> Box<dyn Strategy> {
     match entry.name {
-        // The catalogue's has pages of 4096 bytes.
+        // The catalogue's KINGSLEY has pages of 4096 bytes.
         "KINGSLEY" => Box::new(catalogue::Kingsley::new(PAGE, source, ())),
         _ => entry.build_over(CONFIG, source, &()).expect("it makes sense"),
     }
 }
 
-/// Returns the bytes of tables that the strategy has when it has served each size. They come on top
-/// of the pages.
+/// Returns the bytes of tables that the strategy needs, besides its pages, once it has served each
+/// size.
 fn bookkeeping(entry: &Entry) -> usize {
-    /// A header that is longer is no tag.
+    /// Longer headers are tables, not boundary tags.
     const TAGS: usize = 64;
     let mut room = Room::new(1 << 16, |source| make(entry, source));
     for (size, align) in SIZES {
@@ -98,7 +100,7 @@ fn naive(family: &str, strategy: &str) -> Naive {
         ("hasan", "KINGSLEY") => Naive::chained(Chain::Kingsley),
         ("fits" | "lazy" | "hasan" | "head-firsts", _) => Naive::Fit(Choice::Any),
         ("default", _) => Naive::Above,
-        // Buddies, sizes rounded up, and compaction that waits for its turn.
+        // Not modelled: buddies, rounded sizes, and delayed compaction.
         ("brent", _) | ("nielsen", "IV-2" | "IV-3") => Naive::Unspecified,
         ("nielsen", name) if name.starts_with("V-") => Naive::Unspecified,
         _ => Naive::Roughly,
@@ -114,7 +116,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     if arguments.ignored {
         println!(
-            "| strategy | sizes | operations | resizes | states | shapes | steps | refused | foretold |"
+            "| strategy | sizes | operations | resizes | states | shapes | steps | refused | predicted |"
         );
     }
     let families = catalogue::families().iter();
@@ -132,12 +134,12 @@ fn main() -> ExitCode {
         });
         let long = Trial::test(name("long_sequences"), move || {
             for &depth in LONG {
-                let Found { states, shapes, steps, refused, foretold } =
+                let Found { states, shapes, steps, refused, predicted } =
                     explore(family, entry, depth);
                 let Depth { operations, resizes, sizes } = depth;
                 let sizes = sizes.len();
                 println!(
-                    "\n| {} | {sizes} | {operations} | {resizes} | {states} | {shapes} | {steps} | {refused} | {foretold} |",
+                    "\n| {} | {sizes} | {operations} | {resizes} | {states} | {shapes} | {steps} | {refused} | {predicted} |",
                     entry.name
                 );
             }

@@ -1,5 +1,5 @@
 //! Computes the required answer of an allocation in the simplest way: from the walk and the live
-//! blocks, by looking at all of them. Where a strategy's paper leaves the choice open, it predicts
+//! blocks, looking at all of them. Where a strategy's paper leaves the choice open, it predicts
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -9,26 +9,26 @@ use pagewise::walk::SpanKind;
 use crate::heap::{Heap, Operation};
 use crate::room::Bounds;
 
-/// The pages of the paged strategies, and the largest size that pages serve.
+/// Page size of the paged strategies, and the largest size served from pages.
 pub(crate) const PAGE: usize = 512;
 pub(crate) const LARGEST: usize = 256;
 
-/// The unit of all strategies but Nielsen's: sizes are rounded up to it.
+/// All strategies but Nielsen's round sizes up to this unit.
 const UNIT: usize = 16;
 
-/// Bytes of a header in a heap with tags.
+/// Bytes of a boundary tag.
 const TAG: usize = 4;
 
-/// Which of several free blocks that fit.
+/// Which of several fitting free blocks is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Choice {
     /// Any of them.
     Any,
     /// The lowest.
     Lowest,
-    /// The smallest, the lowest of those.
+    /// The smallest; of equal ones, the lowest.
     Smallest,
-    /// The largest, the lowest of those.
+    /// The largest; of equal ones, the lowest.
     Largest,
 }
 
@@ -44,56 +44,56 @@ pub(crate) enum Page {
 /// Which free block of a class is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Chain {
-    /// The one freed last; of a new page the lowest.
+    /// LIFO; a new page is handed out from its lowest block.
     Stack,
-    /// The one freed first; of a new page the lowest.
+    /// FIFO; a new page is handed out from its lowest block.
     Queue,
-    /// The one freed last, of Kingsley's powers of two less a tag.
+    /// LIFO, with Kingsley's sizes: powers of two less a tag.
     Kingsley,
 }
 
 /// A naive model of a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Naive {
-    /// Of nothing.
+    /// Predicts nothing.
     Unspecified,
-    /// A request is served if and only if a run of free blocks holds it, joined to the utmost and with the
-    /// memory that the source has left. Free blocks lie between tags.
+    /// A request is served if and only if a run of free memory holds it, coalesced as far as
+    /// possible, with the memory left in the source. Boundary tags separate free blocks.
     Fit(Choice),
-    /// Like the above, but leaves the bytes of a header open.
+    /// As `Fit`, with a tolerance of one header.
     Roughly,
-    /// Blocks without tags, each at the lowest address there is.
+    /// Blocks without tags, each at the lowest address that fits.
     Lowest,
-    /// Blocks of powers of two at multiples of their lengths.
+    /// Buddies: blocks of powers of two at multiples of their lengths.
     Buddies,
-    /// Pages of equal blocks, filled one after the other.
+    /// Pages of equal blocks, filled one at a time.
     Paged { page: Page, current: BTreeMap<usize, usize>, freed: Vec<usize>, exact: bool },
-    /// One list of the free blocks of each class.
+    /// One free list per size class.
     Chained { chain: Chain, lists: BTreeMap<usize, Vec<usize>>, exact: bool },
-    /// Pages of equal blocks above a heap with tags: a request is served if memory holds it in which there
-    /// is no page in use, and refused if none does at all.
+    /// Pages of equal blocks over a heap with tags: a request is served if free memory outside
+    /// pages in use holds it, and refused if no memory holds it at all.
     Above,
-    /// Blocks that were freed never come again.
+    /// Freed blocks are never reused.
     Never { used: Vec<usize> },
 }
 
 /// The required answer of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Foretold {
+pub(crate) enum Prediction {
     Unknown,
     Refused,
     Served,
     At(usize),
     /// In one of these pages.
     In(Vec<usize>),
-    /// Refused, or at none of these.
+    /// Refused, or at an address not among these.
     NotAt(Vec<usize>),
 }
 
 /// The result of an operation.
 pub(crate) struct Step {
     pub(crate) refused: bool,
-    pub(crate) foretold: bool,
+    pub(crate) predicted: bool,
 }
 
 fn page_of(offset: usize) -> usize {
@@ -109,11 +109,11 @@ impl Naive {
         Self::Chained { chain, lists: BTreeMap::new(), exact: true }
     }
 
-    /// Performs an operation on the heap, which must answer as foretold.
+    /// Performs an operation on the heap, which must answer as predicted.
     pub(crate) fn step(&mut self, heap: &mut Heap, operation: Operation) -> Step {
-        let foretold = match operation {
-            Operation::Allocate { size } => self.foretell(heap, heap.sizes[size as usize]),
-            _ => Foretold::Unknown,
+        let predicted = match operation {
+            Operation::Allocate { size } => self.predict(heap, heap.sizes[size as usize]),
+            _ => Prediction::Unknown,
         };
         let len = match operation {
             Operation::Free { block } => heap.nth(block).1.len,
@@ -121,28 +121,28 @@ impl Naive {
         };
         let done = heap.perform(operation);
         let Bounds { start, .. } = Bounds::current();
-        let kept = match (&foretold, done) {
-            (Foretold::Unknown, _) => true,
-            (Foretold::Refused, done) => done.is_err(),
-            (Foretold::NotAt(used), done) => done.is_err() || !used.contains(&done.unwrap_or(0)),
+        let kept = match (&predicted, done) {
+            (Prediction::Unknown, _) => true,
+            (Prediction::Refused, done) => done.is_err(),
+            (Prediction::NotAt(used), done) => done.is_err() || !used.contains(&done.unwrap_or(0)),
             (_, Err(_)) => false,
-            (Foretold::Served, Ok(_)) => true,
-            (Foretold::At(at), Ok(offset)) => offset == *at,
-            (Foretold::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
+            (Prediction::Served, Ok(_)) => true,
+            (Prediction::At(at), Ok(offset)) => offset == *at,
+            (Prediction::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
         };
-        assert!(kept, "{self:?} foretells {foretold:?}, not {done:?}");
+        assert!(kept, "{self:?} predicts {predicted:?}, not {done:?}");
         match (operation, done) {
             (Operation::Allocate { .. }, Ok(offset)) => self.served(heap, offset),
             (Operation::Free { .. }, Ok(offset)) => self.freed(offset, len),
             (Operation::Resize { .. }, _) => self.resized(),
             _ => {}
         }
-        Step { refused: done.is_err(), foretold: foretold != Foretold::Unknown }
+        Step { refused: done.is_err(), predicted: predicted != Prediction::Unknown }
     }
 
-    fn foretell(&self, heap: &Heap, (size, align): (usize, usize)) -> Foretold {
+    fn predict(&self, heap: &Heap, (size, align): (usize, usize)) -> Prediction {
         match self {
-            Self::Unspecified => Foretold::Unknown,
+            Self::Unspecified => Prediction::Unknown,
             Self::Fit(choice) => fit(heap, *choice, size, align),
             Self::Roughly => {
                 let held = |size| runs(heap, false).any(|run| holds(run, size, align));
@@ -160,18 +160,18 @@ impl Naive {
             }
             Self::Chained { chain, lists, exact: true } => {
                 let class = match chain {
-                    // Where a block is aligned further is open.
-                    Chain::Kingsley if align > UNIT => return Foretold::Unknown,
+                    // The position of an over-aligned block is not defined.
+                    Chain::Kingsley if align > UNIT => return Prediction::Unknown,
                     Chain::Kingsley => (size + TAG).next_power_of_two() - TAG,
-                    _ if size > LARGEST => return Foretold::Unknown,
+                    _ if size > LARGEST => return Prediction::Unknown,
                     _ => class(size),
                 };
                 let list = lists.get(&class).map_or(&[][..], |list| list);
                 let next = if *chain == Chain::Queue { list.first() } else { list.last() };
-                next.map_or(Foretold::Unknown, |&at| Foretold::At(at))
+                next.map_or(Prediction::Unknown, |&at| Prediction::At(at))
             }
-            Self::Never { used } => Foretold::NotAt(used.clone()),
-            _ => Foretold::Unknown,
+            Self::Never { used } => Prediction::NotAt(used.clone()),
+            _ => Prediction::Unknown,
         }
     }
 
@@ -211,7 +211,7 @@ impl Naive {
                     freed.push(page);
                 }
             }
-            // Those that no page serves are asked for by no class.
+            // Lengths that no page serves are never requested, so their lists do no harm.
             Self::Chained { lists, .. } => {
                 lists.entry(len).or_default().push(offset);
             }
@@ -219,7 +219,7 @@ impl Naive {
         }
     }
 
-    /// Pages and lists may have changed in ways that are not modelled.
+    /// Lists of pages and blocks may have changed in ways that are not modelled.
     fn resized(&mut self) {
         match self {
             Self::Paged { exact, .. } | Self::Chained { exact, .. } => *exact = false,
@@ -228,11 +228,11 @@ impl Naive {
     }
 }
 
-/// Returns the runs of free memory, start and end: free blocks with the tags between them, and the
-/// source's remaining memory, if `across` as a part of the last run.
+/// Returns the runs of free memory, as start and end: free blocks with the tags between them, and
+/// the source's remaining memory, which extends the last run if `across`.
 fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     let bounds = Bounds::current();
-    // The last tag lies at the end.
+    // The last tag is at the end of the extent.
     let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT - TAG);
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut behind = None;
@@ -256,12 +256,12 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
     runs.into_iter()
 }
 
-/// Served if it is `sure`, refused if it is not `possible`.
-fn either(sure: bool, possible: bool) -> Foretold {
+/// Served if `sure`, refused if not even `possible`.
+fn either(sure: bool, possible: bool) -> Prediction {
     match (sure, possible) {
-        (true, _) => Foretold::Served,
-        (false, true) => Foretold::Unknown,
-        (false, false) => Foretold::Refused,
+        (true, _) => Prediction::Served,
+        (false, true) => Prediction::Unknown,
+        (false, false) => Prediction::Refused,
     }
 }
 
@@ -269,7 +269,7 @@ fn holds((start, end): (usize, usize), size: usize, align: usize) -> bool {
     start.next_multiple_of(align) + size <= end
 }
 
-/// Returns whether a run of free memory holds a request beside the pages in which small blocks lie.
+/// Returns whether free memory outside the pages of small blocks holds a request.
 fn above(heap: &Heap, size: usize, align: usize) -> bool {
     let base = Bounds::current().base();
     let live = heap.model.live.iter();
@@ -286,18 +286,18 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
     })
 }
 
-fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
+fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Prediction {
     let held = |size| runs(heap, true).any(|run| holds(run, size, align));
     if align > UNIT {
-        // In which block a gap is left, and how large it must be, is open.
+        // The position and the size of the alignment gap are not defined.
         return either(held(size + 2 * align), held(size));
     }
     if !held(size) {
-        return Foretold::Refused;
+        return Prediction::Refused;
     }
     let bounds = Bounds::current();
     let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
-    // The wilderness is spent last; nothing but the last header lies behind it.
+    // The wilderness is used last; only the last header follows it.
     let inner = free.filter(|span| span.end() + UNIT < bounds.base() + bounds.end);
     let fitting = inner.filter(|span| holds((span.start, span.end()), size, align));
     let chosen = match choice {
@@ -306,21 +306,20 @@ fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Foretold {
         Choice::Smallest => fitting.min_by_key(|span| (span.len, span.start)),
         Choice::Largest => fitting.max_by_key(|span| (span.len, usize::MAX - span.start)),
     };
-    chosen.map_or(Foretold::Served, |span| Foretold::At(span.start - bounds.base()))
+    chosen.map_or(Prediction::Served, |span| Prediction::At(span.start - bounds.base()))
 }
 
-fn lowest(heap: &Heap, size: usize, align: usize) -> Foretold {
+fn lowest(heap: &Heap, size: usize, align: usize) -> Prediction {
     let base = Bounds::current().base();
     let free = heap.spans().into_iter().filter(|span| span.kind == SpanKind::Free);
     let mut fitting = free.filter(|span| holds((span.start, span.end()), size, align));
-    fitting
-        .next()
-        .map_or(Foretold::Unknown, |span| Foretold::At(span.start.next_multiple_of(align) - base))
+    fitting.next().map_or(Prediction::Unknown, |span| {
+        Prediction::At(span.start.next_multiple_of(align) - base)
+    })
 }
 
-/// Free blocks of this length, or larger ones: memory at a multiple of the length in which nothing else
-/// lies.
-fn buddies(heap: &Heap, len: usize) -> Foretold {
+/// Served if memory at a multiple of this length is free, as one block or as part of a larger one.
+fn buddies(heap: &Heap, len: usize) -> Prediction {
     let bounds = Bounds::current();
     let len = len.max(UNIT);
     let mut taken = vec![false; bounds.low / UNIT];
@@ -335,10 +334,10 @@ fn buddies(heap: &Heap, len: usize) -> Foretold {
     let end = (bounds.end.next_multiple_of(len) + len).next_multiple_of(2 * PAGE);
     let served = taken.chunks_exact(len / UNIT).any(|block| !block.contains(&true));
     let served = served || end <= bounds.low;
-    if served { Foretold::Served } else { Foretold::Refused }
+    if served { Prediction::Served } else { Prediction::Refused }
 }
 
-/// Returns the class of a size: the largest that as many blocks of fit a page.
+/// Returns the size class: the largest block size with the same number of blocks per page.
 fn class(size: usize) -> usize {
     let least = size.next_multiple_of(UNIT);
     PAGE / (PAGE / least) / UNIT * UNIT
@@ -350,7 +349,7 @@ fn paged(
     current: &BTreeMap<usize, usize>,
     freed: &[usize],
     size: usize,
-) -> Foretold {
+) -> Prediction {
     let class = class(size);
     let mut in_use: BTreeMap<usize, usize> = BTreeMap::new();
     for (&offset, block) in &heap.model.live {
@@ -363,7 +362,7 @@ fn paged(
     if let Some(current) = current {
         let blocks = heap.model.live.range(current..current + PAGE).count();
         if blocks < PAGE / class {
-            return Foretold::In(vec![current]);
+            return Prediction::In(vec![current]);
         }
     }
     let candidates = in_use.iter();
@@ -373,12 +372,12 @@ fn paged(
         Page::LeastFree => candidates.map(|(_, &blocks)| blocks).max(),
         Page::LastFreed => {
             let last = freed.iter().rev().find(|page| in_use.contains_key(page));
-            return last.map_or(Foretold::Unknown, |&page| Foretold::In(vec![page]));
+            return last.map_or(Prediction::Unknown, |&page| Prediction::In(vec![page]));
         }
     };
     in_use.retain(|_, blocks| best.is_none_or(|best| *blocks == best));
     if in_use.is_empty() {
-        return Foretold::Unknown;
+        return Prediction::Unknown;
     }
-    Foretold::In(in_use.into_keys().collect())
+    Prediction::In(in_use.into_keys().collect())
 }

@@ -1,8 +1,8 @@
-//! The memory of one exploration: a source over a few pages, whose state, and that of the strategy over
-//! it, can be put back and told apart byte by byte.
+//! The memory of one exploration: a source over a few pages. Its state, and that of the strategy
+//! over it, can be saved, restored and compared byte by byte.
 //!
-//! The source has no bytes of its own and the room stays in place, so two strategies with equal bytes,
-//! over rooms with equal bytes and bounds, do the same from then on.
+//! The source has no bytes of its own and the room does not move, so two strategies with equal
+//! bytes, over rooms with equal bytes and bounds, behave the same from then on.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -40,7 +40,7 @@ impl Bounds {
         self.base.addr()
     }
 
-    /// Returns the bytes that are not yet taken.
+    /// Returns the bytes not yet taken.
     pub(crate) fn left(&self) -> usize {
         self.low - self.end
     }
@@ -55,11 +55,11 @@ thread_local! {
 }
 
 /// The source over this thread's room.
-pub(crate) struct Floor;
+pub(crate) struct RoomSource;
 
-// SAFETY: extent and dedicated memory are disjoint parts of the room, which the only strategy over it
-// has for itself and which outlives it.
-unsafe impl Source for Floor {
+// SAFETY: extent and dedicated memory are disjoint parts of the room, which is used by one strategy
+// only and outlives it.
+unsafe impl Source for RoomSource {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         let mut bounds = BOUNDS.get();
         if !bounds.opened {
@@ -106,7 +106,7 @@ unsafe impl Source for Floor {
     }
 }
 
-/// A strategy over a room of its own, the only one of this thread.
+/// A strategy over its own room; one per thread.
 pub(crate) struct Room {
     strategy: Box<dyn Strategy>,
     bytes: usize,
@@ -116,7 +116,7 @@ pub(crate) struct Room {
     _memory: Vec<MaybeUninit<u8>>,
 }
 
-/// A state of a room, to be put back.
+/// A saved state of a room.
 pub(crate) struct Saved {
     bounds: Bounds,
     memory: Vec<MaybeUninit<u8>>,
@@ -125,12 +125,12 @@ pub(crate) struct Saved {
 
 impl Room {
     /// Makes a room of this many bytes, with the strategy that `make` builds over its source.
-    pub(crate) fn new(bytes: usize, make: impl FnOnce(Floor) -> Box<dyn Strategy>) -> Self {
+    pub(crate) fn new(bytes: usize, make: impl FnOnce(RoomSource) -> Box<dyn Strategy>) -> Self {
         let mut memory = vec![MaybeUninit::new(0); bytes + ALIGN];
         let offset = memory.as_ptr().align_offset(ALIGN);
         let base = memory[offset..].as_mut_ptr().cast();
         BOUNDS.set(Bounds { base, low: bytes, high: bytes, ..Bounds::NONE });
-        let strategy = make(Floor);
+        let strategy = make(RoomSource);
         let process = File::open("/proc/self/mem").expect("a process reads its own memory");
         let image = vec![0; bytes + size_of_val(&*strategy)];
         Self { strategy, bytes, process, image, _memory: memory }
@@ -144,7 +144,7 @@ impl Room {
         &mut *self.strategy
     }
 
-    /// Returns the places that make up the state: the room and the strategy.
+    /// Returns the memory that makes up the state: the room and the strategy.
     fn places(&self) -> [*mut [MaybeUninit<u8>]; 2] {
         let strategy = (&raw const *self.strategy).cast::<MaybeUninit<u8>>().cast_mut();
         [
@@ -163,15 +163,16 @@ impl Room {
         BOUNDS.set(saved.bounds);
         let strategy = (&raw mut *self.strategy).cast::<MaybeUninit<u8>>();
         let room = saved.bounds.base.cast::<MaybeUninit<u8>>();
-        // SAFETY: the bytes were copied from these places. A strategy owns nothing that a drop would
-        // give back, its source included, so a former value may take the place of the present one.
+        // SAFETY: the bytes were copied from these places. Neither a strategy nor its source owns
+        // anything that needs dropping, so an old value may overwrite the current one.
         unsafe {
             room.copy_from_nonoverlapping(saved.memory.as_ptr(), saved.memory.len());
             strategy.copy_from_nonoverlapping(saved.strategy.as_ptr(), saved.strategy.len());
         }
     }
 
-    /// Returns the bytes of room and strategy, padding among them: only the kernel can read that.
+    /// Returns the bytes of room and strategy, padding included: the kernel can read padding, Rust
+    /// code must not.
     pub(crate) fn image(&mut self) -> &[u8] {
         let places = self.places();
         let (room, strategy) = self.image.split_at_mut(self.bytes);

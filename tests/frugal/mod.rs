@@ -1,8 +1,9 @@
-//! A tuning that makes few blocks need several pages, lists and mappings: for tests that count steps or calls.
+//! A tuning for tests that count steps or calls: few blocks already need several pages, lists and
+//! mappings.
 
 use pagewise::global::Tuning;
 
-/// Small pages, short lists, mappings soon, and free memory given back at once.
+/// Small pages, short lists, small mappings, and free memory given back at once.
 pub(crate) const FRUGAL: Tuning = Tuning::new()
     .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(2 << 10))
     .quick_blocks(8)

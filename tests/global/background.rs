@@ -1,4 +1,4 @@
-//! The thread that gives memory back while a program stands still.
+//! The background thread, which gives memory back while a program is idle.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::memory::blocks_of;
 const DELAY: Duration = Duration::from_millis(100);
 const PEAK: usize = 96 << 20;
 
-/// Threads of this process, but for the one that an emulator has.
+/// Returns the number of threads of this process, without the emulator's.
 #[cfg(target_os = "linux")]
 fn threads() -> usize {
     let all = std::fs::read_dir("/proc/self/task").expect("there is a /proc").count();
     all - usize::from(is_emulated())
 }
 
-/// Stands still until no more than this is resident, but not for ever. Returns whether it came to
-/// that.
-fn falls_to(most: usize, looks: usize) -> bool {
+/// Sleeps until at most this much is resident; gives up after `looks` checks. Returns whether it
+/// succeeded.
+fn resident_falls_to(most: usize, looks: usize) -> bool {
     (0..looks).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         resident() < most
@@ -37,30 +37,38 @@ fn run(test: &str, background: &str) {
 }
 
 #[test]
-fn a_program_that_stands_still_gives_memory_back() {
-    run("background::stands_still", "1");
+fn an_idle_program_gives_memory_back() {
+    run("background::memory_is_freed_without_a_call", "1");
 }
 
-/// Again and again: the thread sleeps in between. In the child of a fork there is another.
+/// Repeated, because the thread sleeps in between. The child of a fork gets a new one.
 #[test]
 #[ignore = "in a process of its own, with a thread of the allocator's"]
-fn stands_still() {
+fn memory_is_freed_without_a_call() {
     let before = resident();
     for _ in 0..3 {
         drop(blocks_of(PEAK));
-        assert!(falls_to(before + PEAK / 8, 3000), "{} MiB are resident", resident() >> 20);
+        assert!(
+            resident_falls_to(before + PEAK / 8, 3000),
+            "{} MiB are resident",
+            resident() >> 20
+        );
     }
     #[cfg(unix)]
     in_child(|| {
         drop(blocks_of(PEAK));
-        assert!(falls_to(before + PEAK / 8, 3000), "{} MiB are resident", resident() >> 20);
+        assert!(
+            resident_falls_to(before + PEAK / 8, 3000),
+            "{} MiB are resident",
+            resident() >> 20
+        );
     });
     #[cfg(target_os = "linux")]
     assert_eq!(threads(), 3);
 }
 
 #[test]
-fn there_is_no_such_thread_unless_it_is_asked_for() {
+fn there_is_no_background_thread_by_default() {
     run("background::keeps", "0");
 }
 
@@ -69,7 +77,7 @@ fn there_is_no_such_thread_unless_it_is_asked_for() {
 fn keeps() {
     let before = resident();
     drop(blocks_of(PEAK));
-    assert!(!falls_to(before + PEAK / 8, 50));
+    assert!(!resident_falls_to(before + PEAK / 8, 50));
     #[cfg(target_os = "linux")]
     assert_eq!(threads(), 2);
 }

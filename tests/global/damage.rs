@@ -1,10 +1,10 @@
-//! Writes beyond a block, before it, or after it was freed. If they hit the allocator's data, it
-//! writes one line and stops the process, in every build.
+//! Writes beyond a block, before it, or after it was freed. If they damage the allocator's data, it
+//! writes one line and aborts, in every build.
 
 use crate::ALLOCATOR;
 use crate::child::run;
 
-/// Runs this misuse in a process of its own, which it must stop with a line of the allocator's.
+/// Runs a misuse in its own process, which the allocator must stop with a message.
 fn stops(test: &str, of: &str) {
     let ended = run(test, |command| {
         command.env("PAGEWISE_TEST_OF", of);
@@ -15,14 +15,14 @@ fn stops(test: &str, of: &str) {
     assert!(!ended.err.contains("panicked"), "{test} {of}: {}", ended.err);
 }
 
-/// Returns the numbers passed to the process of its own.
-fn asked<const N: usize>() -> [usize; N] {
+/// Returns the numbers passed to the child process.
+fn numbers_of_child<const N: usize>() -> [usize; N] {
     let of = std::env::var("PAGEWISE_TEST_OF").expect("it is run by a test");
     let mut numbers = of.split(' ').map(|number| number.parse().expect("a number"));
     [(); N].map(|()| numbers.next().expect("enough numbers"))
 }
 
-/// Blocks side by side.
+/// Returns adjacent blocks.
 fn side_by_side(size: usize) -> [*mut u8; 5] {
     let mut blocks = [(); 5].map(|()| ALLOCATOR.allocate(size));
     blocks.sort_unstable();
@@ -44,7 +44,7 @@ fn a_write_beyond_a_large_block_stops_the_process() {
         for len in [1, 4, 64] {
             for value in [0x00, 0x41, 0xff] {
                 for free in [0, 1] {
-                    stops("damage::beyond", &format!("{size} {len} {value} {free}"));
+                    stops("damage::write_beyond_the_end", &format!("{size} {len} {value} {free}"));
                 }
             }
         }
@@ -53,8 +53,8 @@ fn a_write_beyond_a_large_block_stops_the_process() {
 
 #[test]
 #[ignore = "in a process of its own, which it stops"]
-fn beyond() {
-    let [size, len, value, free] = asked();
+fn write_beyond_the_end() {
+    let [size, len, value, free] = numbers_of_child();
     let blocks = side_by_side(size);
     // SAFETY: the write beyond the block's end is the misuse to be noticed.
     unsafe {
@@ -83,13 +83,13 @@ fn a_write_to_a_free_large_block_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn after_free() {
-    let [size, value, allocates] = asked();
+    let [size, value, allocates] = numbers_of_child();
     let blocks = side_by_side(size);
     // SAFETY: the write is the misuse to be noticed.
     unsafe {
         ALLOCATOR.free(blocks[2]);
         blocks[2].write_bytes(value as u8, size);
-        // The free block may be handed out again before one beside it is freed.
+        // The free block may be reused before a neighbour is freed.
         for _ in 0..20 * allocates {
             assert!(!ALLOCATOR.allocate(size - 5_000).is_null());
         }
@@ -108,7 +108,7 @@ fn a_write_before_a_mapping_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn before() {
-    let [len] = asked();
+    let [len] = numbers_of_child();
     let block = ALLOCATOR.allocate(48 << 20);
     // SAFETY: the write is the misuse to be noticed.
     unsafe {

@@ -7,9 +7,9 @@ use std::thread;
 use crate::child::passes;
 use crate::{ALLOCATOR, Marked, Random};
 
-/// Runs `action` in the child of a fork, and waits until that has ended by itself.
+/// Runs `action` in the child of a fork, and waits for the child's normal end.
 pub(crate) fn in_child(action: impl FnOnce()) {
-    // SAFETY: the child only allocates, which is under test, and ends by `_exit`.
+    // SAFETY: the child only uses the allocator, which is under test, and ends with `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -32,7 +32,8 @@ fn the_child_of_a_threaded_program_can_allocate() {
 #[ignore = "in a process of its own"]
 fn fork() {
     static STOP: AtomicBool = AtomicBool::new(false);
-    // A thread that starts holds a lock of Rust's library, which a child forked then needs for its own.
+    // A starting thread holds a lock of the standard library, which a forked child would find
+    // locked.
     static BEGUN: Barrier = Barrier::new(3);
     let threads: Vec<_> = (0..2)
         .map(|seed| {
@@ -70,7 +71,7 @@ fn fork() {
 }
 
 #[test]
-fn a_child_gets_the_blocks_of_threads_it_lacks() {
+fn a_forked_child_reuses_blocks_of_missing_threads() {
     passes("fork::left_behind");
 }
 
@@ -99,11 +100,11 @@ fn left_behind() {
 }
 
 #[test]
-fn the_parent_has_all_its_heaps_again() {
+fn the_parent_keeps_all_heaps_after_a_fork() {
     passes("fork::parent");
 }
 
-/// After a fork other threads of the parent find every heap, and every block.
+/// After a fork, other threads of the parent still reach every heap and every block.
 #[test]
 #[ignore = "in a process of its own"]
 fn parent() {
@@ -113,7 +114,7 @@ fn parent() {
     in_child(|| {});
     let after = thread::spawn(|| ALLOCATOR.stats()).join().expect("it ends");
     assert!(after.heaps >= before.heaps && after.blocks >= BLOCKS, "{before}{after}");
-    // The blocks that they free are free.
+    // The blocks that they free can be allocated again.
     thread::spawn(move || drop(blocks)).join().expect("it ends");
     let last = thread::spawn(|| {
         ALLOCATOR.purge();

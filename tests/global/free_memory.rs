@@ -1,5 +1,5 @@
-//! Small free blocks hold no data of the allocator: a write to one, while others of its page are in
-//! use, does no harm until the block is handed out again.
+//! Free small blocks hold no data of the allocator: a write to one, while others of its page are in
+//! use, does no harm until the block is allocated again.
 
 use crate::ALLOCATOR;
 use crate::child::passes;
@@ -15,7 +15,7 @@ fn written() {
     for size in [8, 64, 100, 1000, 3000, 16_000] {
         let blocks: Vec<*mut u8> = (0..2000).map(|_| ALLOCATOR.allocate(size)).collect();
         // SAFETY: each block is in use while it is written to, except every other one, which is
-        // free: that is the misuse that must do no harm.
+        // free: the misuse that must do no harm.
         unsafe {
             blocks.iter().for_each(|block| block.write_bytes(0x11, size));
             blocks.iter().step_by(2).for_each(|&block| ALLOCATOR.free(block));

@@ -1,4 +1,4 @@
-//! Sizes, alignments, zeros, and blocks that change their size.
+//! Sizes, alignments, zeroed blocks, and resizing.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -63,10 +63,10 @@ fn blocks_do_not_overlap() {
     }
 }
 
-/// Free memory that the system took back is known to be zeros; data that small blocks then wrote
-/// there is not, after they were freed.
+/// Memory that was given back to the system is known to be zero. Once small blocks have used it
+/// again, it is not.
 #[test]
-fn what_small_blocks_wrote_is_not_taken_for_zeros() {
+fn memory_reused_by_small_blocks_is_not_assumed_zero() {
     passes("layouts::small_blocks_wrote");
 }
 
@@ -98,11 +98,11 @@ fn small_blocks_wrote() {
 
 #[test]
 #[cfg(unix)]
-fn zeros_that_are_not_touched_take_no_memory() {
+fn untouched_zeroed_blocks_take_no_memory() {
     passes_without_huge_pages("layouts::untouched");
 }
 
-/// Fresh memory is zeros already; so is memory that was given back, where it is gone at once.
+/// Fresh memory is zero already; so is memory that was given back, where it is gone at once.
 #[test]
 #[ignore = "in a process of its own"]
 #[cfg(unix)]
@@ -114,7 +114,7 @@ fn untouched() {
         let more = resident().saturating_sub(before);
         assert!(more < LEN / 2, "{} MiB more are resident", more >> 20);
         for block in blocks {
-            // SAFETY: the block is in use, has as many bytes, and is freed once.
+            // SAFETY: the block is in use, has this many bytes, and is freed once.
             unsafe {
                 let bytes = std::slice::from_raw_parts_mut(block, LEN);
                 assert!(bytes.iter().all(|&byte| byte == 0));

@@ -1,4 +1,4 @@
-//! Tests at the end of memory.
+//! Behaviour when memory is exhausted.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Error;
@@ -11,17 +11,17 @@ use crate::child::passes_when;
 
 const LIMIT: u64 = 512 << 20;
 
-/// The limit is there before the allocator is: it is set between `fork` and `exec`.
+/// The limit is set between `fork` and `exec`, before the allocator starts.
 #[test]
-fn exhaustion_is_null_and_loses_nothing() {
+fn exhaustion_returns_null_and_loses_nothing() {
     passes_when("limits::exhaust", |command| {
         if is_emulated() {
-            // qemu does not enforce limits on addresses, but can be told how many it has.
+            // qemu does not enforce address space limits, but the size of its own can be set.
             command.env("QEMU_RESERVED_VA", (2 * LIMIT).to_string());
             return;
         }
         let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
-        // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+        // SAFETY: only `setrlimit` is called between `fork` and `exec`.
         unsafe {
             command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
                 0 => Ok(()),
@@ -38,7 +38,7 @@ fn exhaust() {
         let layout = Layout::from_size_align(size, 16).expect("a valid layout");
         let mut counts = [0; 2];
         for count in &mut counts {
-            // Blocks are linked through themselves, so that counting them takes no memory.
+            // Blocks are linked through their own memory, so that counting them needs none.
             let mut last: *mut *mut u8 = ptr::null_mut();
             // SAFETY: every block has room for a link, and is freed once.
             unsafe {
@@ -46,7 +46,7 @@ fn exhaust() {
                     let mut block = ALLOCATOR.alloc(layout).cast::<*mut u8>();
                     if block.is_null() {
                         block = ALLOCATOR.alloc_zeroed(layout).cast();
-                        // qemu finds room for a mapping now and then where it had none just before.
+                        // qemu sometimes finds room for a mapping right after it had none.
                         assert!(block.is_null() || is_emulated());
                     }
                     if block.is_null() {
@@ -66,7 +66,7 @@ fn exhaust() {
         let [first, second] = counts;
         println!("{size} B: {first}, then {second} blocks, {} MiB", (first * size) >> 20);
         assert!(first * size > 200 << 20, "{first} blocks of {size} B are too few");
-        // Of places that were all given back, qemu may find one less.
+        // In qemu the second round may find one mapping less.
         let found = second + usize::from(is_emulated());
         assert!(found * 100 >= first * 98, "{first} blocks of {size} B, then only {second}");
     }

@@ -1,10 +1,10 @@
-//! The global allocator, under this very test program.
+//! Tests of the global allocator, which also serves this test program.
 //!
-//! Properties of the whole process (memory, limits, forks) are tested in a process of its own: the
-//! test runs this program again, with one of the tests that are otherwise ignored.
+//! Properties of a whole process (memory, limits, forks) are tested in a child process: the test
+//! runs this program again, with one of its ignored tests.
 //!
-//! With `--cfg pagewise_portable_os` memory that went back still counts as resident, and the heaps' addresses count as
-//! used: modules that measure either are left out.
+//! With `--cfg pagewise_portable_os`, memory that was given back still counts as resident, and the
+//! heaps' addresses count as used: modules that measure either are left out.
 
 #![cfg(any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows))]
 
@@ -37,7 +37,7 @@ use random::Random;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// A block whose bytes can be told from those of other blocks.
+/// A block whose bytes differ from those of other blocks.
 struct Marked(Vec<u8>);
 
 impl Marked {
@@ -45,7 +45,7 @@ impl Marked {
         Self((0..size).map(|index| (mark + index) as u8).collect())
     }
 
-    /// Panics unless every byte is as it was written.
+    /// Panics unless every byte is as written.
     fn check(&self, mark: usize) {
         let intact = self.0.iter().enumerate().all(|(index, &byte)| byte == (mark + index) as u8);
         assert!(intact, "a block of {} bytes is not what was written", self.0.len());
@@ -53,7 +53,7 @@ impl Marked {
 }
 
 impl Random {
-    /// Returns a size as programs ask for: mostly small, now and then large.
+    /// Returns a size as programs request it: mostly small, sometimes large.
     fn size(&mut self) -> usize {
         match self.below(1000) {
             0 => self.below(1 << 20),

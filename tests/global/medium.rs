@@ -1,4 +1,4 @@
-//! Blocks of 16 to 128 KiB, which each thread keeps a few of on lists when they are freed.
+//! Medium blocks, 16 to 128 KiB: each thread keeps a few freed ones on its medium lists.
 
 use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::child::{passes, passes_when};
 use crate::{ALLOCATOR, Random};
 
-/// A block, all of whose bytes are its own number.
+/// A block whose bytes all equal its number.
 struct Block {
     start: *mut u8,
     size: usize,
@@ -57,10 +57,10 @@ impl Drop for Block {
     }
 }
 
-/// Threads allocate, resize and free such blocks, partly each other's. Each block belongs to its
-/// owner alone while it is in use. Another thread keeps emptying the lists.
+/// Threads allocate, resize and free medium blocks, also each other's, while another thread keeps
+/// emptying the lists. No block may have two owners at a time.
 #[test]
-fn a_block_is_one_owners_alone() {
+fn a_medium_block_has_one_owner_at_a_time() {
     const THREADS: usize = 4;
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<Block>()).unzip();
     thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn blocks_on_lists_are_counted_as_free() {
 #[ignore = "in a process of its own"]
 fn counted() {
     let allocate = || (0..8).map(|at| Block::new(20_000 + 9_000 * at, at)).collect::<Vec<_>>();
-    // A block that is requested again is kept from then on.
+    // A block that is requested again is kept on the list from then on.
     drop(allocate());
     let before = ALLOCATOR.stats();
     let blocks = allocate();
@@ -125,19 +125,19 @@ fn counted() {
 }
 
 #[test]
-fn what_is_freed_once_and_for_all_is_not_kept() {
+fn blocks_freed_once_are_not_kept_on_lists() {
     passes("medium::freed_once");
 }
 
 #[test]
 #[ignore = "in a process of its own"]
 fn freed_once() {
-    // An array that grows by copying leaves one block of each size behind, not to be asked for again.
+    // An array that grows by copying frees one block of each size, which nobody requests again.
     let before = ALLOCATOR.stats().quick;
     drop((0..8).map(|at| Block::new(17_000 + 13_000 * at, at)).collect::<Vec<_>>());
     let kept = ALLOCATOR.stats().quick - before;
     assert!(kept < 16_000, "{kept} bytes lie on lists");
-    // One of them is, again and again: it alone is kept.
+    // A block requested repeatedly is kept; it alone.
     for _ in 0..3 {
         drop(Block::new(43_000, 1));
     }
@@ -145,7 +145,7 @@ fn freed_once() {
     assert!((43_000..60_000).contains(&kept), "{kept} bytes lie on lists");
 }
 
-/// Returns a thread that has freed eight blocks of 60,000 bytes, twice, and stands still until the
+/// Returns a thread that has freed eight blocks of 60,000 bytes, twice, and is idle until the
 /// sender is dropped.
 fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
     let (freed, is_freed) = sync_channel(0);
@@ -162,22 +162,22 @@ fn keeper() -> (JoinHandle<()>, SyncSender<()>) {
 }
 
 #[test]
-fn what_a_thread_keeps_that_stands_still_goes_back() {
-    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
+fn medium_blocks_of_an_idle_thread_are_given_back() {
+    passes_when("medium::kept_by_an_idle_thread", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "20");
     });
 }
 
-/// Where no thread can have the others pass a barrier, they pass their own.
+/// Where a sandbox refuses `membarrier`, each thread passes its own barriers.
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
+fn medium_blocks_are_given_back_without_membarrier() {
     use std::os::unix::process::CommandExt;
 
     use crate::child::sandbox::{self, Refusal};
 
     let refusal = Refusal { call: libc::SYS_membarrier, error: libc::EPERM, below: None };
-    passes_when("medium::kept_by_a_thread_that_stands_still", |command| {
+    passes_when("medium::kept_by_an_idle_thread", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "20");
         // SAFETY: installing the filter allocates nothing.
         unsafe { command.pre_exec(move || sandbox::install(refusal)) };
@@ -186,9 +186,9 @@ fn what_a_thread_keeps_goes_back_where_a_sandbox_refuses_barriers() {
 
 #[test]
 #[ignore = "in a process of its own"]
-fn kept_by_a_thread_that_stands_still() {
+fn kept_by_an_idle_thread() {
     let work = || drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
-    // Fills this thread's own lists now.
+    // Fills this thread's own lists.
     (0..500).for_each(|_| work());
     let (thread, end) = keeper();
     let kept = ALLOCATOR.stats().quick;
@@ -205,7 +205,7 @@ fn kept_by_a_thread_that_stands_still() {
 
 #[test]
 #[cfg(unix)]
-fn the_child_of_a_fork_puts_back_what_other_threads_kept() {
+fn a_forked_child_returns_blocks_of_other_threads() {
     passes("medium::forked");
 }
 
@@ -219,7 +219,7 @@ fn forked() {
         let child = libc::fork();
         if child == 0 {
             let kept = ALLOCATOR.stats().quick;
-            // The slow path adopts.
+            // The slow path takes over what the missing threads kept.
             ALLOCATOR.free(ALLOCATOR.allocate(3 << 20));
             let left = ALLOCATOR.stats().quick;
             libc::_exit(if kept > 8 * 60_000 && left < 8 * 60_000 { 7 } else { 1 });

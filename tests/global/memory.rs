@@ -1,4 +1,4 @@
-//! Memory stays bounded, and goes back to the system.
+//! Memory stays bounded, and is given back to the system.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -10,7 +10,7 @@ use crate::child::memory::{os_page, resident};
 use crate::child::{passes, passes_when};
 use crate::{ALLOCATOR, Random};
 
-/// Blocks of many sizes, this many bytes in all, every page of them touched.
+/// Returns blocks of many sizes, `total` bytes together, every page of them touched.
 pub(crate) fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     let mut random = Random(6);
     let mut blocks = Vec::new();
@@ -23,10 +23,10 @@ pub(crate) fn blocks_of(total: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// 1 GiB, or as much as fits into the heaps that 32 bits address.
+/// 1 GiB, or what fits into the heaps of a 32-bit address space.
 const PEAK: usize = 1 << if usize::BITS == 64 { 30 } else { 28 };
 
-/// The most bytes that may be resident after the peak, with nothing in use.
+/// The maximum resident bytes after the peak, with nothing in use.
 const LITTLE: usize = PEAK / 20;
 
 macro_rules! goes_back {
@@ -49,8 +49,8 @@ macro_rules! goes_back {
 
 const DELAY: Duration = Duration::from_millis(500);
 
-/// Uses the allocator in a small way, about once a millisecond, until no more than this is resident. How often
-/// that may take is bounded, and not how long: a busy machine may take any time.
+/// Uses the allocator lightly, about once a millisecond, until at most this much is resident. The
+/// number of rounds is bounded, not the time: on a busy machine they may take long.
 fn until_resident(most: usize) {
     for _ in 0..20 * DELAY.as_millis() {
         drop((0..300).map(|size| vec![0u8; size * 4]).collect::<Vec<_>>());
@@ -73,13 +73,13 @@ goes_back! {
     };
 }
 
-/// Allocates [`PEAK`], has most of it freed, and goes on in a small way. The memory must be there as
-/// long as the delay, and be gone soon after.
+/// Allocates [`PEAK`], lets `free` free most of it, and continues with little activity. The memory
+/// must stay for the purge delay, and be gone soon after.
 fn goes_back(free: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) {
     let before = resident();
     let blocks = blocks_of(PEAK);
     assert!(resident() > before + PEAK / 10 * 9);
-    // The delay begins while the blocks are being freed.
+    // The delay starts during the frees.
     let freed = Instant::now();
     let kept = free(blocks);
     until_resident(before + LITTLE);
@@ -90,13 +90,13 @@ fn goes_back(free: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) {
 }
 
 #[test]
-fn a_heap_that_nobody_uses_any_more_is_looked_after() {
+fn an_abandoned_heap_gives_memory_back() {
     passes_when("memory::left", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "100");
     });
 }
 
-/// Another thread's heap: it has freed everything when it ends, and then no thread uses that heap.
+/// The heap of another thread, which has freed everything by its end; no thread uses the heap then.
 #[test]
 #[ignore = "in a process of its own"]
 fn left() {
@@ -119,8 +119,8 @@ fn purged() {
     const PEAK: usize = 256 << 20;
     let before = resident();
     let mut blocks = blocks_of(PEAK);
-    // One block in 64 stays, so that far more OS pages are free than whole pages are; fewer where
-    // OS pages are larger, and a block keeps each of them.
+    // Keeps one block in 64, so that far more OS pages are free than whole pages; fewer where OS
+    // pages are larger, since a block in use keeps its whole OS page.
     let mut index = 0;
     blocks.retain(|_| {
         index += 1;
@@ -173,13 +173,13 @@ fn only_freed() {
 }
 
 #[test]
-fn a_table_fits_where_the_last_one_was() {
+fn a_table_fits_in_the_place_of_the_previous_one() {
     passes("memory::tables");
 }
 
 /// A map of strings grows to 12 MiB of table and is dropped, its strings in arbitrary order. The
-/// next map fits in its place: blocks on quick lists do not make the heap hold more than for the
-/// first.
+/// next map fits in its place: blocks on quick lists do not make the heap hold more than the first
+/// time.
 #[test]
 #[ignore = "in a process of its own"]
 fn tables() {
@@ -205,7 +205,8 @@ fn a_heap_that_grows_gives_free_memory_back() {
     });
 }
 
-/// A block for which the heap must grow: as much goes back of free blocks that are too short for it.
+/// A request for which the heap must grow: the same amount of free memory, in blocks too short for
+/// it, goes back.
 #[test]
 #[ignore = "in a process of its own"]
 fn grown() {
@@ -222,13 +223,13 @@ fn grown() {
 }
 
 #[test]
-fn threads_that_peak_by_turns_keep_one_peak() {
+fn threads_that_peak_in_turn_hold_one_peak() {
     passes_when("memory::turns", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "1000000");
     });
 }
 
-/// Each thread has a heap of its own, and nothing in use once it had its turn.
+/// Each thread has its own heap, and nothing in use after its turn.
 #[test]
 #[ignore = "in a process of its own"]
 fn turns() {
@@ -248,7 +249,7 @@ fn turns() {
         })
         .collect();
     assert!(ALLOCATOR.stats().held > 2 * PEAK, "they share no heap: {}", ALLOCATOR.stats());
-    // A growing heap gives back for a bounded time. Under wine, where the clock decides that and
+    // A growing heap gives memory back for a bounded time. Under wine, where the clock decides and
     // calls are slow, that is next to nothing.
     let is_bounded = cfg!(windows) || resident() < before + 2 * PEAK;
     assert!(is_bounded, "{} MiB are resident", resident() >> 20);
@@ -263,13 +264,13 @@ fn turns() {
     target_pointer_width = "32",
     ignore = "a heap there has less than the test has in use: the rest is another's"
 )]
-fn free_memory_stays_beside_enough_in_use() {
+fn free_memory_up_to_an_eighth_of_use_is_kept() {
     passes_when("memory::beside", |command| {
         command.env("PAGEWISE_PURGE_DELAY", "1000000");
     });
 }
 
-/// While one heap grows, another keeps its free memory up to an eighth of all memory in use. Beyond
+/// While one heap grows, another keeps free memory up to an eighth of all memory in use. Beyond
 /// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
 /// long, but always some.
 #[test]
@@ -308,10 +309,10 @@ fn beside() {
     other.join().expect("it ends");
 }
 
-/// A block that grows by copying at first, and by its mapping later, keeps its contents, whichever
-/// memory was kept for it; remaining memory goes back in time.
+/// A block that grows first by copying, later by remapping, keeps its contents, whichever kept
+/// memory serves it; leftover memory goes back in time.
 #[test]
-fn what_grows_again_and_again_is_whole_and_goes_back() {
+fn growing_blocks_stay_intact_and_are_given_back() {
     passes_when("memory::grows_again", |command| {
         command.env("PAGEWISE_PURGE_DELAY", DELAY.as_millis().to_string());
     });
@@ -324,7 +325,7 @@ fn grows_again() {
     let mut random = Random(17);
     let before = resident();
     for round in 0..12 {
-        // Whatever is kept, it is no class's.
+        // Kept memory belongs to no size class.
         ALLOCATOR
             .for_each_class(|class| assert_eq!(class.held, class.pages * (64 << 10), "{class}"));
         let mebibytes: Vec<usize> = (0..3).map(|_| 1 + random.below(40)).collect();

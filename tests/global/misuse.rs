@@ -1,4 +1,4 @@
-//! A pointer that is not a block in use is reported loudly: one line, and the process stops.
+//! A free or resize of a pointer that is not a block in use stops the process with one line.
 
 use crate::ALLOCATOR;
 use crate::child::aborts;
@@ -12,7 +12,7 @@ fn a_block_freed_twice_stops_the_process() {
 #[ignore = "in a process of its own, which it stops"]
 fn freed_twice() {
     let block = ALLOCATOR.allocate(100);
-    // SAFETY: the second is the misuse to be noticed, when the quick list goes back.
+    // SAFETY: the second free is the misuse to be detected, when the quick list is returned.
     unsafe {
         ALLOCATOR.free(block);
         ALLOCATOR.free(block);
@@ -25,12 +25,12 @@ fn a_block_freed_twice_in_a_row_stops_at_once() {
     aborts("misuse::freed_twice_in_a_row", "pagewise: a block was freed twice");
 }
 
-/// No list goes back to a heap here, not even at the thread's end.
+/// No list is returned to a heap here, not even at thread exit.
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn freed_twice_in_a_row() {
     let blocks = [(); 3].map(|()| ALLOCATOR.allocate(100));
-    // SAFETY: the last is the misuse to be noticed.
+    // SAFETY: the last free is the misuse to be detected.
     unsafe {
         ALLOCATOR.free(blocks[0]);
         ALLOCATOR.free(blocks[1]);
@@ -39,17 +39,18 @@ fn freed_twice_in_a_row() {
     }
 }
 
-/// The line names the block, its class and the thread, and advises on the next step.
+/// The line names the block, its class and the thread, and advises what to do next.
 #[test]
-fn the_line_tells_what_to_do() {
+fn the_report_advises_what_to_do() {
     for part in ["(112-byte class)", ", thread ", "PAGEWISE_HARDENED=1"] {
         aborts("misuse::freed_twice_in_a_row", part);
     }
 }
 
-/// Frees a block of this many bytes twice, between two others; `freed` of these go before it.
+/// Frees a block of this many bytes twice, between two others; `freed` says which of these are
+/// freed first.
 fn free_twice(size: usize, freed: [bool; 2]) {
-    // SAFETY: the second free is the misuse to be noticed.
+    // SAFETY: the second free is the misuse to be detected.
     unsafe {
         let blocks = [(); 5].map(|()| ALLOCATOR.allocate(size));
         for (index, freed) in [1, 3].into_iter().zip(freed) {
@@ -92,13 +93,14 @@ fn a_medium_block_freed_by_two_threads_stops_the_process() {
     }
 }
 
-/// The second thread frees others before, so that the block is not the last that any thread freed.
+/// The second thread frees other blocks first, so that the block is not the last one freed by any
+/// thread.
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn freed_by_two_threads() {
     let block = ALLOCATOR.allocate(50_000).expose_provenance();
     let free = move || {
-        // SAFETY: the second is the misuse to be noticed.
+        // SAFETY: the second free is the misuse to be detected.
         unsafe { ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block)) };
     };
     let (freed, is_freed) = std::sync::mpsc::channel();
@@ -111,7 +113,7 @@ fn freed_by_two_threads() {
     });
     is_freed.recv().expect("it frees");
     free();
-    // SAFETY: ends without the allocator.
+    // SAFETY: `_exit` does not use the allocator.
     unsafe { libc::_exit(0) };
 }
 
@@ -119,7 +121,7 @@ fn freed_by_two_threads() {
 #[ignore = "in a process of its own, which it stops"]
 fn freed_among_others() {
     let blocks = [(); 6].map(|()| ALLOCATOR.allocate(50_000));
-    // SAFETY: the last is the misuse to be noticed.
+    // SAFETY: the last free is the misuse to be detected.
     unsafe {
         blocks[1..5].iter().for_each(|&block| ALLOCATOR.free(block));
         ALLOCATOR.free(blocks[2]);
@@ -135,7 +137,7 @@ fn a_free_block_resized_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn resized() {
-    // SAFETY: the last is the misuse to be noticed.
+    // SAFETY: the last call is the misuse to be detected.
     unsafe {
         let blocks = [(); 3].map(|()| ALLOCATOR.allocate(50_000));
         ALLOCATOR.free(blocks[1]);
@@ -154,11 +156,11 @@ fn a_foreign_pointer_stops_the_process() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn foreign() {
-    /// At a multiple of all that a block of the allocator's may lie at.
+    /// Aligned to the largest alignment at which the allocator's blocks start.
     #[repr(align(128))]
     struct Words([u128; 16]);
 
     let mut words = Words([0; 16]);
-    // SAFETY: the misuse to be noticed.
+    // SAFETY: this is the misuse to be detected.
     unsafe { ALLOCATOR.free((&raw mut words.0[8]).cast()) };
 }

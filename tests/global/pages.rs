@@ -1,14 +1,14 @@
-//! The tests once more where the system's pages are 64 KiB: a library loaded with this program answers
-//! its calls for memory as such a kernel would.
+//! Repeats tests with system pages of 64 KiB: a library loaded with this program answers its memory
+//! calls as such a kernel would.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The modules whose tests look at memory.
+/// The modules that measure memory.
 const MODULES: [&str; 5] = ["fork::", "layouts::", "limits::", "memory::", "statistics::"];
 
 #[test]
-fn pages_of_64_kib_are_all_the_same() {
+fn tests_pass_with_pages_of_64_kib() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     let built = Command::new(env!("CARGO"))

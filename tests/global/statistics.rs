@@ -1,4 +1,4 @@
-//! The statistics agree with what the program did, and are written without allocating.
+//! The statistics match what the program did, and are written without allocating.
 
 use std::process::Command;
 
@@ -7,11 +7,11 @@ use crate::child::memory::GOES_BACK_AT_ONCE;
 use crate::child::passes;
 
 #[test]
-fn the_statistics_know_every_class() {
+fn statistics_include_every_class() {
     passes("statistics::known");
 }
 
-/// Blocks that the thread which waits for the test may allocate or free meanwhile.
+/// Blocks that the thread waiting for the test may allocate or free meanwhile.
 const OTHERS: usize = 16;
 
 #[test]
@@ -30,7 +30,7 @@ fn known() {
     let blocks: Vec<Vec<u8>> = (0..10_000).map(|_| vec![1; 448]).collect();
     let mapping = vec![1u8; 64 << 20];
     let (stats, class) = (ALLOCATOR.stats(), class_of(448));
-    // The list of the blocks is one more.
+    // The vector of the blocks is one more block.
     assert!((stats.blocks - before.blocks).abs_diff(10_002) <= OTHERS, "{stats}");
     assert!(stats.live - before.live >= 10_000 * 448 + (64 << 20), "{stats}");
     assert_eq!(class.blocks - class_before.blocks, 10_000, "{class}");
@@ -38,7 +38,7 @@ fn known() {
     assert_eq!((stats.mappings, stats.mapped >> 20), (1, 64));
     let heaps = stats.held - stats.mapped;
     assert!(stats.resident >= 10_000 * 448 && stats.resident <= heaps + (1 << 20), "{stats}");
-    // The mapping first: freeing it empties the thread's lists.
+    // The mapping goes first: freeing it empties the thread's lists.
     drop(mapping);
     drop(blocks);
     let (after, class) = (ALLOCATOR.stats(), class_of(448));
@@ -49,7 +49,7 @@ fn known() {
     assert!(!GOES_BACK_AT_ONCE || purged.resident < stats.resident - 9_000 * 448, "{purged}");
     assert!(purged.quick < after.quick && purged.peak_held >= stats.held, "{purged}");
 
-    // Every block of a page is of some class.
+    // Every block in a page belongs to a size class.
     let mut in_pages = 0;
     ALLOCATOR.for_each_class(|class| in_pages += class.blocks);
     assert!(in_pages <= ALLOCATOR.stats().blocks);

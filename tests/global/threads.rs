@@ -1,4 +1,4 @@
-//! Threads that come and go, and blocks that pass between them.
+//! Threads that come and go, and blocks passed between them.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ fn blocks_outlive_their_thread() {
     }
 }
 
-/// Allocates and frees when its thread's variables are destroyed.
+/// Allocates and frees when the variables of its thread are destroyed.
 struct Late(Vec<String>);
 
 static DESTROYED: AtomicUsize = AtomicUsize::new(0);
@@ -61,9 +61,9 @@ thread_local! {
     static LATE: RefCell<Late> = const { RefCell::new(Late(Vec::new())) };
 }
 
-/// Runs after the allocator's own destructor, if keys are destroyed in the order they were made.
+/// Runs after the allocator's own destructor, if keys are destroyed in order of creation.
 #[cfg(unix)]
-extern "C" fn later(value: *mut libc::c_void) {
+extern "C" fn allocate_in_destructor(value: *mut libc::c_void) {
     let blocks: Vec<Vec<u8>> = (0..300).map(|size| vec![size as u8; size * 7]).collect();
     assert!(blocks.iter().enumerate().all(|(size, block)| block.iter().all(|&b| b == size as u8)));
     // SAFETY: the value is the box of the test below.
@@ -77,7 +77,7 @@ fn destructors_of_thread_local_variables_may_allocate() {
     let key = {
         let mut key = 0;
         // SAFETY: the destructor takes the value that is set below.
-        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(later)) }, 0);
+        assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(allocate_in_destructor)) }, 0);
         key
     };
     for _ in 0..20 {
@@ -122,7 +122,7 @@ fn short_threads() {
     run(50);
     let (lists, before) = (ALLOCATOR.stats().threads, resident());
     run(400);
-    // A list more than threads at one time may come of threads that overlap.
+    // Threads that overlap may need a list more than there are threads at one time.
     assert!(ALLOCATOR.stats().threads <= lists + 8, "{}", ALLOCATOR.stats());
     assert!(resident() < before + (4 << 20), "{} KiB more", (resident() - before) >> 10);
     assert!(ALLOCATOR.stats().heaps <= 2 * cpus());
@@ -137,7 +137,7 @@ fn a_soak_keeps_memory_flat_and_contents_intact() {
     passes("threads::soak");
 }
 
-/// Threads come and go, and swap blocks of all sizes through shared places.
+/// Threads come and go, and exchange blocks of all sizes through shared slots.
 #[test]
 #[ignore = "in a process of its own"]
 fn soak() {

@@ -1,5 +1,5 @@
-//! The limits of a tuning: the least and the most of each parameter that is not its pages', and
-//! nothing beyond; and every tuning within the limits works.
+//! The limits of a tuning: the minimum and maximum of each parameter except the pages', and no
+//! value beyond; every tuning within the limits works.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::Mutex;
@@ -43,9 +43,9 @@ fn parameters_have_their_bounds() {
     }
 }
 
-/// Settings at random: any that the environment takes must serve.
+/// Random settings: whatever the environment accepts must work.
 #[test]
-fn settings_at_random_serve() {
+fn random_settings_work() {
     let rounds = std::env::var("TUNINGS").ok().and_then(|rounds| rounds.parse().ok());
     for seed in 1..=rounds.unwrap_or(16_u64) {
         let settings = settings(&mut Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
@@ -58,7 +58,7 @@ fn settings_at_random_serve() {
     }
 }
 
-/// Returns each setting in one of two cases.
+/// Returns random settings, each present with probability one half.
 fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     let kib = |from: usize, doublings: usize, random: &mut Random| {
         format!("{}K", from << random.below(doublings + 1))
@@ -66,7 +66,7 @@ fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     let sizemap = ["linear", "page-fitting", "geometric=1.05", "geometric=1.5", "geometric=4"];
     let large = ["8192", "16K", "20000", "24K", "32K", "32752"];
     let any = |values: &[&str], random: &mut Random| values[random.below(values.len())].to_owned();
-    // A page for each of 2,048 classes: in few addresses only small ones fit.
+    // A page for each of 2,048 classes: in a small address space, only small pages fit.
     let largest = if usize::BITS == 64 { 6 } else { 2 };
     let mut all = vec![
         ("PAGE_SIZE", kib(16, largest, random)),
@@ -80,7 +80,7 @@ fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
         ("PURGE_DELAY", any(&["0", "1", "50"], random)),
         ("HUGE_PAGES", any(&["0", "1", "64K", "system"], random)),
         ("BACKGROUND", "1".to_owned()),
-        // Without effect where the feature is missing.
+        // Has no effect without the feature.
         ("GUARDED", (1 + random.below(100)).to_string()),
         ("HARDENED", any(&["1", "checks", "canaries,random", "quarantine,zero", "guards"], random)),
     ];
@@ -88,13 +88,13 @@ fn settings(random: &mut Random) -> Vec<(&'static str, String)> {
     all
 }
 
-/// A block, with the mark written to it.
+/// A block filled with its mark.
 struct Block {
     at: *mut u8,
     layout: Layout,
     mark: u8,
-    /// Whether it is resized without its size. Then it is also freed without, since a block that
-    /// shrinks may stay in place.
+    /// Whether the block is resized without its size. Then it is freed without its size too, since
+    /// a shrinking block may stay in place.
     is_unsized: bool,
 }
 
@@ -144,7 +144,8 @@ impl Block {
     fn resized(mut self, random: &mut Random) -> Self {
         let (old, new) = (self.layout, size(random));
         self.check(old.size());
-        // SAFETY: the block is in use with this layout; without it no alignment beyond 16 is kept.
+        // SAFETY: the block is in use with this layout; without a layout, no alignment beyond 16 is
+        // expected.
         self.at = unsafe {
             match self.is_unsized {
                 true => ALLOCATOR.reallocate(self.at, new),
@@ -171,7 +172,7 @@ impl Block {
     }
 }
 
-/// Returns a size about which paths differ as often as not.
+/// Returns a size near the boundaries between paths half of the time.
 fn size(random: &mut Random) -> usize {
     match random.below(100) {
         0 => 1 + random.below(2 << 20),
@@ -202,7 +203,7 @@ fn mixed() {
     ALLOCATOR.purge();
 }
 
-/// Has blocks, resizes, frees them, and gives some to other threads.
+/// Allocates, resizes and frees blocks, and exchanges some with other threads.
 fn exchange(random: &mut Random, shared: &Mutex<Vec<Block>>) {
     let mut blocks = Vec::new();
     for round in 0..6_000 {

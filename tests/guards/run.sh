@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Takes out the guard of each promise, one after the other, and runs the test that must fail then:
+# Removes the guard of each promise, one at a time, and runs the test that must then fail:
 #
 #     tests/guards/run.sh [TEXT]
 #
-# Prints a row of Markdown for each guard of guards.txt, or for those whose test has TEXT in its name, and
-# ends with 1 if a test passes without its guard, does not compile, or fails with it. Works on a copy of
-# HEAD in target/guards; half a minute a guard.
+# Prints a row of Markdown for each guard of guards.txt, or for those whose test has TEXT in its
+# name. Exits with 1 if a test passes without its guard, fails with it, or does not compile. Works
+# on a copy of HEAD in target/guards; takes half a minute per guard.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -17,7 +17,7 @@ git worktree prune
 git worktree add --quiet --detach "$tree"
 trap 'git -C "$root" worktree remove --force "$tree"' EXIT
 
-# cargo_test FILE::NAME [ARGUMENT…]: the command that runs a test, wherever it is.
+# cargo_test FILE::NAME [ARGUMENT…]: runs a test, in whichever package it is.
 cargo_test() {
   local file=${1%%::*} name=${1##*::} package target
   shift

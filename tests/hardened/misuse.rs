@@ -1,19 +1,19 @@
-//! The misuses that each part detects, for blocks of every kind.
+//! The misuses that each part detects, in blocks of every kind.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::child::run;
 use crate::{ALLOCATOR, SIZES};
 
-/// The size passed to a process of its own.
+/// Passes the size to the child process.
 const OF: &str = "PAGEWISE_TEST_OF";
 
-fn asked() -> usize {
+fn size_of_child() -> usize {
     std::env::var(OF).expect("it is run by a test").parse().expect("a number")
 }
 
-/// Runs a misuse with every size in a process of its own, with these parts; each must stop with a line that
-/// says this.
+/// Runs a misuse with every size in its own process, with these parts; each must stop with a line
+/// that contains `says`.
 fn stops(test: &str, parts: &str, sizes: &[usize], says: &str) {
     for size in sizes {
         let ended = run(test, |command| {
@@ -41,20 +41,20 @@ macro_rules! stops {
     )*};
 }
 
-/// Those that are no mapping.
+/// Sizes that are not mappings.
 const IN_HEAPS: [usize; 5] = [1, 64, 3000, 16_384, 100_000];
 
-/// Those of more than a unit, so that half the size is another class's.
+/// Sizes of more than a unit, so that half the size is in another class.
 const NOT_TINY: [usize; 6] = [64, 3000, 16_384, 100_000, 1_100_000, 40 << 20];
 
-fn others(size: usize) -> [*mut u8; 4] {
+fn four_blocks(size: usize) -> [*mut u8; 4] {
     [(); 4].map(|()| ALLOCATOR.allocate(size))
 }
 
 stops! {
     a_block_freed_twice("checks", IN_HEAPS, "a block was freed twice") freed_twice {
-        let blocks = others(asked());
-        // SAFETY: the last is the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
             ALLOCATOR.free(blocks[2]);
@@ -63,9 +63,9 @@ stops! {
     }
 
     a_block_freed_twice_in_two_threads("checks", IN_HEAPS, "a block was freed twice") freed_elsewhere {
-        let block = ALLOCATOR.allocate(asked()).expose_provenance();
+        let block = ALLOCATOR.allocate(size_of_child()).expose_provenance();
         let free = move || {
-            // SAFETY: the second is the misuse to be noticed.
+            // SAFETY: the second free is the misuse to be detected.
             unsafe { ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block)) };
         };
         std::thread::spawn(free).join().expect("it ends");
@@ -73,23 +73,23 @@ stops! {
     }
 
     a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
-        let blocks = others(asked());
-        // SAFETY: the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
     }
 
     a_wrong_size("checks", NOT_TINY, "a size that is not its own") wrong_size {
-        let size = asked();
+        let size = size_of_child();
         let block = ALLOCATOR.allocate(size);
         let wrong = Layout::from_size_align(size / 2, 8).expect("a valid layout");
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.dealloc(block, wrong) };
     }
 
     a_wrong_size_in_c("checks", NOT_TINY, "a size that is not its own") wrong_size_in_c {
-        let size = asked();
-        let blocks = others(size);
-        // SAFETY: the second is the misuse to be noticed.
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: the second call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free_sized(blocks[1], size);
             ALLOCATOR.free_sized(blocks[2], size + 1);
@@ -97,8 +97,8 @@ stops! {
     }
 
     a_free_block_resized("checks", IN_HEAPS, "a free block was resized or measured") resized {
-        let blocks = others(asked());
-        // SAFETY: the last is the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
             let _ = ALLOCATOR.reallocate(blocks[1], 777);
@@ -106,8 +106,8 @@ stops! {
     }
 
     a_free_block_measured("checks", IN_HEAPS, "a free block was resized or measured") measured {
-        let blocks = others(asked());
-        // SAFETY: the last is the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: the last call is the misuse to be detected.
         unsafe {
             ALLOCATOR.free(blocks[1]);
             let _ = ALLOCATOR.usable_size(blocks[1]);
@@ -115,9 +115,9 @@ stops! {
     }
 
     a_byte_beyond_a_block("1", SIZES, "beyond the end of a block") byte_beyond {
-        let size = asked();
-        let blocks = others(size);
-        // SAFETY: the misuse to be noticed.
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].add(size).write(0);
             ALLOCATOR.free(blocks[1]);
@@ -125,9 +125,9 @@ stops! {
     }
 
     a_write_beyond_a_block_that_is_resized("1", SIZES, "beyond the end of a block") resized_beyond {
-        let size = asked();
-        let blocks = others(size);
-        // SAFETY: the misuse to be noticed.
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             let block = ALLOCATOR.reallocate(blocks[1], size + 3);
             block.add(size + 3).write(b'x');
@@ -136,8 +136,8 @@ stops! {
     }
 
     a_write_before_a_block("canaries", [16_384, 100_000], "before the start of a block") before {
-        let blocks = others(asked());
-        // SAFETY: the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(16).write_bytes(0x41, 16);
             ALLOCATOR.free(blocks[1]);
@@ -145,20 +145,21 @@ stops! {
     }
 
     a_write_before_a_guarded_mapping("guards", [1_100_000, 40 << 20], "before the start of a block") before_mapping {
-        let blocks = others(asked());
-        // SAFETY: the misuse to be noticed.
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1].sub(1).write(0x41);
             ALLOCATOR.free(blocks[1]);
         }
     }
 
-    /// Whose bytes they are is not known: those of the block below are looked at when that is freed.
+    /// Such a write damages the canary of the block below, so it is detected when that block is
+    /// freed.
     a_write_before_a_small_block("canaries", [64, 3000], "beyond the end of a block") before_small {
-        let size = asked();
+        let size = size_of_child();
         let mut blocks: Vec<*mut u8> = (0..64).map(|_| ALLOCATOR.allocate(size)).collect();
         blocks.sort_unstable();
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             blocks[1..].iter().for_each(|block| block.sub(16).write_bytes(0x41, 16));
             blocks.iter().for_each(|&block| ALLOCATOR.free(block));
@@ -166,9 +167,10 @@ stops! {
     }
 
     a_write_to_a_freed_block("1", IN_HEAPS, "written after it was freed") after_free {
-        let size = asked();
-        let blocks = others(size);
-        // SAFETY: the misuse to be noticed, once the block leaves the quarantine or is handed out again.
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: this is the misuse to be detected, once the block leaves the quarantine or is
+        // reused.
         unsafe {
             ALLOCATOR.free(blocks[1]);
             blocks[1].add(size / 2).write(b'x');
@@ -179,9 +181,9 @@ stops! {
     }
 
     a_byte_behind_the_guard("guards", [1_100_000, 40 << 20], "beyond the end of a block") behind_mapping {
-        let size = asked();
+        let size = size_of_child();
         let block = ALLOCATOR.allocate(size);
-        // SAFETY: the misuse to be noticed.
+        // SAFETY: this is the misuse to be detected.
         unsafe {
             block.add(size).write(0);
             ALLOCATOR.free(block);
@@ -189,9 +191,9 @@ stops! {
     }
 }
 
-/// A freed block must read as zeros.
+/// A freed block reads as zeros.
 #[test]
-fn a_freed_block_is_zeros() {
+fn a_freed_block_reads_as_zeros() {
     for size in [64, 3000, 16_384, 100_000] {
         crate::child::passes_when("misuse::zeros", |command| {
             command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
@@ -202,9 +204,9 @@ fn a_freed_block_is_zeros() {
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn zeros() {
-    let size = asked();
+    let size = size_of_child();
     let block = ALLOCATOR.allocate(size);
-    // SAFETY: the block is in use; after, its memory is read as a misuse would.
+    // SAFETY: the block is in use; afterwards its memory is read as a misuse would.
     unsafe {
         block.write_bytes(b'x', size);
         ALLOCATOR.free(block);
@@ -212,11 +214,11 @@ fn zeros() {
     }
 }
 
-/// Nor in one that a thread frees when it has given up its lists: in a destructor that is called once more, after the
-/// allocator's own.
+/// The same for a block freed after its thread gave up its lists: in a destructor that runs again,
+/// after the allocator's own.
 #[cfg(unix)]
 #[test]
-fn a_block_that_is_freed_late_is_zeros() {
+fn a_block_freed_late_reads_as_zeros() {
     for size in [64, 3000] {
         crate::child::passes_when("misuse::late_zeros", |command| {
             command.env("PAGEWISE_HARDENED", "1").env(OF, size.to_string());
@@ -226,13 +228,13 @@ fn a_block_that_is_freed_late_is_zeros() {
 
 #[cfg(unix)]
 static KEY: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-/// How often the destructor was called, and the bytes it found that are not zeros.
+/// Calls of the destructor, and the non-zero bytes that it found.
 #[cfg(unix)]
 static LATE: [std::sync::atomic::AtomicUsize; 2] =
     [const { std::sync::atomic::AtomicUsize::new(0) }; 2];
 
 #[cfg(unix)]
-extern "C" fn late(block: *mut libc::c_void) {
+extern "C" fn free_at_exit(block: *mut libc::c_void) {
     use std::sync::atomic::Ordering::Relaxed;
 
     if LATE[0].fetch_add(1, Relaxed) == 0 {
@@ -240,7 +242,7 @@ extern "C" fn late(block: *mut libc::c_void) {
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), block) };
         return;
     }
-    let (size, block) = (asked(), block.cast::<u8>());
+    let (size, block) = (size_of_child(), block.cast::<u8>());
     // SAFETY: as in `zeros`.
     unsafe {
         ALLOCATOR.free(block);
@@ -255,10 +257,10 @@ extern "C" fn late(block: *mut libc::c_void) {
 fn late_zeros() {
     use std::sync::atomic::Ordering::Relaxed;
 
-    let size = asked();
+    let size = size_of_child();
     let mut key = 0;
     // SAFETY: the destructor takes the value that is set below.
-    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(late)) }, 0);
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(free_at_exit)) }, 0);
     KEY.store(key, Relaxed);
     let run = move || {
         let block = ALLOCATOR.allocate(size);
@@ -272,7 +274,7 @@ fn late_zeros() {
     assert_eq!(LATE.each_ref().map(|count| count.load(Relaxed)), [2, 0]);
 }
 
-/// Beyond the room behind its contents lies a page that cannot be touched.
+/// Behind the slack after its contents is an inaccessible page.
 #[test]
 fn a_mapping_lies_between_guard_pages() {
     for size in [1_100_000_usize, 40 << 20] {
@@ -288,16 +290,16 @@ fn a_mapping_lies_between_guard_pages() {
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn far_behind() {
-    let size = asked();
+    let size = size_of_child();
     let block = ALLOCATOR.allocate(size);
-    // SAFETY: the misuse to be stopped.
+    // SAFETY: this is the misuse to be stopped.
     unsafe { block.add(size).write_bytes(1, 8192) };
 }
 
 #[test]
 #[ignore = "in a process of its own, which it stops"]
 fn far_before() {
-    let block = ALLOCATOR.allocate(asked());
-    // SAFETY: the misuse to be stopped.
+    let block = ALLOCATOR.allocate(size_of_child());
+    // SAFETY: this is the misuse to be stopped.
     unsafe { block.sub(4096 + 64).write(1) };
 }

@@ -1,4 +1,4 @@
-//! Programs that do nothing wrong notice nothing.
+//! Correct programs are not affected.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ fn works(test: &str) {
 }
 
 #[test]
-fn threads_that_pass_blocks_on_work() {
+fn threads_that_exchange_blocks_work() {
     works("works::threads");
 }
 
@@ -73,7 +73,7 @@ impl Block {
     }
 
     fn holds(&self, mark: u8) -> bool {
-        // SAFETY: the block has this many bytes, which were written or are zeros.
+        // SAFETY: the block has this many bytes, all of them written or zeroed.
         let bytes = unsafe { std::slice::from_raw_parts(self.place, self.layout.size()) };
         bytes.iter().all(|&byte| byte == mark)
     }
@@ -144,7 +144,7 @@ fn threads() {
 }
 
 #[test]
-fn the_size_of_a_block_is_what_was_asked_for() {
+fn the_usable_size_is_the_requested_size() {
     passes_when("works::sizes", |command| {
         command.env("PAGEWISE_HARDENED", "1");
     });
@@ -166,9 +166,9 @@ fn sizes() {
     }
 }
 
-/// `malloc(SIZE_MAX)` gave a block of 16 bytes: with the byte of its canary the size was 0.
+/// `malloc(SIZE_MAX)` returned a block of 16 bytes: adding the canary's byte wrapped the size to 0.
 #[test]
-fn no_request_is_too_large_to_be_refused() {
+fn impossible_requests_are_refused() {
     works("works::hostile");
 }
 
@@ -243,7 +243,7 @@ fn forks() {
 
 /// Blocks in quarantine are not in use.
 #[test]
-fn statistics_know_the_quarantine() {
+fn statistics_exclude_the_quarantine() {
     passes_when("works::counted", |command| {
         command.env("PAGEWISE_HARDENED", "quarantine");
     });
@@ -264,7 +264,7 @@ fn counted() {
     assert!(after.quick >= before.quick + 10 * 20_000, "{before}{after}");
 }
 
-/// With guard pages, the allocator's settings are read-only, and heaps are opened all the same.
+/// With guard pages the allocator's settings are read-only, and heaps can still be opened.
 #[cfg(target_os = "linux")]
 #[test]
 fn settings_are_read_only() {
@@ -277,9 +277,9 @@ fn settings_are_read_only() {
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn sealed() {
-    /// Statics lie nearer to each other.
+    /// Statics are within this distance of each other.
     const NEAR: usize = 1 << 20;
-    // The allocator and this lie in the same program's memory for statics.
+    // A static of this program, as the allocator's own are.
     static HERE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let here = (&raw const HERE).addr();
     for _ in 0..3 {
@@ -300,15 +300,16 @@ fn sealed() {
                 address(start).abs_diff(here) < NEAR && address(end).abs_diff(here) < NEAR
             }
         });
-        // One for the mode, the tables and the space each, where no two are neighbours.
+        // The mode, the tables and the address space have one each, unless adjacent ones merge.
         assert!(read_only.count() >= 1, "{maps}");
         assert!(ALLOCATOR.stats().heaps > 1, "{}", ALLOCATOR.stats());
     }
 }
 
-/// Blocks do not come in the order of their addresses, nor the last freed first; and not from a page's start.
+/// Blocks are allocated neither in address order nor in LIFO order, and not from the start of a
+/// page.
 #[test]
-fn blocks_come_at_random() {
+fn blocks_are_allocated_in_random_order() {
     passes_when("works::at_random", |command| {
         command.env("PAGEWISE_HARDENED", "random");
     });
@@ -317,7 +318,7 @@ fn blocks_come_at_random() {
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn at_random() {
-    /// A page is longer.
+    /// Pages are no shorter than this.
     const PAGE: usize = 1 << 14;
     // Sizes that no other code requests.
     let first = [208, 272, 336, 400, 464, 528, 592, 656].map(|size| {
@@ -366,7 +367,7 @@ fn in_order() {
     any(windows, pagewise_portable_os),
     ignore = "memory that must read as zeros cannot go back there"
 )]
-fn what_is_known_of_free_memory_goes_back_with_it() {
+fn the_state_of_free_memory_is_given_back_with_it() {
     passes_when("works::states", |command| {
         command.env("PAGEWISE_HARDENED", "checks").env("PAGEWISE_PURGE_DELAY", "1000000");
     });
@@ -377,7 +378,7 @@ fn memory_of_one_size_serves_others() {
     works("works::other_sizes");
 }
 
-/// All blocks of a size are freed, and their pages given up, before those of the next are allocated.
+/// All blocks of a size are freed, and their pages returned, before the next size is allocated.
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn other_sizes() {
@@ -394,9 +395,9 @@ fn other_sizes() {
     }
 }
 
-/// With `pinned` a page never serves another class, and otherwise it does.
+/// With `pinned`, a page never serves another class; otherwise it does.
 #[test]
-fn pages_keep_their_class_where_they_are_to() {
+fn pinned_pages_keep_their_class() {
     for (parts, shared) in [("checks", true), ("pinned", false)] {
         passes_when("works::classes", |command| {
             command.env("PAGEWISE_HARDENED", parts).env("PAGEWISE_TEST_SHARED", shared.to_string());
@@ -426,7 +427,7 @@ fn classes() {
     }
 }
 
-/// A byte is known of every 16.
+/// One byte of state is kept per 16 bytes.
 #[test]
 #[ignore = "in a process of its own, in hardened mode"]
 fn states() {

@@ -1,16 +1,16 @@
-//! Checks the properties of every strategy by random sequences of requests.
+//! Checks the properties of every strategy with random sequences of requests.
 //!
-//! A strategy joins by one line in `properties/`. The harness keeps its own model of the blocks
-//! in use — an independent oracle — and checks, as it goes:
-//! - a block is aligned, as long as asked, and overlaps no other;
-//! - contents survive everything that happens to other blocks, and resizing;
+//! A strategy joins with one line in `properties/`. The harness keeps a model of the blocks in use,
+//! as an independent oracle, and checks after each step:
+//! - a block is aligned, as long as requested, and overlaps no other;
+//! - contents survive resizing, and everything that happens to other blocks;
 //! - a checked free refuses an address that is not a block in use, and a block in use with an
 //!   alignment that it does not have, and changes nothing;
-//! - a block that shrinks never fails, and stays if it must;
+//! - shrinking never fails, and does not move a block that must stay;
 //! - a strategy owns its blocks, and no other memory;
 //! - after exhaustion, and at any time, `audit` finds no fault and `usage` agrees with the model;
 //! - bookkeeping (page headers, left headers, tables) is apart from all pages and blocks, except
-//!   for strategies that keep tags among them.
+//!   for strategies with boundary tags.
 
 pub(crate) mod source;
 
@@ -23,7 +23,7 @@ use pagewise::{AllocError, Freed, Strategy, Usage};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng};
 
-/// A request. `which` picks among the blocks in use.
+/// A request. `which` selects one of the blocks in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request {
     Allocate {
@@ -40,32 +40,32 @@ pub(crate) enum Request {
     CheckedFree {
         which: usize,
     },
-    /// Has a block where it is known by another layout, if that can be.
+    /// Gives a block another layout in place, if possible.
     Keep {
         which: usize,
         size: usize,
         align: usize,
     },
-    /// Of an address that is no block's.
+    /// Frees an address that is not a block.
     WrongFree {
         which: usize,
         offset: isize,
         size: usize,
         align: usize,
     },
-    /// Of a block, with `1 << shift` times the alignment that its address has.
+    /// Frees a block with an alignment of `1 << shift` times that of its address.
     Misaligned {
         which: usize,
         shift: u32,
     },
 }
 
-/// The ends of the two uppermost ranges of sizes. Every byte of a block is written and read, which
-/// Miri takes a microsecond for.
+/// Upper bounds of the two largest ranges of sizes. Every byte of a block is written and read,
+/// which costs a microsecond each under Miri.
 const LARGER: usize = if cfg!(miri) { 6_000 } else { 40_000 };
 const LARGEST: usize = if cfg!(miri) { 100_001 } else { 3_000_000 };
 
-/// Sizes as programs ask for them: mostly small, some a few pages long, now and then 0.
+/// Sizes as programs request them: mostly small, some a few pages long, sometimes 0.
 fn size() -> impl Strategy_<Value = usize> {
     prop_oneof![
         1 => Just(0usize),
@@ -87,14 +87,14 @@ fn align() -> impl Strategy_<Value = usize> {
     ]
 }
 
-/// Cases per property, and where the seeds of failed ones are kept: beside the test, to be tried
-/// first from then on. `PROPTEST_CASES` overrides the number.
+/// Cases per property, and where the seeds of failed ones are saved: beside the test, to be tried
+/// first in later runs. `PROPTEST_CASES` overrides the number.
 pub(crate) fn config() -> ProptestConfig {
     if cfg!(miri) {
-        // Where each case takes seconds, and there are no files.
+        // Under an emulator each case takes seconds, and there are no files.
         return ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2) };
     }
-    // The environment's settings are in the default.
+    // The default includes the environment's settings.
     let default = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 48 };
     let persistence = FileFailurePersistence::WithSource("regressions");
@@ -119,7 +119,7 @@ pub(crate) fn requests() -> impl Strategy_<Value = Vec<Request>> {
     prop::collection::vec(request, 1..if cfg!(miri) { 80 } else { 600 })
 }
 
-/// 0 to 255, and again.
+/// 0 to 255, twice.
 static RAMP: [u8; 512] = {
     let mut ramp = [0; 512];
     let mut index = 0;
@@ -144,7 +144,7 @@ impl Block {
         self.address.addr().get()
     }
 
-    /// Returns the contents of every 256 bytes of it.
+    /// Returns the pattern that the block repeats every 256 bytes.
     fn pattern(&self) -> &'static [u8; 256] {
         RAMP[self.tint.into()..].first_chunk().expect("it goes up twice")
     }
@@ -174,16 +174,16 @@ impl Block {
 pub(crate) enum Bookkeeping {
     /// Apart from all pages and blocks.
     Apart,
-    /// Beside the blocks, as boundary tags are.
+    /// Beside the blocks, as with boundary tags.
     InBand,
 }
 
-/// The strategy under test beside the model.
+/// The strategy under test, and the model.
 struct Bench<'s> {
     strategy: &'s mut dyn Strategy,
     bookkeeping: Bookkeeping,
     blocks: Vec<Block>,
-    /// Start → end of the blocks that have bytes.
+    /// Start and end of the blocks that have bytes.
     extents: BTreeMap<usize, usize>,
     tint: u8,
 }
@@ -231,14 +231,14 @@ impl Bench<'_> {
                 assert!(memory.len() >= size);
                 self.enter(memory.cast(), layout);
             }
-            Err(error) => self.lost_nothing(before, error),
+            Err(error) => self.check_unchanged(before, error),
         }
     }
 
-    /// A request failed as is documented, and every block is where it was.
-    fn lost_nothing(&self, before: Usage, error: AllocError) {
+    /// A failed request returned the documented error and changed nothing.
+    fn check_unchanged(&self, before: Usage, error: AllocError) {
         assert_eq!(error, AllocError::Exhausted);
-        // A strategy keeps memory that it got before it was refused more.
+        // A strategy keeps the memory that it got before the refusal.
         let mut after = self.strategy.usage();
         assert!(after.held >= before.held && after.peak_held >= before.peak_held);
         (after.held, after.peak_held) = (before.held, before.peak_held);
@@ -298,7 +298,7 @@ impl Bench<'_> {
             }
             Err(error) => {
                 assert!(size > old.layout.size(), "{old:?} does not shrink to {size} bytes");
-                self.lost_nothing(before, error);
+                self.check_unchanged(before, error);
             }
         }
     }
@@ -338,13 +338,13 @@ impl Bench<'_> {
         assert!(!self.strategy.is_in_use(address, layout));
     }
 
-    /// Tries to free a block that the model has forgotten, or never knew.
+    /// Tries to free an address that is not in the model.
     fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> Freed {
-        // SAFETY: if the address is a block, that block is no longer used.
+        // SAFETY: if the address is a block, it is no longer used.
         unsafe { self.strategy.try_free(address, layout) }
     }
 
-    /// A checked free that must be refused.
+    /// Checks that a checked free is refused.
     fn refused(&mut self, address: NonNull<u8>, layout: Layout) {
         let before = self.strategy.usage();
         assert!(!self.strategy.is_in_use(address, layout), "{address:?} as {layout:?}");
@@ -352,7 +352,7 @@ impl Bench<'_> {
         assert_eq!(self.strategy.usage(), before);
     }
 
-    /// A pointer that is not the start of a block in use must be refused.
+    /// Frees a pointer that is not the start of a block in use: must be refused.
     fn wrong_free(&mut self, which: usize, offset: isize, size: usize, align: usize) {
         let Some(index) = self.pick(which) else { return };
         let address = self.blocks[index].start().wrapping_add_signed(offset).max(1);
@@ -363,7 +363,7 @@ impl Bench<'_> {
         self.refused(wrong, Layout::from_size_align(size, align).expect("a valid layout"));
     }
 
-    /// A block in use must be refused with an alignment that its address does not have.
+    /// Frees a block in use with an alignment that its address does not have: must be refused.
     fn misaligned(&mut self, which: usize, shift: u32) {
         let Some(index) = self.pick(which) else { return };
         let Block { address, layout, .. } = self.blocks[index];
@@ -386,7 +386,7 @@ impl Bench<'_> {
     }
 }
 
-/// Performs the requests on a strategy and checks it as it goes and at the end.
+/// Performs the requests on a strategy; checks it after each and at the end.
 pub(crate) fn drive(strategy: &mut dyn Strategy, bookkeeping: Bookkeeping, requests: &[Request]) {
     let (blocks, extents) = (Vec::new(), BTreeMap::new());
     let mut bench = Bench { strategy, bookkeeping, blocks, extents, tint: 0 };
@@ -404,8 +404,8 @@ pub(crate) fn drive(strategy: &mut dyn Strategy, bookkeeping: Bookkeeping, reque
     assert_eq!(bench.strategy.usage().block, 0, "everything was freed");
 }
 
-/// Allocates blocks of one size until memory is exhausted, frees every other one, and fills the
-/// gaps again: as many blocks as were freed must fit, where the strategy reuses blocks singly.
+/// Allocates blocks of one size until memory is exhausted, frees every other one, and refills the
+/// gaps: as many blocks as were freed must fit, if the strategy reuses single blocks.
 pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuses: bool) {
     let layout = Layout::from_size_align(size, 1).expect("a valid layout");
     let mut blocks = Vec::new();
@@ -440,7 +440,7 @@ pub(crate) fn exhaust_and_refill(strategy: &mut dyn Strategy, size: usize, reuse
     assert_eq!(strategy.usage().blocks, 0);
 }
 
-/// So many requests of every kind, always the same but for the largest size.
+/// Returns `count` requests of every kind, always the same except for the largest size.
 pub(crate) fn fixed_requests(count: usize, largest: usize) -> Vec<Request> {
     let sizes = [1, 8, 24, 60, 100, 200, 500, 900, 1500, 4000, 9000, largest];
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);

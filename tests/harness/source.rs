@@ -1,4 +1,4 @@
-//! Sources that put a strategy under strain: memory runs out at a chosen call, or was used before.
+//! Sources that strain a strategy: memory runs out at a chosen call, or was used before.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ pub(crate) struct Memory(Vec<MaybeUninit<u64>>);
 impl Memory {
     pub(crate) fn new(bytes: usize) -> Self {
         let mut words = Vec::with_capacity(bytes / 8);
-        // SAFETY: there is room, and such words need no value.
+        // SAFETY: the capacity suffices, and the words may stay uninitialised.
         unsafe { words.set_len(bytes / 8) };
         Self(words)
     }
@@ -25,8 +25,8 @@ impl Memory {
     /// Returns the memory as a region.
     ///
     /// # Safety
-    /// There is only one region, and neither it nor anything allocated from it is used after the
-    /// memory was dropped.
+    /// There is only one region; neither it nor anything allocated from it is used after the memory
+    /// is dropped.
     pub(crate) unsafe fn region(&mut self) -> Region {
         // SAFETY: the caller guarantees it.
         unsafe { self.part(0..self.0.len() * 8) }
@@ -44,24 +44,24 @@ impl Memory {
     }
 }
 
-/// A source that has no more memory at some of the calls that ask for it.
+/// A source that refuses some of the calls for memory.
 pub(crate) struct Refusing<'c, S> {
     source: S,
-    /// Calls so far that asked for memory.
+    /// Calls for memory so far.
     calls: &'c Cell<usize>,
     refused: Range<usize>,
 }
 
-/// Calls that sources refused, in all tests of this program.
+/// Refused calls, in all tests of this program.
 pub(crate) static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 impl<'c, S> Refusing<'c, S> {
-    /// Refuses those calls whose numbers, from 0 on, are `refused`.
+    /// Refuses the calls numbered `refused`, counted from 0.
     pub(crate) fn new(source: S, calls: &'c Cell<usize>, refused: Range<usize>) -> Self {
         Self { source, calls, refused }
     }
 
-    fn ask(&mut self) -> Result<&mut S, AllocError> {
+    fn next_call(&mut self) -> Result<&mut S, AllocError> {
         let call = self.calls.replace(self.calls.get() + 1);
         if self.refused.contains(&call) {
             REFUSED.fetch_add(1, Relaxed);
@@ -71,10 +71,10 @@ impl<'c, S> Refusing<'c, S> {
     }
 }
 
-// SAFETY: the source's promises.
+// SAFETY: forwards to a source that keeps these promises.
 unsafe impl<S: Source> Source for Refusing<'_, S> {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
-        self.ask()?.extend(bytes, align)
+        self.next_call()?.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
@@ -83,7 +83,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        self.ask()?.dedicate(layout)
+        self.next_call()?.dedicate(layout)
     }
 
     fn extent(&self) -> Range<usize> {
@@ -95,7 +95,7 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 
     fn map(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.ask()?.map(layout)
+        self.next_call()?.map(layout)
     }
 
     unsafe fn unmap(&mut self, block: NonNull<u8>) {
@@ -112,14 +112,14 @@ unsafe impl<S: Source> Source for Refusing<'_, S> {
     }
 }
 
-/// Every way to use a region before a strategy gets it.
+/// The ways to use a region before a strategy gets it.
 pub(crate) const USES: [fn(&mut Region); 6] = [
     |region| assert!(region.extend(1, 1).is_ok()),
     |region| assert!(region.extend(3, 1).is_ok()),
     |region| assert!(region.extend(4096, 4096).is_ok()),
     |region| assert!(region.dedicate(Layout::new::<u8>()).is_ok()),
     |region| assert!(region.dedicate(Layout::new::<[u64; 100]>()).is_ok()),
-    // The extent begins at an odd address once it has bytes; the region is aligned to 8.
+    // The extent begins at an odd address as soon as it has bytes; the region is aligned to 8.
     |region| {
         let odd = region.extend(3, 1).expect("room enough");
         assert!(odd.addr().get().is_multiple_of(8));

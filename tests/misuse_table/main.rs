@@ -1,5 +1,5 @@
-//! The programs of `tests/misuse_table/programs`, which run under any malloc library, under
-//! `libpagewise.so`: no outcome may be worse than in `docs/misuse.md`.
+//! Runs the programs of `tests/misuse_table/programs`, which work under any malloc library, under
+//! `libpagewise.so`: no outcome may be worse than documented in `docs/misuse.md`.
 
 #![cfg(target_os = "linux")]
 
@@ -15,8 +15,7 @@ use std::sync::OnceLock;
 
 use outcome::Outcome;
 
-/// Builds the program that runs the misuses, and the library as it is released, without the checks
-/// of a debug build.
+/// Builds the program that runs the misuses, and the library in release mode, without debug checks.
 fn built() -> &'static [PathBuf; 2] {
     static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -51,7 +50,7 @@ fn documented(column: &str) -> BTreeMap<[String; 2], Outcome> {
     .collect()
 }
 
-/// Runs all misuses under the library, and compares.
+/// Runs all misuses under the library, and compares the outcomes.
 fn no_worse_than_documented(column: &str, settings: &str, worst: Outcome) {
     let documented = documented(column);
     let [misuse, library] = built();
@@ -84,7 +83,7 @@ fn by_default() {
     no_worse_than_documented("pagewise", "", Outcome::Overlap);
 }
 
-/// Nothing goes unnoticed, and nothing but a guarded access faults.
+/// Nothing goes undetected, and only guarded accesses fault.
 #[test]
 fn hardened() {
     assert_eq!(documented("hardened").len(), 13 * 4, "every misuse in every size, and none");
@@ -92,7 +91,7 @@ fn hardened() {
 }
 
 #[test]
-fn what_is_documented_is_read() {
+fn the_documented_table_is_parsed() {
     assert!(documented("nobody").is_empty());
     let glibc = documented("glibc");
     assert_eq!(glibc[&["none".to_owned(), "64 B".to_owned()]], Outcome::Unnoticed);

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# What comes of each misuse under each malloc library: written into docs/misuse.md as a table, or printed
-# as JSON, with what each library said:
+# Writes the table of outcomes, for each misuse under each malloc library, into docs/misuse.md; or
+# prints it as JSON, with the libraries' messages:
 #
 #     tests/misuse_table/table.sh [--json]
 #
-# The programs of tests/misuse_table/programs run under glibc's allocator, libpagewise.so as it comes and
-# hardened, mimalloc 3 and rusty_alloc as they come and secure, jemalloc and scudo. Each runs ten times,
-# and the worst counts. Takes about four minutes. mimalloc needs a C compiler, the others Debian's
-# libjemalloc2 and libclang-rt-19-dev; what is missing is said and left out. SKIP=1 builds nothing.
+# The programs of tests/misuse_table/programs run under glibc's allocator, libpagewise.so by default
+# and hardened, mimalloc 3 and rusty_alloc by default and secure, jemalloc and scudo. Each runs ten
+# times, and the worst outcome counts. Takes about four minutes. mimalloc needs a C compiler, the
+# others Debian's libjemalloc2 and libclang-rt-19-dev; missing libraries are reported and left out.
+# SKIP=1 skips building.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/peers.sh

@@ -1,4 +1,4 @@
-//! Which file imports which, and the circles in that.
+//! Which file imports which, and the cycles among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::source::Crate;
 
-/// For each file, the files that it imports, with the names that it uses there.
+/// For each file, the files that it imports, with the names used.
 #[derive(Debug)]
 pub(crate) struct Graph<'a> {
     imports: BTreeMap<&'a Path, BTreeMap<&'a Path, BTreeSet<String>>>,
@@ -22,7 +22,7 @@ impl<'a> Graph<'a> {
         Self { imports }
     }
 
-    /// Returns the files that reach each other, each such set and all of them sorted.
+    /// Returns the sets of files that import each other in a cycle, sorted.
     pub(crate) fn circles(&self) -> Vec<Vec<&'a Path>> {
         let reached: BTreeMap<_, _> =
             self.imports.keys().map(|&file| (file, self.reached(file))).collect();
@@ -38,7 +38,7 @@ impl<'a> Graph<'a> {
         circles.into_iter().collect()
     }
 
-    /// Explains what the files of a circle import from each other, each by its path from `root`.
+    /// Describes what the files of a cycle import from each other; paths are relative to `root`.
     pub(crate) fn explain(&self, circle: &[&Path], root: &Path) -> String {
         let short = |file: &'a Path| file.strip_prefix(root).unwrap_or(file).display();
         let mut text = String::from("circle:\n");
@@ -52,7 +52,7 @@ impl<'a> Graph<'a> {
         text
     }
 
-    /// Returns the files that a file reaches by one import or more.
+    /// Returns the files that a file reaches by one or more imports.
     fn reached(&self, file: &Path) -> BTreeSet<&'a Path> {
         let mut reached = BTreeSet::new();
         let mut open = vec![file];

@@ -1,16 +1,16 @@
-//! Holds the order of the modules, and that files do not import in circles.
+//! Checks the order of the modules, and that files do not import in circles.
 //!
-//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do the
-//! files of the global allocator, by the table in `src/global/native/mod.rs`.
+//! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do
+//! the files of the global allocator, by the table in `src/global/native/mod.rs`.
 //!
-//! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the other
-//! defines. Of all files of a crate, none may reach itself by imports. In particular:
+//! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the
+//! other defines. No file of a crate may reach itself by imports. In particular:
 //! - Re-exports are followed to the file that defines the name, so a `mod.rs` that defines nothing
 //!   causes no circle.
 //! - `mod x;` is not an import. Neither is the re-export of names from a module's own submodules,
 //!   unless the file uses the name itself.
-//! - A file that imports from its parent, whose parent imports from it, is a circle: code that both
-//!   need belongs in a file of its own.
+//! - A file that imports from its parent, while its parent imports from it, is a circle: code that
+//!   both need belongs in a file of its own.
 //! - Methods need no import: a child may implement some of its parent's methods.
 //! - Tests and documentation do not count.
 
@@ -36,7 +36,7 @@ const CRATES: &[&str] = &[
 ];
 
 #[test]
-fn files_do_not_import_in_circles() {
+fn imports_have_no_cycles() {
     let mut found = BTreeSet::new();
     for root in CRATES {
         let source = Crate::read(&repository().join(root));
@@ -64,7 +64,7 @@ fn a_module_uses_only_those_above_it() {
         .filter(|import| {
             !import.from.is_empty() && import.from[0..1] != import.to[..1.min(import.to.len())]
         })
-        // The root stands above all: it may use every module, and none may use it.
+        // The root is above all modules: it may use each of them, and none may use it.
         .filter(|import| import.to.is_empty() || rank(&import.from[0]) < rank(&import.to[0]))
         .map(|import| format!("{} imports {}", import.from.join("::"), import.name.join("::")))
         .collect();
@@ -72,7 +72,7 @@ fn a_module_uses_only_those_above_it() {
 }
 
 /// Checks the same within the global allocator. The extras at the end of its table are exempt: they
-/// use the files of requests, some of which use them.
+/// use the files that serve requests, and some of these use them.
 #[test]
 fn files_of_the_global_allocator_use_only_those_above() {
     const NATIVE: [&str; 2] = ["global", "native"];
@@ -101,13 +101,12 @@ fn files_of_the_global_allocator_use_only_those_above() {
     assert!(upwards.is_empty(), "imports against the order of the table: {upwards:#?}");
 }
 
-/// Returns the modules in the first column of their table in the root's documentation, from top to
-/// bottom.
+/// Returns the modules in the first column of the table in the root's documentation, top to bottom.
 fn listed_modules(root: &str) -> Vec<String> {
     listed(root, "//! # The modules")
 }
 
-/// Returns the modules in the first column of the table behind `heading`, from top to bottom.
+/// Returns the modules in the first column of the table after `heading`, top to bottom.
 fn listed(text: &str, heading: &str) -> Vec<String> {
     let (_, table) = text.split_once(heading).expect("the table has a heading");
     let rows = table.lines().filter_map(|line| line.strip_prefix("//! | "));
@@ -126,7 +125,7 @@ fn within_repository(file: &Path) -> String {
 }
 
 #[test]
-fn circles_are_seen_whatever_the_form_of_the_import() {
+fn cycles_are_found_for_every_form_of_import() {
     let circles = |sources: &[(&str, &str)]| {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in sources {
@@ -158,7 +157,7 @@ fn circles_are_seen_whatever_the_form_of_the_import() {
         assert_eq!(circles(&[root, ("a.rs", &format!("{no_import} struct A;")), b]), []);
     }
 
-    // A re-export leads to the file that defines the name, and counts where the name is used.
+    // A re-export resolves to the file that defines the name, and counts where the name is used.
     let c = ("c.rs", "use crate::A; pub struct C(A);");
     let a = ("a.rs", "pub struct A;");
     assert_eq!(circles(&[("lib.rs", "mod a; mod c; pub use a::A; pub use c::C;"), a, c]), []);

@@ -1,4 +1,4 @@
-//! A crate's modules according to its source files: their declarations, imports and names.
+//! A crate's modules as read from its source files: declarations, imports and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree, token_stream};
 
-/// A module's path from the root, or the path of a name.
+/// The path of a module or of a name, from the root.
 pub(crate) type Names = Vec<String>;
 
 /// All modules of a crate.
@@ -23,22 +23,22 @@ struct Module {
     /// Names it defines.
     defined: BTreeSet<String>,
     uses: Vec<Use>,
-    /// Paths of two names or more in its code.
+    /// Paths of at least two names in its code.
     paths: BTreeSet<Names>,
-    /// Every name in its code but for those in a `use`.
+    /// Names in its code, except those in a `use`.
     words: BTreeSet<String>,
 }
 
-/// One name that a `use` brings into a module.
+/// A name that a `use` brings into a module.
 #[derive(Debug)]
 struct Use {
-    /// The name it gets there; `*` for all.
+    /// Its name there; `*` for all.
     name: String,
     path: Names,
     public: bool,
 }
 
-/// A module that names something defined in another.
+/// A use in one module of something defined in another.
 #[derive(Debug)]
 pub(crate) struct Import<'a> {
     pub(crate) from: &'a [String],
@@ -100,7 +100,7 @@ impl Crate {
                         return Some(at);
                     }
                     let rest = &name[index + 1..];
-                    // The first name of `use x::x` is another crate's.
+                    // In `use x::x`, the first name is another crate's.
                     let named = |used: &&Use| used.name == part && used.path[0] != part;
                     if let Some(used) = module.uses.iter().find(named) {
                         let whole: Names = used.path.iter().chain(rest).cloned().collect();
@@ -117,7 +117,7 @@ impl Crate {
         None
     }
 
-    /// Returns the module from which one of `at` takes all names, among them this one.
+    /// Returns the module from which one of `at`'s glob imports takes this name.
     fn through_glob(&self, at: &Names, name: &str) -> Option<Names> {
         self.modules[at].uses.iter().filter(|used| used.name == "*").find_map(|used| {
             let first = &used.path[0];
@@ -145,7 +145,7 @@ impl Crate {
     }
 
     fn read_module(&mut self, path: Names, file: PathBuf, folder: &Path, tokens: TokenStream) {
-        // For two systems there may be two modules of one name, each with a body.
+        // There may be two modules of one name, for different systems, each with a body.
         let module = self.modules.entry(path.clone()).or_default();
         module.file = file.clone();
         let mut children = Vec::new();
@@ -171,7 +171,7 @@ fn child(path: &Names, name: &str) -> Names {
 }
 
 type Tokens = Peekable<token_stream::IntoIter>;
-/// A module declared in another, with its contents if they stand there.
+/// A module declared in another, with its contents if inline.
 type Child = (String, Option<Group>);
 
 impl Module {
@@ -213,7 +213,7 @@ impl Module {
                     {
                         self.define(&mut tokens);
                     }
-                    // The name behind `::` of a path that starts with a type.
+                    // The name after `::` of a path that starts with a type.
                     _ if joined => {}
                     name => self.read_path(name, &mut tokens),
                 },
@@ -223,7 +223,8 @@ impl Module {
         }
     }
 
-    /// Notes the name that follows a keyword, if one does: `const fn` and `static mut` have two.
+    /// Records the name after a keyword, if there is one: `const fn` and `static mut` are two
+    /// keywords.
     fn define(&mut self, tokens: &mut Tokens) {
         tokens.next_if(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '!'));
         if let Some(TokenTree::Ident(name)) = tokens.peek()
@@ -239,7 +240,7 @@ impl Module {
         while let Some(TokenTree::Punct(punct)) = tokens.peek()
             && punct.as_char() == ':'
         {
-            // A single colon is followed by a type, which is no part of the path.
+            // A single colon precedes a type, which is not part of the path.
             let mut ahead = tokens.clone();
             ahead.next();
             let Some(TokenTree::Punct(punct)) = ahead.next() else { break };
@@ -256,7 +257,7 @@ impl Module {
     }
 }
 
-/// Reads an attribute behind its `#`. Returns whether the next item is compiled for tests alone.
+/// Reads an attribute after its `#`. Returns whether the next item is test-only.
 fn skip_attribute(tokens: &mut Tokens) -> bool {
     tokens.next_if(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '!'));
     let Some(TokenTree::Group(attribute)) = tokens.next() else { return false };
@@ -264,7 +265,7 @@ fn skip_attribute(tokens: &mut Tokens) -> bool {
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-/// Skips an item: its further attributes, and all to its braces or semicolon.
+/// Skips an item: its remaining attributes, and everything up to its braces or semicolon.
 fn skip_item(tokens: &mut Tokens) {
     for token in tokens {
         match token {
@@ -283,7 +284,7 @@ fn read_mod(tokens: &mut Tokens) -> Option<Child> {
     }
 }
 
-/// Reads the tree of a `use` up to its end, or one branch of it up to a comma.
+/// Reads the tree of a `use` to its end, or one branch of it up to a comma.
 fn read_use(tokens: &mut Tokens, before: &Names, public: bool, uses: &mut Vec<Use>) {
     let mut path = before.clone();
     let mut name = None;
@@ -300,7 +301,7 @@ fn read_use(tokens: &mut Tokens, before: &Names, public: bool, uses: &mut Vec<Us
                 while branches.peek().is_some() {
                     read_use(&mut branches, &path, public, uses);
                 }
-                // The group ends its branch: a comma or the end follows.
+                // A group ends its branch: a comma or the end follows.
                 tokens.next();
                 return;
             }

@@ -1,41 +1,41 @@
-//! The calls for memory that the allocator makes of C's library, which this program answers itself: one
-//! of them fails, as in a sandbox or where memory is short.
+//! This program defines the C library functions with which the allocator asks for memory, and makes
+//! one call fail, as in a sandbox or when memory is short.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uchar, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 
-/// Calls of the allocator's so far.
+/// Number of the allocator's calls so far.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 
-/// The kinds of the first calls: `true` for a purge's queries, which come by the thousand.
+/// The kinds of the first calls: `true` for the queries of a purge, which makes thousands.
 static OFTEN: [AtomicBool; 1 << 13] = [const { AtomicBool::new(false) }; 1 << 13];
 
-/// Calls refused so far.
+/// Number of refused calls so far.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// The numbers of the first call that is refused, and of the first behind it that is not.
+/// The number of the first refused call, and of the first one after the refused range.
 static FIRST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static END: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 thread_local! {
-    /// Whether this thread is in the allocator. Requests of Rust's library are not the allocator's.
+    /// Whether this thread is in the allocator. Calls of the standard library do not count.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Refuses the allocator's calls with these numbers, from 0 on.
+/// Refuses the allocator's calls with these numbers, counted from 0.
 pub(crate) fn refuse(calls: std::ops::Range<usize>) {
     FIRST.store(calls.start, Relaxed);
     END.store(calls.end, Relaxed);
 }
 
-/// Calls refused so far.
+/// Returns the number of refused calls so far.
 pub(crate) fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// Returns the numbers of the calls so far that are rare ones, and one in `stride` of the others.
+/// Returns the numbers of all rare calls so far, and of one in `stride` of the others.
 pub(crate) fn chosen(stride: usize) -> impl Iterator<Item = usize> {
     let often = OFTEN.iter().take(MADE.load(Relaxed)).enumerate();
     often
@@ -43,7 +43,7 @@ pub(crate) fn chosen(stride: usize) -> impl Iterator<Item = usize> {
         .map(|(call, _)| call)
 }
 
-/// Does something within the allocator; whether a call was refused meanwhile.
+/// Runs `act` as the allocator's code; also returns whether a call was refused meanwhile.
 pub(crate) fn inside<R>(act: impl FnOnce() -> R) -> (R, bool) {
     let before = REFUSED.load(Relaxed);
     INSIDE.set(true);
@@ -52,7 +52,7 @@ pub(crate) fn inside<R>(act: impl FnOnce() -> R) -> (R, bool) {
     (done, REFUSED.load(Relaxed) > before)
 }
 
-/// Returns whether a call is refused, with this error.
+/// Returns whether this call is refused, and sets the error if so.
 fn is_refused(call: c_long, error: c_int) -> bool {
     if !INSIDE.get() {
         return false;
@@ -69,7 +69,7 @@ fn is_refused(call: c_long, error: c_int) -> bool {
     refused
 }
 
-/// Defines functions of C's library: the kernel's call of the same name, or a refusal.
+/// Defines functions of the C library: each makes the system call of the same name, or fails.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $call:ident, $error:ident;)*) => {$(
         /// As in C.
@@ -87,7 +87,7 @@ macro_rules! calls {
     )*};
 }
 
-// Of `mincore` and `msync` ENOMEM is no refusal but an answer: there is no memory.
+// For `mincore` and `msync`, ENOMEM is an answer, not a failure: there is no memory.
 calls! {
     mmap(at: *mut c_void, len: usize, protection: c_int, flags: c_int, file: c_int, offset: i64)
         -> *mut c_void, SYS_mmap, ENOMEM;
@@ -105,12 +105,12 @@ calls! {
 type Syscall =
     unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
 
-/// C's own, once it was looked up.
+/// The C library's function, once looked up.
 static SYSCALL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 fn own_syscall() -> Syscall {
     let mut own = SYSCALL.load(Relaxed);
-    // SAFETY: the name is that of a function of this type, as far as its arguments are words.
+    // SAFETY: the function of this name has this type, as far as its arguments are words.
     unsafe {
         if own.is_null() {
             own = libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr());
@@ -121,11 +121,11 @@ fn own_syscall() -> Syscall {
     }
 }
 
-/// As in C, for all calls that have no function there. That which gives several runs of memory back is refused now by an error,
-/// now in part: the first half of the runs go back.
+/// As in C, for calls without a function of their own. The call that gives several runs of memory
+/// back is refused alternately by an error and in part: the first half of the runs go back.
 ///
 /// # Safety
-/// As in C, where it takes as many arguments as the call has.
+/// As in C, with as many arguments as the call has.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn syscall(
     call: c_long,

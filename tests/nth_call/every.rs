@@ -1,4 +1,4 @@
-//! Every n, in a process of its own.
+//! Tries every n, each in its own process.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -6,19 +6,18 @@ use std::ops::Range;
 use crate::calls;
 use crate::session::{Session, TUNINGS};
 
-/// Requests of a session, more or less.
+/// Requests per session, approximately.
 const STEPS: usize = 220;
 
-/// A purge makes hundreds of calls; one in this many is tested as the first to be refused, unless
-/// all are tested.
+/// A purge makes hundreds of calls; only every 16th of them is tried as the first to be refused,
+/// unless all are.
 const STRIDE: usize = 16;
 
-/// The most bytes that may stay resident because a single call was refused.
+/// Bytes that may stay resident after a single refused call.
 const MAY_STAY: usize = 256 << 10;
 
-/// The results of a process: calls refused in its session, requests that failed, bytes of the
-/// process that are resident when everything was freed; the numbers of the calls that are worth
-/// refusing.
+/// The results of a process: refused calls, failed requests, bytes resident after everything was
+/// freed, and the numbers of the calls worth refusing.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     refused: usize,
@@ -27,8 +26,8 @@ struct Outcome {
     calls: Vec<usize>,
 }
 
-/// Runs a session under one of the [`TUNINGS`] whose calls with these numbers are refused, and
-/// another, all of whose calls are answered. Returns the results as numbers in a line.
+/// Runs a session under one of the [`TUNINGS`] with these calls refused, and another with none
+/// refused. Returns the results as numbers in a line.
 fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     let mut session = Session::new(&TUNINGS[tuning]);
     calls::refuse(refused);
@@ -46,28 +45,28 @@ fn session(tuning: usize, refused: Range<usize>, stride: usize) -> String {
     all.map(|number| format!("{number} ")).collect()
 }
 
-/// Returns the bytes of this process that are resident.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
     pages.expect("a number") * 4096
 }
 
-/// Like [`session`], in a process of its own.
+/// Like [`session`], in its own process.
 fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
     let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
-    // SAFETY: this process has one thread, so its child may do anything.
+    // SAFETY: this process has one thread, so its child may run any code.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a process can be made");
     if child == 0 {
-        // SAFETY: a deadlock ends the process; without huge pages, only written memory stays
-        // resident.
+        // SAFETY: the alarm ends the process after a deadlock; without huge pages, only written
+        // memory stays resident.
         unsafe {
             libc::alarm(120);
             libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
         }
         let written = writer.write_all(session(tuning, refused, stride).as_bytes());
-        // SAFETY: nothing else remains for this process to do.
+        // SAFETY: the process has nothing left to do.
         unsafe { libc::_exit(i32::from(written.is_err())) };
     }
     drop(writer);

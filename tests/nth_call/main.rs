@@ -1,12 +1,13 @@
-//! The global allocator, where the system refuses the n-th call for memory, or all from the n-th on, for
-//! every n of a session that uses everything: a request fails only if a call of its own was refused, no
-//! block and no byte is lost, and once calls are answered again everything is served, and freed.
+//! The global allocator when the system refuses the n-th call for memory, or all from the n-th on,
+//! for every n of a session that uses everything. A request fails only if one of its own calls was
+//! refused, no block and no byte is lost, and once calls succeed again, everything is served and
+//! freed.
 //!
-//! Each n has a process of its own. The calls are those of C's library, which this program answers itself:
-//! nothing in the allocator knows of it.
+//! Each n has its own process. This program defines the C library functions that the allocator
+//! calls, so the allocator itself needs no test code.
 //! ```sh
-//! cargo test --test nth_call            # every n but of purges, and every 16th of those
-//! cargo test --test nth_call -- all     # two minutes of one core
+//! cargo test --test nth_call            # every n, but only every 16th call of a purge
+//! cargo test --test nth_call -- all     # every n: two minutes of one core
 //! ```
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]

@@ -1,4 +1,4 @@
-//! A session that uses everything the allocator does, beside a model of the blocks in use.
+//! A session that uses everything the allocator does, with a model of the blocks in use.
 
 use std::hint::black_box;
 use std::thread;
@@ -9,16 +9,16 @@ use crate::calls::inside;
 use crate::frugal::FRUGAL;
 use crate::random::Random;
 
-/// As it ships, and with all that makes it call the system more often.
+/// The default tuning, and one with more system calls.
 pub(crate) static TUNINGS: [Pagewise; 2] = [Pagewise::new(), Pagewise::with(FRUGAL)];
 
-/// Small, of pages and above them, one of most kinds of large blocks, and mappings of their own.
+/// Small sizes, from pages and above them; medium and large ones of most kinds; and mappings.
 const SIZES: [usize; 12] =
     [0, 24, 600, 3000, 9000, 20_000, 40_000, 70_000, 300_000, 900_000, 3 << 20, 40 << 20];
 
 const ALIGNS: [usize; 5] = [64, 4096, 1 << 14, 1 << 16, 1 << 21];
 
-/// A block in use: some of its bytes hold a mark.
+/// A block in use, marked with a byte in some places.
 struct Block {
     start: *mut u8,
     len: usize,
@@ -29,8 +29,8 @@ struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Returns every page of a front part, large enough to be missed if its memory stays; and some
-    /// places behind.
+    /// Returns a place in every page of the front part, which is large enough to be noticed if its
+    /// memory stays resident; and some places further on.
     fn marked(&self) -> impl Iterator<Item = *mut u8> {
         const FRONT: usize = 512 << 10;
         let front = (0..self.len.min(FRONT)).step_by(4096);
@@ -51,12 +51,12 @@ impl Block {
     }
 }
 
-/// A session under way.
+/// A running session.
 pub(crate) struct Session {
     allocator: &'static Pagewise,
     blocks: Vec<Block>,
     random: Random,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub(crate) failed: usize,
 }
 
@@ -65,23 +65,24 @@ impl Session {
         Self { allocator, blocks: Vec::new(), random: Random(0x5eed), failed: 0 }
     }
 
-    /// Allocates, resizes and frees blocks of all kinds, in this thread and another, purges and walks.
+    /// Allocates, resizes and frees blocks of all kinds, in this thread and another; purges and
+    /// walks.
     pub(crate) fn perform(&mut self, steps: usize) {
         for step in 0..steps {
             match self.random.below(12) {
                 0..5 => self.allocate(),
                 5..8 => self.resize(),
                 8..11 => self.free(),
-                _ => self.look(step),
+                _ => self.check_statistics(step),
             }
             if step == steps / 2 {
                 self.in_another_thread();
             }
         }
-        self.look(0);
+        self.check_statistics(0);
     }
 
-    /// Everything is freed, here and, at the end of a thread, there.
+    /// Frees everything, here and in another thread that then ends.
     pub(crate) fn end(&mut self) {
         while !self.blocks.is_empty() {
             self.free();
@@ -89,12 +90,13 @@ impl Session {
         inside(|| self.allocator.purge());
     }
 
-    /// Blocks in use, as the allocator counts them.
+    /// Returns the blocks in use by the allocator's count.
     pub(crate) fn blocks_in_use(&self) -> usize {
         self.allocator.stats().blocks
     }
 
-    /// A request that failed did so for lack of memory, and every block is still there.
+    /// Checks that a request failed only because a call was refused, and that every block is still
+    /// there.
     fn fails(&mut self, refused: bool, what: &str) {
         assert!(refused, "{what} fails though no call was refused");
         self.failed += 1;
@@ -145,7 +147,7 @@ impl Session {
             return self.fails(refused, "a resize");
         }
         let kept = Block { start: moved, len: new_len, mark };
-        // SAFETY: the first byte, and all that were marked below the lesser length, were kept.
+        // SAFETY: the first byte, and all marked ones below the lesser length, were kept.
         assert!(len == 0 || unsafe { moved.read() } == mark, "a resized block keeps its contents");
         kept.mark();
         self.blocks[index] = kept;
@@ -157,12 +159,12 @@ impl Session {
         }
         let block = self.blocks.swap_remove(self.random.below(self.blocks.len()));
         block.check();
-        // SAFETY: the block is in use and forgotten.
+        // SAFETY: the block is in use, and not used afterwards.
         inside(|| unsafe { self.allocator.free(block.start) });
     }
 
-    /// Checks that the statistics agree with the model, whatever calls are refused meanwhile.
-    fn look(&mut self, step: usize) {
+    /// Checks that the statistics agree with the model, whichever calls are refused meanwhile.
+    fn check_statistics(&mut self, step: usize) {
         let (stats, _) = inside(|| self.allocator.stats());
         assert_eq!(stats.blocks, self.blocks.len(), "the blocks in use are counted");
         let requested = self.blocks.iter().map(|block| block.len).sum();
@@ -180,10 +182,10 @@ impl Session {
         inside(|| unsafe { self.allocator.usable_size(std::ptr::null_mut()) });
     }
 
-    /// A thread takes the session over for a while, and its lists stay behind.
+    /// Continues the session in another thread for a while; its lists stay behind.
     fn in_another_thread(&mut self) {
         struct Other(Session);
-        // SAFETY: the session goes to the thread and comes back at its end.
+        // SAFETY: the session is moved to the thread, and back when it ends.
         unsafe impl Send for Other {}
         let mine = std::mem::replace(self, Session::new(self.allocator));
         let other = Other(mine);

@@ -1,4 +1,4 @@
-//! Packages of the repository that a test needs built: cargo builds none of them for it.
+//! Builds packages of the repository that cargo does not build for a test by itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) fn build(folder: &str, target: &Path, prepare: impl FnOnce(&mut Comma
     assert!(built.success(), "{folder} builds");
 }
 
-/// Returns the workspace's own target directory, where other tests have built its packages already.
+/// Returns the workspace's target directory, where other tests have built its packages already.
 #[allow(dead_code, reason = "for packages of the workspace")]
 pub(crate) fn workspace_target() -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");

@@ -1,4 +1,4 @@
-//! Properties that the compositions declare about themselves.
+//! The part of the properties' harness that the compositions need.
 
 #[derive(Clone, Copy)]
 pub(crate) enum Bookkeeping {

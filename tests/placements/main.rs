@@ -1,22 +1,21 @@
 //! Compares where every strategy of the catalogue places its blocks with a recorded file for each
 //! family.
 //!
-//! A replay is reproducible, settings are tuned by replays, and a program's figures depend on which
-//! memory serves a request. So a change of placement must be intended: it shows in that file. To
-//! rewrite it:
+//! A replay must be reproducible, settings are tuned by replays, and a program's figures depend on
+//! which memory serves a request. So a change of placement must be intended: it shows in that file.
+//! To rewrite it:
 //! ```sh
 //! WRITE=1 cargo test -p pagewise --test placements
 //! ```
 //! A line is one sequence of requests under one strategy and its parameters: a hash of all results
-//! (where each block is, counted from the start of the memory, and its length, or that there is
-//! none), a hash of the walks at several points, and figures at the last point before all blocks
-//! are freed:
+//! (each block's offset from the start of the memory and its length, or that there is none), a hash
+//! of the walks at several points, and figures at the last point before all blocks are freed:
 //! ```text
 //! sequence placements walks | bytes of blocks, bytes held, free stretches, largest of them | items visited in all
 //! ```
 //! Parameters that change nothing are left out.
 
-// Addresses and items are those of 64 bits: with 32, tags and headers are shorter.
+// Addresses and items are those of 64-bit targets: on 32-bit ones, tags and headers are shorter.
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../properties/compositions.rs"]
@@ -37,7 +36,7 @@ use pagewise::catalogue;
 use pagewise::pages::Config;
 use subject::Subject;
 
-/// Parameters, each with a name.
+/// Configurations, each with a name.
 const CONFIGS: [(&str, Config); 7] = [
     ("p4096", Config::with_page_size(4096)),
     ("p512", configs::PAPERS),
@@ -52,7 +51,7 @@ const CONFIGS: [(&str, Config); 7] = [
 fn lines(subject: &Subject) -> String {
     let configs = match subject.family {
         "brent" | "default" => CONFIGS.len(),
-        // Which know no page size, and take the time.
+        // They have no page size, and are slow.
         "nielsen" => 1,
         _ => 2,
     };
@@ -120,7 +119,7 @@ families! {
     default "default"
 }
 
-/// Compositions that the catalogue does not have.
+/// Compositions that are not in the catalogue.
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn compositions() {

@@ -2,7 +2,7 @@
 
 use crate::trace_of::Driver;
 
-/// A sequence: its name, bytes of the memory in which it runs, and its requests.
+/// A sequence: its name, the size of its memory in bytes, and its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Sequence {
     pub(crate) name: &'static str,
@@ -26,7 +26,7 @@ pub(crate) const ALL: [Sequence; 10] = [
     Sequence { name: "scarce", memory: SMALL, run: scarce },
 ];
 
-/// Random numbers that are the same everywhere (xorshift64*).
+/// A reproducible generator of random numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -38,7 +38,7 @@ impl Random {
         ((bits * bound as u64) >> 32) as usize
     }
 
-    /// Small sizes more often than large ones.
+    /// Returns a size; small ones are more frequent.
     fn size(&mut self) -> usize {
         match self.below(16) {
             0 => 1 + self.below(20_000),
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// Blocks come and go in any order.
+/// Allocates and frees in random order.
 fn random(driver: &mut Driver<'_>) {
     let mut random = Random(1);
     for step in 0..500 {
@@ -59,21 +59,21 @@ fn random(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks()));
         }
         if step % 125 == 124 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
 
-/// Each size a little more than the last; every second block goes; then the same from above.
+/// Ascending sizes, then every second block freed; then the same with descending sizes.
 fn ramp(driver: &mut Driver<'_>) {
     (1..150).for_each(|step| driver.allocate(step * 5, 8));
-    driver.look();
+    driver.snapshot();
     (0..driver.blocks() / 2).for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     (1..150).rev().for_each(|step| driver.allocate(step * 5, 8));
 }
 
-/// Each phase has its size, and leaves an eighth of its blocks.
+/// Phases of one size each; an eighth of each phase's blocks stays.
 fn phases(driver: &mut Driver<'_>) {
     for size in [40, 200, 24, 1100, 64, 4097] {
         let before = driver.blocks();
@@ -81,21 +81,21 @@ fn phases(driver: &mut Driver<'_>) {
         for block in (before..driver.blocks()).rev().filter(|block| block % 8 != 0) {
             driver.free(block);
         }
-        driver.look();
+        driver.snapshot();
     }
 }
 
-/// The last comes first, in growing towers.
+/// LIFO: stacks that get higher and higher.
 fn lifo(driver: &mut Driver<'_>) {
     let mut random = Random(3);
     for height in [10, 40, 90] {
         (0..height).for_each(|_| driver.allocate(random.size(), 8));
-        driver.look();
+        driver.snapshot();
         (0..height * 2 / 3).for_each(|_| driver.free(driver.blocks().saturating_sub(1)));
     }
 }
 
-/// A queue.
+/// FIFO.
 fn fifo(driver: &mut Driver<'_>) {
     let mut random = Random(4);
     for step in 0..300 {
@@ -104,10 +104,10 @@ fn fifo(driver: &mut Driver<'_>) {
             driver.free_first();
         }
     }
-    driver.look();
+    driver.snapshot();
 }
 
-/// Alignments up to 4 KiB among blocks that want none.
+/// Alignments up to 4 KiB among blocks without any.
 fn aligned(driver: &mut Driver<'_>) {
     let mut random = Random(5);
     for step in 0..160 {
@@ -116,12 +116,12 @@ fn aligned(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks().max(1)));
         }
         if step % 50 == 49 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
 
-/// Blocks grow and shrink, in place or elsewhere, and are kept where they are.
+/// Blocks grow and shrink, in place or by moving, and are kept with another layout.
 fn resized(driver: &mut Driver<'_>) {
     let mut random = Random(6);
     (0..60).for_each(|_| driver.allocate(random.size(), 8));
@@ -133,18 +133,19 @@ fn resized(driver: &mut Driver<'_>) {
             1 => driver.free(block),
             2 => driver.resize_in_place(block, size),
             3 => driver.keep(block, size, 1 << random.below(7)),
-            // A little more, or less.
+            // A few bytes more or less.
             4 => driver.nudge(block, random.below(64), true),
             5 => driver.nudge(block, random.below(64), false),
             _ => driver.reallocate(block, size),
         }
         if step % 100 == 99 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }
 
-/// Few sizes, so often that each is worth pages; the frees leave pages with few free blocks and with many.
+/// Few sizes, each used enough for several pages; the frees leave pages with few and with many free
+/// blocks.
 fn classes(driver: &mut Driver<'_>) {
     let mut random = Random(8);
     for step in 0..900 {
@@ -154,30 +155,30 @@ fn classes(driver: &mut Driver<'_>) {
             driver.free(random.below(driver.blocks().max(1)));
         }
         if step % 300 == 299 {
-            driver.look();
+            driver.snapshot();
         }
     }
     (0..driver.blocks()).rev().step_by(3).for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     (0..40).for_each(|_| driver.allocate(24, 8));
 }
 
-/// Memory is filled with one size after the other, and emptied in other ways.
+/// Fills memory with one size after another, and empties it in different orders.
 fn full(driver: &mut Driver<'_>) {
     for size in [700, 56, 3000, 30_000] {
         while driver.allocated(size, 8) {}
-        driver.look();
+        driver.snapshot();
         for block in (0..driver.blocks()).rev().filter(|block| block % 3 != 1) {
             driver.free(block);
         }
-        driver.look();
+        driver.snapshot();
     }
     (0..driver.blocks()).rev().for_each(|block| driver.free(block));
-    driver.look();
+    driver.snapshot();
     while driver.allocated(2000, 64) {}
 }
 
-/// Little memory is free all the time, so that requests of all kinds fail, resizing among them.
+/// Little memory is free, so that requests of all kinds fail, resizing included.
 fn scarce(driver: &mut Driver<'_>) {
     let mut random = Random(7);
     while driver.allocated(random.size(), 8) {}
@@ -190,7 +191,7 @@ fn scarce(driver: &mut Driver<'_>) {
             _ => driver.reallocate(block, random.size()),
         }
         if step % 130 == 129 {
-            driver.look();
+            driver.snapshot();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The subjects of the traces: strategies by name, compositions of policies, and an arena of
-//! several regions.
+//! What the sequences run on: strategies by name, compositions of policies, and an arena of several
+//! regions.
 
 use std::ptr::NonNull;
 
@@ -37,11 +37,11 @@ impl Subject {
         _: Bookkeeping,
         make: compositions::Make,
     ) -> Self {
-        // Those with pages take their parameters from the configuration, as the family.
+        // Compositions with pages take their parameters from the configuration, like their family.
         Self { family, name, make: Make::Composed(make) }
     }
 
-    /// Makes the strategy over `len` bytes at `start`. Those that are composed have no meter.
+    /// Makes the strategy over `len` bytes at `start`. Compositions have no meter.
     ///
     /// # Safety
     /// As for [`Region::new`].
@@ -52,7 +52,7 @@ impl Subject {
         len: usize,
         meter: &'c Watched,
     ) -> Box<dyn Strategy + 'c> {
-        // SAFETY: the caller's promise, and parts do not overlap.
+        // SAFETY: by the caller's promise; parts do not overlap.
         let part = |from: usize, to: usize| unsafe {
             Region::new(start.as_ptr().wrapping_add(from), to - from)
         };

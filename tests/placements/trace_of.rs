@@ -14,10 +14,10 @@ use pagewise::{Freed, Strategy, Usage};
 use crate::sequences::Sequence;
 use crate::subject::Subject;
 
-/// Where memory starts is a multiple of this, more than any alignment that a strategy asks for.
+/// Alignment of the memory, more than any strategy needs.
 const ALIGN: usize = 1 << 20;
 
-/// A hash of numbers, the same everywhere (FNV-1a of their bytes, the lowest first).
+/// A portable hash of numbers (FNV-1a over their bytes, lowest first).
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -28,7 +28,7 @@ impl Hash {
         }
     }
 
-    /// Half of the bits, which tell enough.
+    /// Returns half of the bits, which suffice.
     fn short(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
@@ -36,15 +36,15 @@ impl Hash {
 
 const EMPTY: Hash = Hash(0xcbf2_9ce4_8422_2325);
 
-/// A counter that knows in which memory items lie.
+/// A meter that knows in which memory items must be.
 pub(crate) struct Watched {
     counter: Counter,
     addresses: Range<usize>,
-    /// Items elsewhere.
+    /// Items outside it.
     strays: Cell<u64>,
 }
 
-// SAFETY: the counter's promise, and numbers that do not overflow.
+// SAFETY: the counter keeps the contract, and the added arithmetic wraps instead of panicking.
 unsafe impl Meter for Watched {
     fn item(&self, address: usize, weight: u32) {
         let strays = u64::from(!self.addresses.contains(&address));
@@ -57,7 +57,7 @@ unsafe impl Meter for Watched {
     }
 }
 
-/// Free stretches, and the largest of them.
+/// Number of free stretches, and the largest one.
 #[derive(Clone, Copy, Default)]
 struct Free {
     stretches: usize,
@@ -80,7 +80,7 @@ impl Driver<'_> {
         self.blocks.len()
     }
 
-    /// Adds a result: a block, or none.
+    /// Adds a result to the hash: a block, or none.
     fn result(&mut self, block: Option<NonNull<[u8]>>) {
         let offset = block.map_or(usize::MAX, |block| block.cast::<u8>().addr().get() - self.start);
         self.results.add(offset);
@@ -91,7 +91,7 @@ impl Driver<'_> {
         self.allocated(size, align);
     }
 
-    /// Returns whether there is memory.
+    /// Returns whether the allocation succeeded.
     pub(crate) fn allocated(&mut self, size: usize, align: usize) -> bool {
         let layout = Layout::from_size_align(size, align).expect("a valid layout");
         let block = self.strategy.allocate(layout).ok();
@@ -100,7 +100,7 @@ impl Driver<'_> {
         block.is_some()
     }
 
-    /// Frees a block, if there is one of this number; the last one takes its place.
+    /// Frees the block with this number, if there is one; the last block takes its number.
     pub(crate) fn free(&mut self, number: usize) {
         if number < self.blocks.len() {
             let (block, layout) = self.blocks.swap_remove(number);
@@ -109,7 +109,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Frees the block that was allocated first; the others keep their order.
+    /// Frees the oldest block; the others keep their order.
     pub(crate) fn free_first(&mut self) {
         if !self.blocks.is_empty() {
             let (block, layout) = self.blocks.remove(0);
@@ -119,7 +119,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Has a block resized by `how`, if there is one of this number.
+    /// Resizes the block with this number by `how`, if there is one.
     fn change(
         &mut self,
         number: usize,
@@ -146,7 +146,7 @@ impl Driver<'_> {
         );
     }
 
-    /// Reallocates a block to some bytes more or less.
+    /// Reallocates a block to `bytes` more or less.
     pub(crate) fn nudge(&mut self, number: usize, bytes: usize, more: bool) {
         let Some(&(_, old)) = self.blocks.get(number) else { return };
         let less = old.size().saturating_sub(bytes).max(1);
@@ -176,8 +176,8 @@ impl Driver<'_> {
         );
     }
 
-    /// Adds a walk and the figures at this point to the hash, and checks every invariant.
-    pub(crate) fn look(&mut self) {
+    /// Adds a walk and the current figures to the hash, and audits.
+    pub(crate) fn snapshot(&mut self) {
         self.figures();
     }
 
@@ -213,7 +213,7 @@ impl Driver<'_> {
         (usage, free)
     }
 
-    /// Adds which addresses are those of blocks in use, by layouts that fit them or not.
+    /// Hashes which addresses are accepted as blocks in use, by fitting layouts and others.
     fn probe(&mut self, memory: usize) {
         for offset in (0..memory).step_by(1048) {
             let block = NonNull::new((self.start + offset) as *mut u8).expect("not null");
@@ -255,7 +255,7 @@ impl fmt::Display for Traced {
     }
 }
 
-/// Runs a sequence under a strategy, in memory that holds zeros.
+/// Runs a sequence under a strategy, in zeroed memory.
 pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Traced {
     let layout = Layout::from_size_align(sequence.memory, ALIGN).expect("a valid layout");
     // SAFETY: it has bytes.
@@ -271,10 +271,10 @@ pub(crate) fn trace(subject: &Subject, config: Config, sequence: Sequence) -> Tr
     driver.probe(sequence.memory);
     let (usage, free) = driver.figures();
     (0..driver.blocks()).for_each(|_| driver.free(0));
-    // Where blocks are placed in memory that is free again.
-    driver.look();
+    // Where blocks are placed after everything was freed.
+    driver.snapshot();
     [5000, 300, 24].into_iter().for_each(|size| driver.allocate(size, 8));
-    driver.look();
+    driver.snapshot();
     let Driver { strategy, results, walks, .. } = driver;
     drop(strategy);
     assert_eq!(meter.strays.get(), 0, "a meter is told of items in the strategy's memory");

@@ -1,5 +1,5 @@
-//! A profile's estimates are right on average, for each site and size: random sequences, and
-//! recorded programs, beside their true allocations.
+//! A profile's estimates are right on average, for each site and size: random sequences and
+//! recorded programs are compared with their true allocations.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -8,10 +8,10 @@ use crate::random::Random;
 use crate::sites::{SITES, Truth, block_of, figures, resized_by};
 use crate::{ALLOCATOR, passes_in_both_modes, profiler};
 
-/// How [unlikely](Truth::unlikelihood) an estimate may be: one in a billion is less likely.
+/// How [unlikely](Truth::unlikelihood) an estimate may be: less likely than one in a billion fails.
 const UNLIKELY: f64 = 21.0;
 
-/// Largest block whose resizes to another size of its class are no allocation.
+/// Largest block for which a resize within its class is not counted as an allocation.
 const SMALL: usize = 16 << 10;
 
 #[test]
@@ -23,14 +23,14 @@ struct Block(*mut u8, Layout, usize);
 // SAFETY: blocks are owned.
 unsafe impl Send for Block {}
 
-/// Sizes of one place: around a size of its own, from 10 bytes to 200 KiB.
+/// Returns a size for a site: around the site's own size, from 10 bytes to 200 KiB.
 fn size_of(random: &mut Random, site: usize) -> usize {
     let typical = 10 << site;
     let typical = typical.min(200 << 10);
     1 + typical / 2 + random.below(typical)
 }
 
-/// Threads allocate, resize and free, some of it each other's; each place has its own sizes.
+/// Threads allocate, resize and free, also each other's blocks; each site has its own sizes.
 #[test]
 #[ignore = "in a process of its own"]
 fn sequences() {
@@ -48,7 +48,7 @@ fn sequences() {
         let mut truth = [Truth::default(); SITES + 1];
         let mut blocks: Vec<(Block, usize)> = Vec::with_capacity(4000);
         for round in 0..rounds {
-            // Large ones are rare.
+            // Sites with large sizes are rare.
             let site = random.below(SITES).min(random.below(SITES + 4));
             let size = size_of(&mut random, site);
             match random.below(10) {
@@ -73,7 +73,7 @@ fn sequences() {
                     blocks.push((Block(block, layout, size), site));
                 }
                 _ if !blocks.is_empty() => {
-                    // The newest, mostly, or one at random.
+                    // Usually one of the newest, otherwise a random one.
                     let recent = blocks.len().min(2);
                     let back = if round % 3 > 0 {
                         random.below(recent)
@@ -114,7 +114,7 @@ fn sequences() {
     }
 }
 
-/// Recorded programs, replayed: the estimates for their sizes.
+/// Replays of recorded programs: the estimates for their sizes.
 #[cfg(feature = "trace")]
 mod traces {
     use std::path::{Path, PathBuf};
@@ -135,13 +135,13 @@ mod traces {
         traces
     }
 
-    /// Returns the place that allocates a size: the logarithm of that.
+    /// Returns the site that allocates a size: the size's logarithm.
     fn site_of(size: usize) -> usize {
         (size / 8).checked_ilog2().map_or(0, |log| 1 + log as usize).min(SITES - 1)
     }
 
-    /// Replays a trace. For each site, returns the bytes and blocks live at the peak of all, and
-    /// allocated until then.
+    /// Replays a trace. For each site, returns the bytes and blocks live at the overall peak, and
+    /// those allocated until then.
     fn replay(path: &Path, mean: usize, events: u64) -> [Truth; SITES] {
         let mut truth = [Truth::default(); SITES];
         let mut blocks: Vec<Option<(*mut u8, Layout, usize)>> = Vec::new();
@@ -185,7 +185,7 @@ mod traces {
         truth
     }
 
-    /// Returns the event after which most bytes are live.
+    /// Returns the event after which the most bytes are live.
     fn peak(path: &Path) -> u64 {
         let mut sizes: Vec<u64> = Vec::new();
         let (mut live, mut most, mut peak) = (0, 0, 0);
@@ -212,7 +212,8 @@ mod traces {
         peak
     }
 
-    /// Estimates of a trace at its peak; asserts that they are near the truth, and says how near.
+    /// Compares the estimates for a trace at its peak with the truth; asserts that they are close,
+    /// and returns the differences.
     fn compare(path: &Path, mean: usize) -> String {
         let events = peak(path);
         profiler().start(mean).expect("it begins");
@@ -227,7 +228,7 @@ mod traces {
             let truth: f64 = truth.iter().map(|truth| truth.figures[at]).sum();
             (truth, told[..SITES].iter().map(|told| told[at]).sum::<f64>())
         };
-        // Bytes that are attributed to another size, as a share of all.
+        // Share of the bytes attributed to another size.
         let misplaced = |at: usize| {
             let off = (0..SITES).map(|site| (told[site][at] - truth[site].figures[at]).abs());
             off.sum::<f64>() / 2.0 / sums(at).0
@@ -265,8 +266,8 @@ mod traces {
         }
     }
 
-    /// The table of docs/profiler.md: `cargo test --release --features trace --test profiler -- --ignored --nocapture
-    /// estimates::traces::all`.
+    /// Prints the table of docs/profiler.md: `cargo test --release --features trace --test profiler
+    /// -- --ignored --nocapture estimates::traces::all`.
     #[test]
     #[ignore = "takes long, for a record"]
     fn all() {

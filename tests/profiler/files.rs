@@ -1,5 +1,4 @@
-//! Profiles as files: their contents, the times at which they are written, and that pprof reads
-//! them.
+//! Profiles as files: their contents, when they are written, and whether pprof reads them.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashMap;
@@ -10,7 +9,7 @@ use std::process::Command;
 use crate::sites::{block_of, figures};
 use crate::{ALLOCATOR, child, profiler};
 
-/// A field of a message: its number, and its contents.
+/// A field of a message: its number and contents.
 enum Field<'a> {
     Number(u32, u64),
     Bytes(u32, &'a [u8]),
@@ -114,12 +113,12 @@ impl Profile {
         &self.strings[number as usize]
     }
 
-    /// Returns the comment on the profile as a whole, if there is one.
+    /// Returns the comment on the whole profile, if there is one.
     pub(crate) fn comment(&self) -> Option<&str> {
         self.numbers.get(&13).map(|&number| self.string(number))
     }
 
-    /// Sums of all samples.
+    /// Returns the sums over all samples.
     pub(crate) fn sums(&self) -> [u64; 4] {
         let mut sums = [0; 4];
         for (_, values) in &self.samples {
@@ -130,7 +129,7 @@ impl Profile {
 }
 
 #[test]
-fn a_file_has_what_the_snapshot_has() {
+fn a_file_matches_the_snapshot() {
     child::passes("files::contents");
 }
 
@@ -170,7 +169,7 @@ fn contents() {
     }
     assert_eq!(profile.sums(), sums);
     assert!(figures(&snapshot)[0][1] > 100_000.0);
-    // Every call is in a location, and those of this program in its mapping.
+    // Every call is in a location; calls of this program are in its mapping.
     let program = std::env::current_exe().expect("it is known");
     let program = program.to_str().expect("a path in UTF-8");
     let own = profile.mappings.iter().find(|mapping| profile.string(mapping[&5]) == program);
@@ -185,7 +184,7 @@ fn contents() {
         }
     }
     assert!(within > profile.samples.len());
-    // A writer that fails is told of.
+    // A write error is returned.
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -208,7 +207,7 @@ fn contents() {
     blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.dealloc(block, layout) });
 }
 
-/// Go's tool, if it is installed.
+/// Returns Go's tool, if it is installed.
 fn go() -> Option<&'static str> {
     ["go", "/usr/local/go/bin/go"]
         .into_iter()
@@ -256,13 +255,13 @@ fn named() {
     std::mem::forget(std::hint::black_box(who_allocates_this()));
 }
 
-/// Live bytes of the file at a path, if it is there.
-fn live_in(path: &Path) -> Option<u64> {
+/// Returns the live bytes in the file at a path, if it exists.
+fn live_bytes_of(path: &Path) -> Option<u64> {
     std::fs::read(path).ok().map(|file| Profile::read(&file).sums()[3])
 }
 
 #[test]
-fn it_is_written_at_exit_by_the_process_that_began() {
+fn a_profile_is_written_at_exit_only_by_its_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("heap.pb.gz");
     let own = folder.path().join("heap.%p");
@@ -271,13 +270,13 @@ fn it_is_written_at_exit_by_the_process_that_began() {
             command.env("PAGEWISE_PROFILE", path);
         });
     }
-    let live = live_in(&file).expect("it is written");
+    let live = live_bytes_of(&file).expect("it is written");
     assert!((29 << 20..31 << 20).contains(&live), "{live}: the child did not write");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("a folder")
         .map(|file| file.expect("an entry").path())
         .filter(|path| *path != file)
-        .map(|path| live_in(&path).expect("a profile"))
+        .map(|path| live_bytes_of(&path).expect("a profile"))
         .collect();
     files.sort_unstable();
     assert_eq!(files.len(), 2, "one of each, and nothing else is left");
@@ -294,7 +293,7 @@ fn parent_of_a_child() {
         });
     };
     megabytes(1);
-    // SAFETY: the child allocates, and ends as programs do.
+    // SAFETY: the child allocates, and exits normally.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -308,7 +307,7 @@ fn parent_of_a_child() {
 }
 
 #[test]
-fn it_is_written_on_a_signal() {
+fn a_profile_is_written_on_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("heap.pb.gz");
     let ended = child::run("files::signals", |command| {
@@ -320,7 +319,7 @@ fn it_is_written_on_a_signal() {
     assert!(!ended.err.contains("cannot write a profile"), "{}", ended.err);
 }
 
-/// Signals come while threads allocate; each file that is seen is whole.
+/// Signals arrive while threads allocate; no file is ever seen incomplete.
 #[test]
 #[ignore = "in a process of its own"]
 fn signals() {
@@ -344,14 +343,14 @@ fn signals() {
         // SAFETY: a handler is installed.
         assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGUSR2) }, 0);
         std::thread::sleep(std::time::Duration::from_millis(2));
-        written += u32::from(live_in(file).is_some());
+        written += u32::from(live_bytes_of(file).is_some());
     }
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     assert!(written > 10, "{written}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_of() {
+fn an_unwritable_file_is_reported() {
     let ended = child::run("files::named", |command| {
         command.env("PAGEWISE_PROFILE", "/nowhere/heap.pb.gz").env("PAGEWISE_VERBOSE", "1");
     });

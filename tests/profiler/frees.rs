@@ -1,5 +1,5 @@
-//! Every free of a sampled block is noticed, by whatever function it comes: a freed block is not
-//! live any more, not even a byte of it.
+//! Every free of a sampled block is counted, whichever function does it: no byte of a freed block
+//! remains live.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ fn live() -> f64 {
 const SIZES: [usize; 9] = [1, 16, 100, 1000, 5000, 16_000, 40_000, 200_000, 40 << 20];
 
 #[test]
-fn what_is_freed_is_not_live() {
+fn a_freed_block_is_not_live() {
     passes_in_both_modes("frees::every_way");
 }
 
@@ -35,7 +35,7 @@ fn every_way() {
     for round in 0..300 {
         let mut blocks: Vec<(*mut u8, Layout)> = Vec::new();
         for index in 0..60 {
-            // Of mappings there are few.
+            // There are few mappings.
             let size = SIZES[(index + round) % (SIZES.len() - usize::from(index > 0))];
             let size = 1 + size / 2 + random.below(size / 2 + 1);
             let align = 1 << random.below(8);
@@ -70,11 +70,11 @@ fn every_way() {
 }
 
 #[test]
-fn other_threads_frees_are_seen() {
+fn remote_frees_are_counted() {
     passes_in_both_modes("frees::by_others");
 }
 
-/// Blocks go round among threads that come and go; the last owner frees each.
+/// Blocks are passed around among threads that come and go; the last owner frees each.
 #[test]
 #[ignore = "in a process of its own"]
 fn by_others() {
@@ -108,7 +108,7 @@ fn by_others() {
 }
 
 #[test]
-fn it_is_switched_on_and_off() {
+fn profiling_can_be_switched_on_and_off() {
     passes_in_both_modes("frees::on_and_off");
 }
 
@@ -147,7 +147,7 @@ fn on_and_off() {
 }
 
 #[test]
-fn a_child_of_a_fork_goes_on_with_the_profile() {
+fn a_forked_child_continues_the_profile() {
     child::passes("frees::forks");
 }
 

@@ -1,4 +1,4 @@
-//! A profile that lacks memory drops samples, and counts them.
+//! A profile that runs out of memory drops samples, and counts them.
 
 use std::alloc::Layout;
 
@@ -11,7 +11,7 @@ fn without_memory_samples_are_dropped() {
     child::passes("limits::out_of_memory");
 }
 
-/// The address space is limited; the program goes on, and the profile reports its missing samples.
+/// With a limited address space the program continues, and the profile reports the dropped samples.
 #[test]
 #[ignore = "in a process of its own"]
 fn out_of_memory() {
@@ -29,7 +29,7 @@ fn out_of_memory() {
     for _ in 0..400_000 {
         blocks.push(block_of(0, layout));
     }
-    // A copy of it has no room, but a byte more than now has.
+    // There is no room for a copy of the block, but a resize to one byte more may succeed.
     for block in blocks.drain(..) {
         // SAFETY: it is in use, and freed once.
         unsafe { std::alloc::GlobalAlloc::dealloc(&crate::ALLOCATOR, block, layout) };
@@ -37,7 +37,7 @@ fn out_of_memory() {
     let snapshot = profiler().snapshot().expect("there is memory again");
     assert!(snapshot.dropped() > 1000, "{}", snapshot.dropped());
     assert_eq!(figures(&snapshot)[0][0], 0.0, "what was sampled was seen to be freed");
-    // The file also tells the number of dropped samples.
+    // The file also gives the number of dropped samples.
     profiler().stop().expect("it ends");
     let dropped = profiler().snapshot().expect("there is one").dropped();
     let mut file = Vec::new();
@@ -47,12 +47,12 @@ fn out_of_memory() {
 }
 
 #[test]
-fn a_sampler_that_is_interrupted_goes_on() {
+fn an_interrupted_sampler_continues() {
     child::passes("limits::interrupted");
 }
 
-/// A handler that allocates and frees, whatever it interrupts; samples that cannot be taken are
-/// dropped, and nothing hangs.
+/// A signal handler allocates and frees at any point: samples that cannot be taken are dropped, and
+/// nothing hangs.
 #[test]
 #[ignore = "in a process of its own"]
 fn interrupted() {

@@ -1,4 +1,4 @@
-//! The heap profiler, under this very test program; each profile in a process of its own.
+//! The heap profiler in this test program; each profile in its own process.
 
 #![cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 
@@ -26,10 +26,10 @@ fn profiler() -> Profiler<'static> {
     ALLOCATOR.profiler()
 }
 
-/// Both modes, as the environment sets them.
+/// Both modes, as set in the environment.
 const MODES: [&str; 2] = ["0", "1"];
 
-/// Runs an ignored test in a process of its own, in each mode.
+/// Runs an ignored test in its own process, in each mode.
 fn passes_in_both_modes(test: &str) {
     for hardened in MODES {
         child::passes_when(test, |command| {

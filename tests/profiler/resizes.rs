@@ -1,19 +1,20 @@
-//! That a block which is resized counts with the bytes that were asked for: not those it had, nor those it was given.
+//! A resized block counts with the bytes requested, not with its old size or its usable size.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use crate::sites::{block_of, figures, resized_by, resized_in_c_by};
 use crate::{ALLOCATOR, passes_in_both_modes, profiler};
 
-/// Mean bytes between samples: so small that every block below is sampled, and counts with its own
+/// Mean bytes between samples: so few that every block below is sampled, and counts with its own
 /// bytes.
 const MEAN: usize = 64;
 
-/// Blocks on quick lists and medium lists, of heaps and of mappings; those in the middle get room when C has them grow.
+/// Blocks from quick lists, medium lists, heaps and mappings; those in the middle get extra room
+/// when C grows them.
 const SIZES: [usize; 8] = [5_001, 9_000, 30_001, 100_001, 200_003, 700_001, 3_000_001, 40_000_001];
 
 #[test]
-fn a_resized_block_counts_as_what_was_asked_for() {
+fn a_resized_block_counts_with_the_requested_size() {
     passes_in_both_modes("resizes::of_every_size");
 }
 

@@ -1,4 +1,4 @@
-//! The example of a server, asked for its profile.
+//! The example of a server that serves its own profile.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::files::Profile;
 use crate::package;
 
-/// Ends a server.
+/// Kills the server when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -18,7 +18,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns a server's answer, without its headers.
+/// Returns the body of a server's answer.
 fn get(address: &str, path: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
@@ -31,7 +31,7 @@ fn get(address: &str, path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_tells_who_allocated() {
+fn a_served_profile_names_the_allocating_function() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiled_server");
     package::build("examples/profiled_server", &target, |_| {});
     let mut command = Command::new(target.join("debug/profiled_server"));
@@ -41,7 +41,7 @@ fn a_server_tells_who_allocated() {
     let out = server.0.stdout.take().expect("it is piped");
     BufReader::new(out).read_line(&mut line).expect("it says where it listens");
     let address = line.trim().strip_prefix("http://").expect("an address");
-    // Some 40 MB are kept.
+    // The server keeps some 40 MB.
     for note in 1..=40 {
         assert_eq!(get(address, "/note?milk"), format!("{}000 notes\n", note).as_bytes());
     }

@@ -1,4 +1,5 @@
-//! Places that allocate, which a profile tells apart: [`SITES`] functions that differ in nothing but a number.
+//! Allocation sites that a profile can distinguish: [`SITES`] functions that differ only in a
+//! number.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
@@ -7,7 +8,7 @@ use pagewise::global::Snapshot;
 
 use crate::ALLOCATOR;
 
-/// Places there are.
+/// Number of sites.
 pub(crate) const SITES: usize = 16;
 
 type Allocate = fn(Layout) -> *mut u8;
@@ -28,11 +29,11 @@ fn reallocate<const SITE: usize>(block: *mut u8, layout: Layout, size: usize) ->
     black_box(block)
 }
 
-/// Like [`reallocate`], by the block's address alone.
+/// Like [`reallocate`], without a layout.
 #[inline(never)]
 fn reallocate_by_address<const SITE: usize>(block: *mut u8, _: Layout, size: usize) -> *mut u8 {
     black_box(SITE);
-    // SAFETY: the callers' blocks are in use, and need no greater alignment than every block has.
+    // SAFETY: the callers' blocks are in use, and have the default alignment.
     let block = unsafe { ALLOCATOR.reallocate(block, size) };
     black_box(block)
 }
@@ -66,21 +67,21 @@ const ALLOCATE: [Allocate; SITES] = each!(allocate);
 const REALLOCATE: [Reallocate; SITES] = each!(reallocate);
 const REALLOCATE_BY_ADDRESS: [Reallocate; SITES] = each!(reallocate_by_address);
 
-/// Returns a block, from this place.
+/// Allocates a block at this site.
 pub(crate) fn block_of(site: usize, layout: Layout) -> *mut u8 {
     let block = ALLOCATE[site](layout);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// Returns a block of another size, from this place.
+/// Resizes a block at this site.
 pub(crate) fn resized_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");
     block
 }
 
-/// Like [`resized_by`], as C asks for it.
+/// Like [`resized_by`], through the C interface.
 pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     let block = REALLOCATE_BY_ADDRESS[site](block, layout, size);
     assert!(!block.is_null(), "there is memory");
@@ -90,7 +91,7 @@ pub(crate) fn resized_in_c_by(site: usize, block: *mut u8, layout: Layout, size:
 /// A profile's figures for a site: live blocks and bytes, all blocks and bytes.
 pub(crate) type Figures = [f64; 4];
 
-/// Returns a profile's figures for each site, and at the end those of no site.
+/// Returns a profile's figures for each site; the last entry is for all other places.
 pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     let mut starts: Vec<(usize, usize)> = (0..SITES)
         .flat_map(|site| {
@@ -102,7 +103,7 @@ pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
         })
         .collect();
     starts.sort_unstable();
-    // The functions lie side by side, and are short.
+    // The functions are adjacent and short, so the nearest start below a call is its site.
     let site_of = |call: usize| {
         let before = starts.partition_point(|&(start, _)| start < call).checked_sub(1)?;
         let (start, site) = starts[before];
@@ -124,23 +125,23 @@ pub(crate) fn figures(snapshot: &Snapshot) -> [Figures; SITES + 1] {
     figures
 }
 
-/// The true figures, and the deviations of their estimates.
+/// The true figures, and the variances of their estimates.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Truth {
     pub(crate) figures: Figures,
     /// Variances of the estimates.
     variances: Figures,
-    /// The most that a single sample stands for.
+    /// The largest weight of a single sample.
     largest: Figures,
 }
 
 impl Truth {
-    /// Counts a block of `size` bytes that is allocated (`sign` 1) or no longer live (−1), with one
-    /// sample in `mean` bytes.
+    /// Counts a block of `size` bytes that was allocated (`sign` 1) or freed (−1), with one sample
+    /// in `mean` bytes.
     pub(crate) fn count(&mut self, size: usize, mean: usize, sign: f64) {
         let size = size as f64;
         let chance = -(-size / mean as f64).exp_m1();
-        // Of an estimate that is x/p with probability p: x² (1 − p)/p.
+        // The variance of an estimate that is x/p with probability p: x² (1 − p)/p.
         let spread = (1.0 - chance) / chance;
         let figures = [1.0, size, 1.0, size];
         let all = if sign > 0.0 { 4 } else { 2 };

@@ -1,5 +1,5 @@
-//! Several strategies as one, each over a region of its own: requests move from one to another as
-//! memory runs out.
+//! Several strategies behind one interface, each over its own region: requests move from one to
+//! another as memory runs out.
 
 use libtest_mimic::Trial;
 use pagewise::arena::Claims;
@@ -10,13 +10,12 @@ use pagewise::{Strategy, catalogue};
 use crate::all_values;
 use crate::harness::{self, Bookkeeping, source::Memory};
 
-/// Bytes of each region: no region holds all that the harness requests, nor do all of them
-/// together.
+/// Bytes of each region: neither one region nor all together can hold everything that the harness
+/// requests.
 const REGIONS: [usize; 4] = [96 << 10, 16 << 10, 200 << 10, 64 << 10];
 
-/// Drives claims of the strategies that `make` builds over regions, which are claimed in another
-/// order than that of their addresses. Regions are side by side, so that blocks of different
-/// strategies are neighbours.
+/// Tests claims of the strategies that `make` builds over regions. They are claimed out of address
+/// order, and are adjacent, so that blocks of different strategies are neighbours.
 fn drive<S: Strategy>(make: impl Fn(Region) -> S, requests: &[harness::Request]) {
     let mut memory = Memory::new(REGIONS.iter().sum());
     let mut claims = Claims::<S, 4>::new();

@@ -1,5 +1,5 @@
-//! Compositions that the catalogue does not have: policies that no published strategy combines, and
-//! parameters at their ends.
+//! Compositions that are not in the catalogue: policies that no published strategy combines, and
+//! extreme parameters.
 
 use pagewise::Strategy;
 use pagewise::catalogue::{
@@ -18,17 +18,17 @@ use pagewise::source::Source;
 use crate::Subject;
 use crate::harness::Bookkeeping;
 
-/// How a composition is made.
+/// Builds a composition.
 pub(crate) type Make = for<'a> fn(Config, Box<dyn Source + 'a>) -> Box<dyn Strategy + 'a>;
 
-/// A strategy whose free blocks are linked through the blocks themselves.
+/// A strategy that links free blocks through the blocks themselves.
 type Linked<O, S> = Paged<CurrentPage<LeftHeaders<O>, InBand>, S>;
 
 /// The hybrid with everything off: segregated storage, no quick lists.
 const NOTHING: Settings =
     Settings::performance().ql_high(0).coalesce_in_free(false).split(false).preallocate(0);
 
-/// The hybrid with everything on, at every opportunity.
+/// The hybrid with everything on, as early as possible.
 const EAGER: Settings = Settings::generic()
     .ql_high(2032)
     .threshold(100)
@@ -48,7 +48,7 @@ macro_rules! compositions {
     };
 }
 
-/// Returns all of them.
+/// Returns all compositions.
 pub(crate) fn all() -> impl Iterator<Item = Subject> {
     compositions! {
         "brent" "FIRST-FIT, large segments", Apart, |config, source| {
@@ -76,7 +76,7 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         "fits" "FIRST-FIT (FIFO), deferred", InBand, |config, source| {
             Box::new(BoundaryTagHeap::<Fifo, Deferred, NoArea, _>::new(config.unit.max(16), source, ()))
         };
-        // The paper's future work: other fits behind the region.
+        // The paper's future work: other fits after the region.
         "head-firsts" "FIRST-FIT behind the region", InBand, |config, source| {
             type Heap<S> = SpaceFitting<RegionFirst, NoChunkUp, First, S>;
             Box::new(Heap::new(config.page_size, source, ()))
@@ -104,7 +104,7 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         "lazy" "LFL (SPARING)", InBand, |config, source| {
             Box::new(LazyFirstFit::<Sparing<Releasing>, _>::new(config.page_size, source, ()))
         };
-        // With as little growth as will do, every allocation meets the end of the heap.
+        // The heap grows by as little as possible, so every allocation reaches its end.
         "lazy" "LFB, growing by cells", InBand, |config, source| {
             Box::new(LazyFirstFit::<Joining, _>::new(config.unit.max(16), source, ()))
         };

@@ -1,12 +1,13 @@
-//! Parameters that pull the paged strategies in different directions, for the tests of properties and of placements.
+//! Parameters that pull the paged strategies in different directions, for the tests of properties
+//! and placements.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 
-/// The papers' machine.
+/// The machine of the papers.
 pub(crate) const PAPERS: Config = Config::new().page_size(512).unit(8).ffcrossover(120);
 
-/// All by pages; every size a class; a high tolerance.
+/// All sizes from pages; every size is a class; a high tolerance.
 pub(crate) const LINEAR: Config =
     Config::new().page_size(4096).ffcrossover(4096).sizemap(SizeMap::Linear).freetol(1638);
 
@@ -17,7 +18,7 @@ pub(crate) const GEOMETRIC: Config = Config::new()
     .ffcrossover(2048)
     .sizemap(SizeMap::Geometric { ratio: core::f64::consts::E });
 
-/// Given classes, with FIRST-FIT above the last of them.
+/// Explicit classes, with FIRST-FIT above the last one.
 pub(crate) const CLASSES: Config = Config::new()
     .page_size(1024)
     .unit(8)

@@ -1,8 +1,8 @@
-//! Every strategy of the catalogue against the harness, over memory that is fixed, grows, runs out or was
-//! used before; compositions that the catalogue does not have; and several strategies as one.
+//! Every strategy of the catalogue in the harness, over memory that is fixed, grows, runs out or
+//! was used before; compositions that are not in the catalogue; and several strategies as one.
 //!
-//! The tests are made of the catalogue as they run: `family::STRATEGY::property` is the name of one, and
-//! a strategy joins by its row there.
+//! The tests are generated from the catalogue at run time, with names such as
+//! `family::STRATEGY::property`; a row there adds a strategy.
 
 mod claims;
 mod compositions;
@@ -40,7 +40,7 @@ const CONFIGS: [Config; 7] = [
     Config::new(),
 ];
 
-/// Returns those, or any that make sense together.
+/// Returns one of those, or any valid combination.
 fn parameters() -> impl proptest::strategy::Strategy<Value = Config> {
     let sizemap = prop_oneof![
         Just(SizeMap::Linear),
@@ -65,10 +65,10 @@ fn parameters() -> impl proptest::strategy::Strategy<Value = Config> {
 
 const REGION: usize = 4 << 20;
 
-/// The region of a strategy that takes time O(n) for a request.
+/// The region for a strategy that takes O(n) time per request.
 const SMALL_REGION: usize = 256 << 10;
 
-/// A strategy to be tested.
+/// A strategy under test.
 #[derive(Clone, Copy)]
 struct Subject {
     family: &'static str,
@@ -114,14 +114,14 @@ impl Subject {
         }
     }
 
-    /// Makes the strategy over a region in this memory.
+    /// Builds the strategy over a region in this memory.
     fn fixed<'a>(&self, config: Config, memory: &'a mut Memory) -> Box<dyn Strategy + 'a> {
         // SAFETY: the strategy has the only borrow of the memory.
         self.make(config, unsafe { memory.region() })
     }
 }
 
-/// A property: its name, its test, and whether that takes Miri too long.
+/// A property: its name, its test, and whether that takes too long under Miri.
 type Property = (&'static str, fn(&Subject), bool);
 
 const PROPERTIES: [Property; 7] = [
@@ -165,7 +165,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Tries a property on `cases` values.
+/// Checks a property for `cases` values.
 fn all_values<T: Debug>(
     cases: u32,
     values: impl proptest::strategy::Strategy<Value = T>,
@@ -194,7 +194,7 @@ fn keeps_its_promises(subject: &Subject) {
     );
 }
 
-/// As the tools build it: over a reservation.
+/// As the tools build it: over a growing reservation.
 fn keeps_its_promises_while_it_grows(entry: &'static Entry) {
     let bookkeeping = Subject::named("", entry).bookkeeping;
     all_values(harness::config().cases.div_ceil(8), harness::requests(), |requests| {
@@ -224,16 +224,16 @@ fn survives_exhaustion(subject: &Subject) {
         for size in [12, 100, 700, 20_000] {
             let mut memory = Memory::new(subject.region / 4);
             let mut strategy = subject.fixed(config, &mut memory);
-            // Pages below the tolerance φ0 wait for more of their blocks to be freed.
+            // Pages below the tolerance φ0 stay unused until more of their blocks are freed.
             let reuses = subject.reuses && config.freetol <= size;
             harness::exhaust_and_refill(&mut *strategy, size, reuses);
         }
     }
 }
 
-/// Memory runs out at each call that asks for it, once and for good. Mappings count as memory.
+/// Memory runs out at each call for it in turn, once and for good. Mappings count as memory.
 fn survives_exhaustion_at_every_step(subject: &Subject) {
-    // Sizes that the hybrids map; other strategies would only fill their memory.
+    // Sizes that the hybrids map; in other strategies they would only fill the memory.
     let largest = if subject.family == "hasan" { 103_000 } else { 30_000 };
     let requests = harness::fixed_requests(160, largest);
     for config in [CONFIGS[0], CONFIGS[2]] {
@@ -273,7 +273,7 @@ fn only_fails_in_a_region_too_small(subject: &Subject) {
         let mut memory = Memory::new(bytes);
         let mut strategy = subject.fixed(Config::new(), &mut memory);
         for _ in 0..3 {
-            // Tags alone would leave room for less than all of the region.
+            // Boundary tags alone make a block of this size too large for the region.
             let layout = Layout::array::<u8>(bytes.max(64)).expect("a valid layout");
             assert!(strategy.allocate(layout).is_err());
             strategy.audit().expect("every invariant holds");
@@ -281,7 +281,7 @@ fn only_fails_in_a_region_too_small(subject: &Subject) {
     }
 }
 
-/// Where no bookkeeping lies among the blocks, nor links in free ones.
+/// For strategies without bookkeeping among the blocks, and without links in free ones.
 fn withstands_writes_to_free_blocks(subject: &Subject) {
     let linked = ["STACK", "QUEUE", "BUDDY"].contains(&subject.name);
     if linked || subject.name.ends_with(", linked") || subject.bookkeeping == Bookkeeping::InBand {
@@ -300,7 +300,8 @@ fn withstands_writes_to_free_blocks(subject: &Subject) {
         };
         let first = blocks(&mut *strategy);
         for &(block, layout) in first.iter().step_by(2) {
-            // SAFETY: it is in use; the write after is into the region, which is this test's.
+            // SAFETY: the block is in use; the write afterwards is within the region, which is this
+            // test's.
             unsafe {
                 strategy.deallocate(block, layout);
                 block.write_bytes(0xa5, layout.size());

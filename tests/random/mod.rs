@@ -1,8 +1,8 @@
-//! Random numbers that cost next to nothing and allocate nothing (Marsaglia 2003, *Xorshift RNGs*): for
-//! programs that run on the allocator under test, have no other crates, or are interpreted. All else
-//! takes `rand`.
+//! Random numbers that cost next to nothing and allocate nothing (Marsaglia 2003, *Xorshift RNGs*),
+//! for programs that run on the allocator under test, have no other crates, or are interpreted.
+//! Everything else uses `rand`.
 
-/// A generator, from a seed other than 0.
+/// A generator; the seed must not be 0.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

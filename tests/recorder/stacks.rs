@@ -1,4 +1,4 @@
-//! A program that allocates in known places, for `tests/recorder_aarch64.sh`.
+//! A program with known allocation sites, for `tests/recorder_aarch64.sh`.
 
 use std::hint::black_box;
 

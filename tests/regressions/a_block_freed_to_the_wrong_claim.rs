@@ -1,5 +1,5 @@
-//! Claims took a block's strategy from the region that it was claimed with, which the strategy need
-//! not have used: frees went to another heap, or nowhere.
+//! Claims looked a block's strategy up by the region it was claimed with, which the strategy need
+//! not have used: frees went to another heap, or were lost.
 
 use pagewise::PageHeap;
 use pagewise::Strategy;
@@ -13,9 +13,9 @@ fn heap(bytes: usize) -> PageHeap<Region> {
     PageHeap::new(Config::arena(), leaked(bytes), ())
 }
 
-/// A strategy brings its own memory, with blocks of its own in use already.
+/// A strategy brings its own memory, with blocks already in use.
 #[test]
-fn a_strategy_is_known_by_its_own_memory() {
+fn blocks_are_matched_by_the_memory_of_their_strategy() {
     let (mut first, mut second) = (heap(1 << 16), heap(1 << 16));
     let large = layout(40_000, 8);
     let blocks = [&mut first, &mut second].map(|heap| heap.allocate(large).expect("room").cast());
@@ -31,15 +31,15 @@ fn a_strategy_is_known_by_its_own_memory() {
     }
 }
 
-/// Not even an arena of its own knows this block.
+/// No strategy of this arena owns the block.
 #[test]
-fn a_block_of_none_is_not_lost_in_silence() {
+fn a_block_of_no_claim_is_reported() {
     let mut claims: Claims<PageHeap<Region>, 2> = Claims::new();
     claims.claim(heap(1 << 16)).expect("room for two");
     let mut other = heap(1 << 16);
     let block = other.allocate(layout(100, 8)).expect("room enough").cast();
     let freed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        // SAFETY: the block is not of the claims, which is under test: it is left untouched.
+        // SAFETY: the block is not of the claims, which is what is tested: it is left untouched.
         unsafe { claims.deallocate(block, layout(100, 8)) }
     }));
     let reported = freed.expect_err("it is reported");
@@ -50,9 +50,9 @@ fn a_block_of_none_is_not_lost_in_silence() {
     assert_eq!(unsafe { claims.try_free(block, layout(100, 8)) }, pagewise::Freed::Unallocated);
 }
 
-/// The owner of a block, where there is one, is asked: a checked free by another is refused.
+/// Only the owner of a block may free it: a checked free by another is refused.
 #[test]
-fn owners_are_kept_apart() {
+fn a_checked_free_by_another_owner_is_refused() {
     use pagewise::catalogue::HeadFirst;
     use pagewise::head_first::Owner;
     let mut heap = HeadFirst::new(4096, leaked(1 << 16), ());

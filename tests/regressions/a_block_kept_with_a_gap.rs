@@ -1,4 +1,4 @@
-//! A block of KINGSLEY lies behind a gap where its alignment is large. Kept for a layout of a smaller
+//! In KINGSLEY an over-aligned block follows a gap. When it was kept with a layout of a smaller
 //! alignment, it was resized in place as if there were no gap: to more bytes than it has.
 
 use std::alloc::Layout;
@@ -9,7 +9,7 @@ use pagewise::pages::Config;
 use crate::layout;
 
 #[test]
-fn it_is_as_long_as_it_says() {
+fn it_is_not_resized_beyond_its_bytes() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::with_page_size(4096), 1 << 24).expect("valid");
         for align in [32, 64, 256, 1024] {

@@ -1,6 +1,6 @@
-//! A collection may free a block with any size from the requested to the returned one, and may rely on
-//! zeros up to the returned one. Strategies identify a block by the requested size: buddies freed another
-//! block, and the bytes beyond stayed unzeroed.
+//! A collection may free a block with any size from the requested to the returned one, and may
+//! expect zeros up to the returned one. Strategies identified a block by the requested size:
+//! buddies freed another block, and the remaining bytes were not zeroed.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -19,7 +19,7 @@ fn longest(block: NonNull<[u8]>, align: usize) -> Layout {
     layout(block.len(), align)
 }
 
-/// Blocks of all strategies are freed, grown and shrunk with the longest layout that fits.
+/// Frees, grows and shrinks blocks with the longest layout that fits.
 fn any_size_that_fits(strategy: impl Strategy) {
     let arena: Arena<_> = Arena::new(strategy);
     let arena = &arena;
@@ -65,17 +65,17 @@ fn of_pages() {
 }
 
 #[test]
-fn a_block_that_grows_zeroed_is_zeros_up_to_its_end() {
+fn grow_zeroed_clears_up_to_the_returned_length() {
     let arena: Arena<_> = Arena::new(BestFit::new(4096, Reserved::new(CAPACITY), ()));
     let arena = &arena;
     let used = Allocator::allocate(&arena, layout(1000, 8)).expect("there is room");
-    // SAFETY: the block is in use, and this long; it goes back with a layout that fits.
+    // SAFETY: the block is in use, and this long; it is freed with a layout that fits.
     unsafe {
         used.cast::<u8>().write_bytes(0xff, used.len());
         Allocator::deallocate(&arena, used.cast(), longest(used, 8));
     }
     let block = Allocator::allocate(&arena, layout(1, 8)).expect("there is room");
-    // SAFETY: the block is in use, and of this layout.
+    // SAFETY: the block is in use with this layout.
     let grown = unsafe { arena.grow_zeroed(block.cast(), layout(1, 8), layout(100, 8)) };
     let grown = grown.expect("there is room");
     // SAFETY: the block is in use, and `grow_zeroed` has written zeros up to its new length.

@@ -1,4 +1,4 @@
-//! The memory of a Nielsen algorithm could have one word more than a block's length field can hold: once
+//! The memory of a Nielsen algorithm could be one word longer than a length field can express: once
 //! all of it was one free block again, that block's length was 0.
 
 use pagewise::catalogue::nielsen;
@@ -6,13 +6,14 @@ use pagewise::{Reserved, Strategy};
 
 use crate::layout;
 
-/// Allocates two blocks, the second in the upper half of 4 GiB where so much can be reserved, and frees both.
+/// Allocates two blocks, the second in the upper half of 4 GiB if that much can be reserved, and
+/// frees both.
 fn is_whole_again(mut heap: impl Strategy) {
     let layouts = [layout(1, 1), layout(1, 1 << 30)];
     let blocks = layouts.map(|layout| heap.allocate(layout).ok());
     for (block, layout) in blocks.into_iter().zip(layouts) {
         if let Some(block) = block {
-            // SAFETY: the block was allocated for this layout, and nobody uses it.
+            // SAFETY: the block was allocated with this layout, and is no longer used.
             unsafe { heap.deallocate(block.cast(), layout) };
         }
     }
@@ -20,7 +21,7 @@ fn is_whole_again(mut heap: impl Strategy) {
 }
 
 #[test]
-fn is_told() {
+fn has_a_valid_length() {
     is_whole_again(nielsen::V1::new(64, Reserved::new(1 << 33), ()));
     is_whole_again(nielsen::V3::new(64, Reserved::new(1 << 33), ()));
 }

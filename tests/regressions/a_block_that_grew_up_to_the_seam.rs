@@ -1,6 +1,6 @@
-//! HEAD-FIRST, whose fresh memory is laid out as two halves: a block that grew over all that was left of the
-//! lower half made the upper one the unallocated region, though the index had it. Freeing the block joined
-//! the two, and the index kept a block that was none.
+//! HEAD-FIRST lays fresh memory out in two halves. A block that grew over the rest of the lower
+//! half made the upper half the unallocated region, while the index still listed it. Freeing the
+//! block coalesced the two, and left an invalid block in the index.
 
 use core::alloc::Layout;
 
@@ -10,14 +10,14 @@ use pagewise::head_first::{ChunkUp, RegionFirst, SpaceFitting};
 use pagewise::source::Reserved;
 
 #[test]
-fn what_lies_behind_the_region_is_not_the_region() {
+fn can_be_freed_without_a_stale_index_entry() {
     // The memory has 63 cells, 31 of them in the lower half.
     let mut heap =
         SpaceFitting::<RegionFirst, ChunkUp, Worst, _>::new(1024, Reserved::new(1 << 20), ());
     let small = Layout::from_size_align(1, 1).unwrap();
     let block = heap.allocate(small).unwrap().cast();
     let large = Layout::from_size_align(473, 1).unwrap();
-    // SAFETY: the block is in use, and freed once, by the layout that it has then.
+    // SAFETY: the block is in use, and freed once, with its layout at that time.
     unsafe {
         heap.resize_in_place(block, small, large.size()).expect("there is room above the block");
         heap.audit().unwrap();

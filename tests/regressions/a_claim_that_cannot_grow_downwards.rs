@@ -1,5 +1,5 @@
-//! Where memory is exhausted, a block of a `PageHeap` grows down into free memory below it; in claims
-//! of one it failed, since `relocate` was not passed on.
+//! When memory is exhausted, a block of a `PageHeap` grows down into free memory below it; in
+//! claims of one this failed, because `relocate` was not forwarded.
 
 use pagewise::PageHeap;
 use pagewise::Strategy;
@@ -9,13 +9,13 @@ use pagewise::source::Region;
 
 use crate::{layout, leaked};
 
-/// Two blocks fill the memory, the lower one is freed, and the upper one takes it all.
+/// Two blocks fill the memory; the lower one is freed, and the upper one grows over all of it.
 fn grow_downwards(heap: &mut impl Strategy) {
     let half = layout(24_000, 8);
     let low = heap.allocate(half).expect("room for both").cast::<u8>();
     let high = heap.allocate(half).expect("room for both").cast::<u8>();
     assert!(low < high);
-    // SAFETY: the blocks are used within their layouts; the lower one is freed, the upper one known by
+    // SAFETY: the blocks are used within their layouts; the lower one is freed, the upper one has
     // its new size from then on.
     unsafe {
         high.write_bytes(0xa5, half.size());

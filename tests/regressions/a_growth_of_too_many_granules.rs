@@ -1,5 +1,5 @@
-//! A FIRST-FIT heap that was to grow by 2³² granules or more grew by another number of them, and wrote
-//! beside its tables.
+//! A FIRST-FIT heap that had to grow by 2³² granules or more truncated the number, and wrote
+//! outside its tables.
 
 use pagewise::catalogue::{Buddy, FirstFit};
 

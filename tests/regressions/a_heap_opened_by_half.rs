@@ -1,5 +1,6 @@
-//! A `PageHeap` whose memory ran out between its size classes and their supplies had classes
-//! without supplies: the next request, or giving pages back, read beside the table of supplies.
+//! A `PageHeap` whose memory ran out between allocating its size classes and their supplies had
+//! classes without supplies: the next request, or returning pages, read outside the table of
+//! supplies.
 
 use pagewise::PageHeap;
 use pagewise::pages::Config;

@@ -1,6 +1,6 @@
-//! `allocate_aligned(8, 1 << 63)` overflowed in a debug build, and in a release build went on with a
-//! `Layout` that cannot exist. Every size and alignment, in every function that takes them, gives a
-//! block or null.
+//! `allocate_aligned(8, 1 << 63)` overflowed in a debug build, and in a release build continued
+//! with an invalid `Layout`. Every size and alignment, in every function that takes them, must give
+//! a block or null.
 
 use std::hint::black_box;
 use std::ptr;
@@ -18,11 +18,10 @@ fn numbers() -> impl Iterator<Item = usize> {
     near.chain(ends)
 }
 
-/// Sizes from here on are refused. (For sizes between this and the machine's memory, the system
-/// decides.)
+/// Sizes from here on are refused. (Between the machine's memory and this, the system decides.)
 const REFUSED: usize = isize::MAX as usize;
 
-/// Frees a block, after a look at its alignment and its ends.
+/// Checks a block's alignment and both ends, and frees it.
 fn check(block: *mut u8, size: usize, align: usize) {
     if black_box(block).is_null() {
         return;
@@ -30,7 +29,7 @@ fn check(block: *mut u8, size: usize, align: usize) {
     assert!(size <= REFUSED && block.addr().is_multiple_of(align), "{size} at {align}: {block:?}");
     // SAFETY: the block has these bytes, and is freed once.
     unsafe {
-        // A huge page takes long to clear.
+        // Huge blocks take too long to clear.
         if (1..1 << 20).contains(&size) {
             block.write(1);
             block.add(size - 1).write(1);
@@ -40,7 +39,7 @@ fn check(block: *mut u8, size: usize, align: usize) {
 }
 
 #[test]
-fn every_size_and_alignment_is_answered() {
+fn every_size_and_alignment_gives_a_block_or_null() {
     passes("a_hostile_request::answered");
 }
 
@@ -62,7 +61,7 @@ fn answered() {
 }
 
 #[test]
-fn every_new_size_is_answered() {
+fn every_new_size_gives_a_block_or_null() {
     passes("a_hostile_request::resized");
 }
 
@@ -90,7 +89,7 @@ fn resized() {
     }
 }
 
-/// A visitor of the classes is any code: it may allocate, purge, ask again, and panic.
+/// A visitor of the classes may run any code: allocate, purge, walk the classes again, and panic.
 #[test]
 fn a_visitor_may_do_anything() {
     passes("a_hostile_request::visited");
@@ -116,13 +115,14 @@ fn visited() {
         ALLOCATOR.for_each_class(|class| assert!(class.size < 200, "this size is enough"));
     });
     assert!(stopped.is_err());
-    // No lock was left behind, and nothing counted twice.
+    // No lock is still held, and nothing is counted twice.
     drop(vec![1_u8; 300]);
     ALLOCATOR.purge();
     assert_eq!(kept.iter().map(Vec::len).sum::<usize>(), (1..2000).sum::<usize>());
 }
 
-/// All values of the type are one allocator, whatever their tuning: blocks of one are freed by another.
+/// All values of the type are one allocator, whatever their tuning: one frees the blocks of
+/// another.
 #[test]
 fn another_value_is_the_same_allocator() {
     let other = Pagewise::default();

@@ -1,5 +1,5 @@
-//! A library with the allocator was loaded, used by a thread, and unloaded: when the thread ended it was
-//! led to where the library's code had been.
+//! A library with the allocator was loaded, used by a thread, and unloaded: at its exit, the thread
+//! jumped to where the library's code had been.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::{env, mem, thread};
 use crate::child::passes_when;
 use crate::package;
 
-/// The environment variable that tells the child where the library is.
+/// Environment variable with the library's path, for the child.
 const LIBRARY: &str = "PAGEWISE_TEST_LIBRARY";
 
-/// Builds the library, and says where it is.
+/// Builds the library; returns its path.
 fn library() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unloaded");
     package::build("tests/unloaded", &target, |_| {});
@@ -29,7 +29,7 @@ fn a_thread_ends_after_the_library_it_used() {
     });
 }
 
-/// Loads the library: `use_memory` and `lists`, to be called while it is there.
+/// Loads the library; returns its handle, and `use_memory` and `lists`, valid while it is loaded.
 fn load(path: &CString) -> (*mut libc::c_void, [extern "C" fn() -> usize; 2]) {
     // SAFETY: the functions have this type.
     unsafe {
@@ -64,10 +64,10 @@ fn unloaded() {
     for _ in 0..3 {
         let path = path.clone();
         let gone = thread::spawn(move || use_library(&path)).join().expect("the thread ends");
-        // Elsewhere a library stays once it was loaded.
+        // Other C libraries than glibc never unload a library.
         assert!(gone || !cfg!(target_env = "gnu"), "the library was unloaded");
     }
-    // Nothing of it is called at a fork, or at the end.
+    // Neither a fork nor the exit calls anything of it.
     // SAFETY: the child ends at once.
     unsafe {
         let child = libc::fork();
@@ -79,8 +79,8 @@ fn unloaded() {
     }
 }
 
-/// A program had used up the keys by which the allocator learns of a thread's end: the lists of every
-/// thread that ended were lost.
+/// In a program that had used up the keys by which the allocator learns of a thread's exit, the
+/// lists of every ended thread were lost.
 #[test]
 #[cfg(target_env = "gnu")]
 fn threads_leave_their_lists_without_a_key() {
@@ -94,7 +94,7 @@ fn threads_leave_their_lists_without_a_key() {
 #[ignore = "in a process of its own, without keys"]
 fn without_keys() {
     let mut key = 0;
-    // SAFETY: a key without a destructor.
+    // SAFETY: the key has no destructor.
     while unsafe { libc::pthread_key_create(&raw mut key, None) } == 0 {}
     let path = CString::new(env::var(LIBRARY).expect("it is set")).expect("a path");
     let (_, [use_memory, lists]) = load(&path);

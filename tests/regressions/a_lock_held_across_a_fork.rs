@@ -1,4 +1,4 @@
-//! The child of a fork waited for ever for an arena's lock if another thread held it at that moment.
+//! The child of a fork waited forever for an arena's lock that another thread held at that moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -12,16 +12,16 @@ use crate::{child, layout};
 static ARENA: Arena<PageHeap<Reserved>> = Arena::growing(1 << 24);
 
 #[test]
-fn the_child_says_so_and_ends() {
+fn the_child_reports_it_and_exits() {
     let ended = child::run("a_lock_held_across_a_fork::forked", |_| {});
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
     let message = "pagewise: an arena was in use by another thread during a fork";
     assert!(ended.err.contains(message), "{}", ended.err);
 }
 
-/// Returns the status of the child of a fork that does this, for a minute at most.
+/// Runs this in the child of a fork, for a minute at most; returns its exit status.
 fn in_child(action: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child uses the arena, which is under test, and ends by `_exit` or the alarm.
+    // SAFETY: the child uses the arena, which is under test, and ends with `_exit` or the alarm.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -60,7 +60,7 @@ fn forked() {
 
     LET_GO.store(true, Ordering::Relaxed);
     holder.join().expect("it ends");
-    // No thread is in the arena: a child can use it, and so can this process.
+    // No thread is in the arena: both the child and this process can use it.
     let status = in_child(|| {
         ARENA.allocate(layout(100, 8)).expect("room enough");
         ARENA.audit().expect("every invariant holds");

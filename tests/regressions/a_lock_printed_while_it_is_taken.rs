@@ -1,12 +1,12 @@
-//! The `Debug` output of locks that threads share leaves out the state that only the holder may read:
-//! reading it was a data race.
+//! The `Debug` output of shared locks leaves out the state that only the holder may read: reading
+//! it was a data race.
 
 use std::fmt::Debug;
 
 use pagewise::arena::lock::{Lock, Unshared};
 
 /// A lock prints the same whether it is held or not.
-fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
+fn prints_the_same_when_held(lock: &(impl Lock + Sync + Debug)) {
     let free = format!("{lock:?}");
     lock.lock();
     let taken = format!("{lock:?}");
@@ -17,8 +17,8 @@ fn tells_nothing(lock: &(impl Lock + Sync + Debug)) {
 
 #[test]
 fn unshared() {
-    // SAFETY: it keeps nothing apart.
-    tells_nothing(&unsafe { Unshared::new() });
+    // SAFETY: it protects nothing.
+    prints_the_same_when_held(&unsafe { Unshared::new() });
 }
 
 #[cfg(feature = "critical-section")]
@@ -35,5 +35,5 @@ fn critical_section() {
         unsafe fn release((): RawRestoreState) {}
     }
 
-    tells_nothing(&CriticalSection::NEW);
+    prints_the_same_when_held(&CriticalSection::NEW);
 }

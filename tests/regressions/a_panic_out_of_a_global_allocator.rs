@@ -1,5 +1,5 @@
-//! A visitor of a walk that allocates, in a program whose global allocator is the arena walked, had
-//! the allocator unwind, which must never be.
+//! When a visitor of a walk allocated, and the walked arena was the global allocator, the allocator
+//! unwound, which is undefined behaviour.
 
 use std::alloc::GlobalAlloc;
 

@@ -1,24 +1,25 @@
-//! `free(p + 16)` freed the live block `p`, and `free(p + 1)` made the next block of that class
-//! misaligned. Either stops the process with one line, in every build.
+//! `free(p + 16)` freed the live block `p`, and `free(p + 1)` misaligned the next block of that
+//! class. Either stops the process with one line, in every build.
 //!
-//! Not noticed: a pointer at a multiple of 16 within a small block that the same thread is given again by
-//! its quick list before that is put back; and one at the start of another block.
+//! Not detected: a pointer at a multiple of 16 inside a small block, if the same thread is given it
+//! again from its quick list before the list is returned; and a pointer to the start of another
+//! block.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ALLOCATOR;
 use crate::child::{aborts, passes};
 
-/// Noticed when the blocks of a list go back to their heap.
+/// Detected when the blocks of a list are returned to their heap.
 const AT_PUT_BACK: &str = "pagewise: a block was freed twice, or the pointer is not a block";
-/// Noticed at once.
+/// Detected at once.
 const AT_ONCE: &str = "pagewise: a pointer was freed or resized that is not a block in use";
 
-/// Frees the address `offset` bytes behind the start of a block of `size` bytes, after `before`
-/// others.
+/// Frees the address `offset` bytes from the start of a block of `size` bytes, after `before` other
+/// blocks.
 fn free_within(size: usize, offset: usize, before: usize) {
     let blocks: Vec<*mut u8> = (0..40).map(|_| ALLOCATOR.allocate(size)).collect();
-    // SAFETY: the last is the misuse to be noticed.
+    // SAFETY: the last free is the misuse to be detected.
     unsafe {
         blocks[..before].iter().for_each(|&block| ALLOCATOR.free(block));
         ALLOCATOR.free(blocks[before].add(offset));
@@ -53,7 +54,7 @@ freed_within! {
     a_page_into_a_mapping: mapping_page, 40 << 20, 4096, 0, AT_ONCE;
 }
 
-/// The line is written when no lock is held any more: a handler of the signal may allocate.
+/// No lock is held when the line is written: a handler of the signal may allocate.
 #[test]
 fn a_handler_of_the_signal_may_allocate() {
     passes("a_pointer_into_a_block::handled");
@@ -71,7 +72,7 @@ extern "C" fn handle(_: libc::c_int) {
         });
     }
     HANDLED.store(true, Ordering::Relaxed);
-    // SAFETY: both end the process as a test that passed.
+    // SAFETY: either call ends the process like a passed test.
     unsafe {
         let passed = b"test result: 1 passed\n";
         libc::write(1, passed.as_ptr().cast(), passed.len());

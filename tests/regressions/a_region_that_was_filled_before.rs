@@ -1,5 +1,5 @@
-//! A region that was filled and emptied took fewer blocks the next time, and fewer each time after: a class
-//! that had been asked for often got a page at once, however little of it was needed.
+//! A region that was filled and emptied held fewer blocks the next time, and fewer each time after:
+//! a frequently requested class got a whole page at once, however little of it was needed.
 
 use std::ptr::NonNull;
 
@@ -9,8 +9,8 @@ use pagewise::{PageHeap, Strategy};
 
 use crate::{layout, leaked};
 
-/// Fills the heap until a request fails, with blocks of all sizes, more often small ones, and empties it;
-/// the bytes it had then.
+/// Fills the heap until a request fails, with blocks of all sizes, mostly small, and empties it.
+/// Returns the bytes that were allocated.
 fn fill(heap: &mut PageHeap<Region>, seed: u64) -> usize {
     let mut seed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut below = |end: usize| {
@@ -40,17 +40,17 @@ fn fill(heap: &mut PageHeap<Region>, seed: u64) -> usize {
 }
 
 #[test]
-fn it_takes_as_much_as_a_fresh_one() {
+fn holds_as_much_as_a_fresh_one() {
     const REGION: usize = 16 << 20;
     let mut memory = vec![0_u64; REGION / 8];
     let mut worn = PageHeap::new(Config::arena(), leaked(REGION), ());
     let (mut fresh, mut again) = (0, 0);
     for seed in 0..24 {
-        // SAFETY: the memory outlives the heap, and is its alone.
+        // SAFETY: the memory outlives the heap, and is used by it alone.
         let region = unsafe { Region::new(memory.as_mut_ptr().cast(), REGION) };
         fresh += fill(&mut PageHeap::new(Config::arena(), region, ()), seed);
         again += fill(&mut worn, seed);
     }
-    // Within half a hundredth: where free blocks lie is left to chance.
+    // Within half a percent: the positions of free blocks are random.
     assert!(again + fresh / 200 > fresh, "{again} bytes, {fresh} in fresh regions");
 }

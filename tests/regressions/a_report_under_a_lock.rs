@@ -1,5 +1,5 @@
-//! Misuse was reported under the heap's lock: the handler of SIGABRT, if it allocated, waited for that
-//! lock for ever.
+//! Misuse was reported under the heap's lock: a handler of SIGABRT that allocated waited for that
+//! lock forever.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -16,7 +16,7 @@ extern "C" fn allocate(_: c_int) {
     eprintln!("the handler has allocated");
 }
 
-/// Stops with a handler that allocates; this process's way of stopping.
+/// Runs a misuse whose SIGABRT handler allocates; it must end as the handler ends it.
 fn stops(test: &str) {
     let Ended { signal, err, .. } = run(test, |_| {});
     assert_eq!(signal, Some(libc::SIGABRT), "{err}");
@@ -24,7 +24,7 @@ fn stops(test: &str) {
     assert!(err.contains("the handler has allocated"), "{err}");
 }
 
-/// Frees a block twice, under a handler that allocates.
+/// Frees a block twice, with a handler that allocates.
 fn free_twice(size: usize) {
     // SAFETY: the handler may interrupt this code; the second free is the misuse.
     unsafe {

@@ -1,5 +1,6 @@
-//! `realloc` of a block of tens of kilobytes to one of the 14 sizes below `isize::MAX` made a `Layout` that
-//! cannot exist: rounded up to its alignment, no block is that long. Found by fuzzing C's interface.
+//! `realloc` of a block of tens of kilobytes to one of the 14 sizes below `isize::MAX` made an
+//! invalid `Layout`: rounded up to its alignment, it exceeds `isize::MAX`. Found by fuzzing the C
+//! interface.
 
 use crate::ALLOCATOR;
 use crate::child::passes;
@@ -16,7 +17,7 @@ fn refused() {
         for below in 0..40 {
             let block = ALLOCATOR.allocate(old_size);
             assert!(!block.is_null());
-            // SAFETY: the block is in use, and stays so where there is no memory.
+            // SAFETY: the block is in use, and stays so if there is no memory.
             unsafe {
                 block.write(3);
                 let moved = ALLOCATOR.reallocate(block, isize::MAX as usize - below);

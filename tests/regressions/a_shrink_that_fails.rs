@@ -1,4 +1,4 @@
-//! A block that shrinks and should move failed where memory was exhausted, so that
+//! When memory was exhausted, shrinking a block failed if it should have moved, so that
 //! `Vec::shrink_to_fit` ended the program.
 
 use std::ptr::NonNull;
@@ -8,7 +8,7 @@ use pagewise::{Strategy, catalogue};
 
 use crate::layout;
 
-/// Takes all memory there is, in blocks of `sizes`.
+/// Allocates all memory, in blocks of `sizes`.
 fn exhaust(heap: &mut dyn Strategy, sizes: &[usize]) {
     for &size in sizes {
         while heap.allocate(layout(size, 1)).is_ok() {}
@@ -18,7 +18,7 @@ fn exhaust(heap: &mut dyn Strategy, sizes: &[usize]) {
 const SIZES: [usize; 7] = [20_000, 5000, 1000, 400, 100, 32, 4];
 
 #[test]
-fn through_every_strategy() {
+fn succeeds_now_in_every_strategy() {
     for entry in catalogue::all() {
         for (old, new) in [(20_000, 900), (900, 30), (20_000, 5), (900, 1), (64, 8)] {
             let name = entry.name;
@@ -45,8 +45,9 @@ fn through_every_strategy() {
     }
 }
 
-/// With another alignment, which the block happens to have. Nielsen's buddies alone have contents
-/// behind a gap, of whose length the alignment tells: they refuse, and the block is as it was.
+/// Shrinks to another alignment, which the block happens to have. Only Nielsen's buddies place
+/// contents after a gap whose length depends on the alignment: they refuse, and the block is
+/// unchanged.
 #[test]
 fn with_another_alignment() {
     for entry in catalogue::all() {

@@ -1,4 +1,4 @@
-//! Safe functions that divided by a size, or added to one, panicked when it was 0 or enormous.
+//! Safe functions that divided by a size, or added to one, panicked when it was 0 or huge.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::{Demand, SizeMap, optimise};
@@ -19,7 +19,7 @@ fn a_unit_of_zero_has_no_classes() {
 }
 
 #[test]
-fn enormous_sizes_have_no_classes_beyond_what_a_size_can_be() {
+fn huge_sizes_give_no_invalid_classes() {
     for sizemap in MAPS {
         let classes = sizemap.classes(usize::MAX / 2, usize::MAX, usize::MAX).take(10);
         assert!(classes.is_sorted_by(|a, b| a < b), "{sizemap:?}");

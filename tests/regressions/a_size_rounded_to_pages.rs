@@ -1,10 +1,10 @@
-//! In hardened mode without guard pages a mapping's size was known to OS pages alone, and freeing it with the size that
-//! was asked for, as Rust programs do, stopped the process.
+//! In hardened mode without guard pages, a mapping's size was known only rounded to OS pages, and
+//! freeing it with the requested size, as Rust programs do, stopped the process.
 
 use crate::child::passes_when;
 
 #[test]
-fn is_the_size_asked_for() {
+fn can_be_freed_with_the_requested_size() {
     passes_when("a_size_rounded_to_pages::mappings", |command| {
         command.env("PAGEWISE_HARDENED", "checks");
     });

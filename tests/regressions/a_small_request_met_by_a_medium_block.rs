@@ -1,6 +1,6 @@
-//! A request that pages serve, whose quick list was empty, got a block off a list of medium ones where FFCROSSOVER lay
-//! above 16 KiB. A Rust program frees with the size, by which the block went onto the small list, and from there into
-//! a page that it was never of.
+//! If FFCROSSOVER was above 16 KiB, a small request whose quick list was empty got a block from a
+//! medium list. A Rust program frees with the size, so the block went onto the small list, and from
+//! there into a page that it was never part of.
 
 use crate::child::passes_when;
 

@@ -59,7 +59,7 @@ fn the_hybrid_allocator_refuses_one_with_a_mapping() {
 }
 
 #[test]
-fn an_alignment_that_is_none_is_an_error() {
+fn an_invalid_alignment_is_an_error() {
     let mut region: Region = leaked(1 << 10);
     assert_eq!(region.extend(8, 3), Err(AllocError::Exhausted));
 }

@@ -1,13 +1,14 @@
-//! A pointer into the allocator's window of addresses, but into no heap, ended the process with SIGSEGV
-//! when it was freed, resized or measured: the table for that part of the window is not there.
+//! Freeing, resizing or measuring a pointer into the allocator's address window, but into no heap,
+//! ended with SIGSEGV: the table for that part of the window does not exist.
 
 use crate::ALLOCATOR;
 use crate::child::aborts;
 
 const MESSAGE: &str = "pagewise: a pointer was freed or resized that is not a block in use";
 
-/// Returns an address a quarter of the window above a block: a slot of a heap that is never opened.
-fn beyond() -> *mut u8 {
+/// Returns an address a quarter of the window above a block: the slot of a heap that is never
+/// opened.
+fn pointer_beyond_the_heaps() -> *mut u8 {
     ALLOCATOR.allocate(100).wrapping_add(if usize::BITS == 64 { 1 << 40 } else { 1 << 28 })
 }
 
@@ -21,8 +22,8 @@ macro_rules! misused {
         #[test]
         #[ignore = "in a process of its own, which it stops"]
         fn $alone() {
-            let $block = beyond();
-            // SAFETY: the misuse to be noticed.
+            let $block = pointer_beyond_the_heaps();
+            // SAFETY: this is the misuse to be detected.
             let _ = unsafe { $misuse };
         }
     )*};
@@ -37,7 +38,7 @@ misused! {
 
 /// A free in an unreadable mapping ended the same way.
 #[test]
-fn what_cannot_be_read_is_not_freed() {
+fn a_pointer_into_unreadable_memory_is_reported() {
     aborts("a_wild_pointer_beyond_the_heaps::closed", MESSAGE);
 }
 
@@ -45,7 +46,7 @@ fn what_cannot_be_read_is_not_freed() {
 #[ignore = "in a process of its own, which it stops"]
 fn closed() {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh mapping; freeing it is the misuse to be noticed.
+    // SAFETY: a fresh mapping; freeing it is the misuse to be detected.
     unsafe {
         let closed = libc::mmap(std::ptr::null_mut(), 1 << 16, libc::PROT_NONE, flags, -1, 0);
         ALLOCATOR.free(closed.cast::<u8>().add(128));

@@ -1,6 +1,6 @@
-//! A deferred fit joins free neighbours when the source is exhausted. If the wilderness is one of
-//! them, it then begins lower, and less new memory serves the request. The heap did not ask again,
-//! and refused a request that it could serve.
+//! A deferred fit coalesces free blocks when the source is exhausted. If the wilderness is among
+//! them, it then begins lower, and less new memory is needed for the request. The heap did not ask
+//! again, and refused a request that it could serve.
 
 use pagewise::Strategy;
 use pagewise::catalogue::DeferredBestFit;
@@ -12,7 +12,7 @@ fn a_joined_wilderness_grows() {
     let mut heap = DeferredBestFit::new(512, leaked(4096), ());
     let blocks = [1500, 1500, 40].map(|size| heap.allocate(layout(size, 8)).expect("room enough"));
     let [_, long, last] = blocks.map(|block| block.cast());
-    // SAFETY: both blocks are in use; the second is not used any more.
+    // SAFETY: both blocks are in use; the second is no longer used afterwards.
     unsafe {
         heap.resize_in_place(long, layout(1500, 8), 160).expect("a block shrinks in place");
         heap.deallocate(last, layout(40, 8));

@@ -1,6 +1,6 @@
-//! A large aligned request passed over the free block that the last request of its kind had left,
-//! although that was aligned as needed, and took one with room to spare. Aligned buffers that
-//! replace each other held 1.6 times the live bytes.
+//! A large aligned request skipped the free block that the previous such request had left, although
+//! it was aligned as needed, and took a larger one to align within. Aligned buffers that replace
+//! each other held 1.6 times the live bytes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -11,7 +11,7 @@ use pagewise::{PageHeap, Strategy};
 use crate::{layout, leaked};
 
 #[test]
-fn replaces_the_last_one() {
+fn takes_the_place_of_the_last_one() {
     const BLOCKS: usize = 40;
     const SIZE: usize = 100_000;
     for align in [16, 64, 4096] {
@@ -22,13 +22,13 @@ fn replaces_the_last_one() {
             heap.allocate(layout).expect("there is memory").cast()
         };
         let mut blocks: Vec<_> = (0..BLOCKS).map(|_| take(&mut heap, block)).collect();
-        // Blocks of no such size lie between them.
+        // Blocks of other sizes are between them.
         let mut others: Vec<_> = (0..10).map(|_| take(&mut heap, small)).collect();
         for _ in 0..2_000 {
             random = random.wrapping_mul(1_103_515_245).wrapping_add(12_345);
             let index = random / 65_536 % BLOCKS;
             let new = take(&mut heap, block);
-            // SAFETY: the blocks are in use, and not used after.
+            // SAFETY: the blocks are in use, and not used afterwards.
             unsafe {
                 heap.deallocate(core::mem::replace(&mut blocks[index], new), block);
                 let other = index % others.len();

@@ -1,6 +1,6 @@
 //! A best fit, and heaps built on one, panicked at a request for an alignment of 16 GiB or more:
-//! they looked for a block with as many bytes beside the requested ones, in a bin that does not
-//! exist. A heap must answer that it has no such memory.
+//! they searched for the requested size plus the alignment, in a bin that does not exist. A heap
+//! must report exhaustion instead.
 
 use pagewise::pages::Config;
 use pagewise::{AllocError, catalogue};
@@ -8,7 +8,7 @@ use pagewise::{AllocError, catalogue};
 use crate::{layout, leaked};
 
 #[test]
-fn is_answered_by_every_strategy() {
+fn is_reported_as_exhaustion_by_every_strategy() {
     for entry in catalogue::all() {
         let memory = leaked(1 << 20);
         let addresses = memory.addresses();
@@ -16,9 +16,9 @@ fn is_answered_by_every_strategy() {
         // There is a free block.
         let block = heap.allocate(layout(50_000, 8)).expect("there is memory").cast();
         let _above = heap.allocate(layout(40, 8)).expect("there is memory");
-        // SAFETY: the block is in use, and not used any more.
+        // SAFETY: the block is in use, and not used afterwards.
         unsafe { heap.deallocate(block, layout(50_000, 8)) };
-        // By chance the memory lies around a multiple of 1 GiB.
+        // The memory may happen to include a multiple of 1 GiB.
         let beyond = |align: &usize| addresses.start.next_multiple_of(*align) >= addresses.end;
         for align in (30..usize::BITS - 1).map(|log2| 1 << log2).filter(beyond) {
             for size in [1, 100, 20_000] {

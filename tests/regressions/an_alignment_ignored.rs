@@ -1,5 +1,5 @@
-//! A checked free took a layout whose alignment the block's address does not have, in every strategy
-//! of Brent's.
+//! A checked free accepted a layout whose alignment the block's address does not have, in every
+//! strategy of Brent's.
 
 use pagewise::Freed;
 use pagewise::catalogue;
@@ -7,11 +7,11 @@ use pagewise::pages::Config;
 
 use crate::layout;
 
-/// Up to 2³⁰: as many as the blocks' addresses lack at least.
+/// Up to 2³⁰, beyond the alignment of any block.
 const SHIFTS: std::ops::Range<u32> = 0..31;
 
 #[test]
-fn it_is_not() {
+fn a_wrong_alignment_is_refused() {
     for entry in catalogue::all() {
         let mut heap = entry.build(Config::with_page_size(4096), 1 << 24).expect("valid");
         for size in [1, 8, 24, 100, 600, 5_000, 50_000].into_iter().cycle().take(50) {

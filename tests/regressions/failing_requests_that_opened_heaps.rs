@@ -1,4 +1,4 @@
-//! Each request that failed opened one more heap, for ever, and threads then spread over all of them.
+//! Each failed request opened one more heap, and threads then spread over all of them.
 
 use crate::ALLOCATOR;
 use crate::child::passes;
@@ -12,7 +12,7 @@ fn failing_requests_open_no_heaps() {
 #[ignore = "in a process of its own"]
 fn failing() {
     let before = ALLOCATOR.stats().heaps;
-    // More than there is, and more than a heap can have.
+    // More than the system has, and more than a heap can have.
     for size in [1 << 46, isize::MAX as usize / 2, 17 << 30] {
         let limit = libc::rlimit { rlim_cur: 16 << 30, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: the limit is valid for reads.

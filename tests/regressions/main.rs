@@ -1,6 +1,6 @@
-//! One file for each fault that was found and repaired, named after the fault.
+//! One file for each fault that was found and fixed, named after the fault.
 //!
-//! Code that the compiler now refuses is in documentation tests that must not compile: a free by
+//! Misuse that the compiler now rejects is in documentation tests that must not compile: a free by
 //! safe code (`Arena::try_free`), a meter that panics (`Meter`).
 
 #![cfg(target_os = "linux")]
@@ -56,7 +56,7 @@ use pagewise::source::Region;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// Returns the bytes of this process that are resident now.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).expect("the second number");
@@ -65,10 +65,10 @@ fn resident() -> usize {
     pages.parse::<usize>().expect("a number") * page
 }
 
-/// Memory that lives for ever, as a region.
+/// Returns leaked memory as a region.
 fn leaked(bytes: usize) -> Region {
     let memory = vec![std::mem::MaybeUninit::<u64>::uninit(); bytes / 8].leak();
-    // SAFETY: the memory lives for ever, and is the region's alone.
+    // SAFETY: the memory is never freed, and is used by the region alone.
     unsafe { Region::new(memory.as_mut_ptr().cast(), bytes) }
 }
 

@@ -1,4 +1,4 @@
-//! The kernel refuses a set of CPUs that is smaller than its own. Ours had room for 1,024, so a larger
+//! The kernel refuses a set of CPUs smaller than its own. Ours had room for 1,024, so a larger
 //! machine counted as one CPU: its threads shared two heaps.
 
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use crate::ALLOCATOR;
 use crate::child::sandbox::{self, Refusal};
 use crate::child::{Ended, run};
 
-/// Heaps that many threads have opened, if the kernel's sets of CPUs have this many bytes.
+/// Returns the heaps that many threads open, if the kernel's CPU sets have this many bytes.
 fn heaps(bytes: Option<u32>) -> usize {
     let Ended { out, err, .. } = run("more_than_1024_cpus::threads", |command| {
         let Some(bytes) = bytes else { return };
@@ -26,11 +26,11 @@ fn heaps(bytes: Option<u32>) -> usize {
 }
 
 #[test]
-fn a_large_machine_has_as_many_heaps_as_its_cpus_ask_for() {
+fn a_large_machine_opens_heaps_for_all_its_cpus() {
     let usual = heaps(None);
     assert_eq!(heaps(Some(1024)), usual, "8,192 CPUs");
     assert_eq!(heaps(Some(8192)), usual, "65,536 CPUs");
-    // musl, when asked for the number of CPUs, asks the kernel by the same call.
+    // musl counts the CPUs with the same system call.
     if cfg!(target_env = "gnu") {
         assert_eq!(heaps(Some(u32::MAX)), usual, "more than there are, or no answer at all");
     }

@@ -1,4 +1,4 @@
-//! A setting with a misspelt name, or a value that was none, was ignored without a word.
+//! Settings with a misspelt name or an invalid value were silently ignored.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,7 +17,7 @@ const MISSPELT: &str =
     "pagewise: PAGEWISE_HUGE_PAGE is unknown and ignored: did you mean PAGEWISE_HUGE_PAGES?";
 const STRANGE: &str = "pagewise: PAGEWISE_\\x1b[31m\\xff is unknown and ignored";
 
-/// Faults and, of the recorder, a variable that the allocator does not read.
+/// Sets faulty variables, and one of the recorder's that the allocator does not read.
 fn prepare(command: &mut Command) {
     let strange = OsStr::from_bytes(b"PAGEWISE_\x1b[31m\xff");
     command
@@ -30,7 +30,7 @@ fn prepare(command: &mut Command) {
         .env_remove("PAGEWISE_VERBOSE");
 }
 
-/// Returns the messages about these faults, sorted: the environment has no order.
+/// Returns the messages about these faults, sorted, as the environment has no order.
 fn complaints(err: &str) -> Vec<&str> {
     let mut lines: Vec<_> = err.lines().filter(|line| line.starts_with("pagewise:")).collect();
     lines.sort_unstable();
@@ -45,18 +45,18 @@ fn run(verbose: Option<&str>) -> Ended {
 }
 
 #[test]
-fn who_asks_is_told() {
+fn verbose_mode_reports_them() {
     let Ended { code, err, .. } = run(Some("1"));
     assert_eq!((code, complaints(&err)), (Some(0), vec![MISSPELT, INVALID, STRANGE]));
 }
 
 #[test]
-fn a_log_is_spared() {
+fn a_log_file_gets_no_reports() {
     let Ended { code, err, .. } = run(None);
     assert_eq!((code, complaints(&err)), (Some(0), vec![]));
 }
 
-/// Runs a child whose standard error is a terminal. Returns its output there.
+/// Runs a child whose standard error is a terminal. Returns what it prints there.
 fn on_terminal(verbose: Option<&str>) -> String {
     let (mut ours, mut theirs) = (-1, -1);
     // SAFETY: the call writes two descriptors, which only this test owns.
@@ -65,7 +65,7 @@ fn on_terminal(verbose: Option<&str>) -> String {
         let opened = libc::openpty(&mut ours, &mut theirs, none, ptr::null(), ptr::null());
         assert_eq!(opened, 0, "there are terminals");
         for end in [ours, theirs] {
-            // Children of other tests must not keep it open.
+            // Children of other tests must not hold it open.
             assert_eq!(libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC), 0);
         }
         (File::from_raw_fd(ours), File::from_raw_fd(theirs))
@@ -79,7 +79,7 @@ fn on_terminal(verbose: Option<&str>) -> String {
         command.stdout(Stdio::null()).stderr(Stdio::from(theirs)).spawn().expect("it starts");
     let status = child::process::wait(&mut child, child::LIMIT);
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
-    // Once the other end is closed everywhere, reading the output ends with an error.
+    // Once the other end is closed everywhere, reading fails, which ends the output.
     drop(command);
     let mut written = Vec::new();
     let _ = ours.read_to_end(&mut written);
@@ -87,7 +87,7 @@ fn on_terminal(verbose: Option<&str>) -> String {
 }
 
 #[test]
-fn who_sits_at_a_terminal_is_told() {
+fn a_terminal_gets_reports() {
     assert_eq!(complaints(&on_terminal(None)), [MISSPELT, INVALID, STRANGE]);
     assert_eq!(complaints(&on_terminal(Some("0"))), [""; 0]);
 }

@@ -1,6 +1,6 @@
-//! Zeroed mappings were made as the `Pagewise` value at hand was tuned, regardless of the
-//! environment and of the value that was used first. The tuning in force must be decided once, for
-//! all requests.
+//! Zeroed mappings were made with the tuning of the `Pagewise` value called, regardless of the
+//! environment and of the value used first. The tuning in force must be decided once, for all
+//! requests.
 
 use std::fs::read_to_string;
 
@@ -26,7 +26,7 @@ fn flags(block: *mut u8) -> String {
     panic!("{block:?} is not mapped");
 }
 
-/// Returns whether the kernel knows of huge pages at all.
+/// Returns whether the kernel supports huge pages.
 fn has_huge_pages() -> bool {
     std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists()
 }

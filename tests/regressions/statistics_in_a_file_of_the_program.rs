@@ -1,5 +1,5 @@
-//! A program that had closed standard error and opened a file of its own, which got number 2, found the
-//! statistics in it that are written at exit.
+//! When a program had closed standard error and its own file had got descriptor 2, the statistics
+//! at exit were written into that file.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -9,10 +9,10 @@ use std::{env, process};
 use crate::ALLOCATOR;
 use crate::child::passes_when;
 
-/// The environment variable that tells the child where its files may lie.
+/// Environment variable with the folder for the child's files.
 const FOLDER: &str = "PAGEWISE_TEST_FOLDER";
 
-/// Returns the files of the child: where it wants statistics, and where it does not.
+/// Returns the child's files: the one for statistics, and the one that must stay free of them.
 fn files(folder: &Path) -> [PathBuf; 2] {
     ["log", "database"].map(|name| folder.join(name))
 }
@@ -35,7 +35,7 @@ fn the_programs_file_stays_as_it_is() {
 fn daemon() {
     let folder = PathBuf::from(env::var_os(FOLDER).expect("it is set"));
     let [log, database] = files(&folder).map(|file| File::create(file).expect("a file"));
-    // SAFETY: nothing else in this process has number 2.
+    // SAFETY: nothing else in this process uses descriptor 2.
     unsafe {
         assert_eq!(libc::dup2(log.as_raw_fd(), 2), 2);
         ALLOCATOR.show_stats();

@@ -1,16 +1,15 @@
-//! A program with more rights than its user read its settings from that user's environment.
+//! A program with more privileges than its user read its settings from that user's environment.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::{env, fs, path::Path};
 
-/// Another user, without rights.
+/// Another user, without privileges.
 const NOBODY: u32 = 65_534;
 
-/// Returns the messages about settings of a copy of this program that has these permissions and
-/// belongs to the user nobody. `None` if the copy should have more rights than its user, and the
-/// machine does not grant them.
-fn said(mode: u32) -> Option<String> {
+/// Runs a copy of this program with these permissions, owned by nobody. Returns its messages about
+/// settings, or `None` if it should gain privileges but the machine does not grant them.
+fn messages(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let copy = folder.path().join("program");
     fs::copy(env::current_exe().expect("this program has a path"), &copy).expect("a copy");
@@ -39,13 +38,13 @@ fn run(program: &Path, test: &str) -> String {
 
 #[test]
 fn is_not_read() {
-    let Some(said_by_a_plain_program) = said(0o755) else {
+    let Some(said_by_a_plain_program) = messages(0o755) else {
         println!("not here: only root gives files away");
         return;
     };
     assert!(said_by_a_plain_program.contains("pagewise: PAGEWISE_UNKNOWN is unknown"));
     assert!(said_by_a_plain_program.contains("blocks in use"));
-    match said(0o4755) {
+    match messages(0o4755) {
         Some(said) => assert!(!said.contains("pagewise: "), "{said}"),
         None => println!("not here: the file system does not know setuid"),
     }

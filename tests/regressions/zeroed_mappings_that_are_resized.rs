@@ -1,6 +1,5 @@
-//! A zeroed block of 1 to 16 MiB was a mapping, but was never resized as one: its contents were
-//! copied to a heap for one byte less. Now it is in a heap, and must also stay in place when it
-//! shrinks.
+//! A zeroed block of 1 to 16 MiB was a mapping, but was never resized as one: shrinking it by a
+//! byte copied it into a heap. Now it is in a heap, and must still stay in place when it shrinks.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;

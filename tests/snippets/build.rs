@@ -1,4 +1,4 @@
-//! Takes the README's snippet on arenas, as it stands there.
+//! Extracts the README's snippet on arenas unchanged.
 
 use std::path::Path;
 use std::{env, fs};

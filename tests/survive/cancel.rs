@@ -1,5 +1,5 @@
-//! A cancelled thread runs on to its next cancellation point, mostly a call that waits. No call of the
-//! allocator is one: it may hold locks, or be about to stop the process.
+//! A cancelled thread runs to its next cancellation point, usually a blocking call. No call of the
+//! allocator is one, since it may hold locks, or be about to abort.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -25,7 +25,7 @@ fn in_a_cancelled_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
 }
 
 fn cancel() {
-    // SAFETY: the calling thread ends at its next cancellation point, if it meets one.
+    // SAFETY: the calling thread ends at its next cancellation point, if there is one.
     assert_eq!(unsafe { pthread_cancel(libc::pthread_self()) }, 0);
 }
 
@@ -46,7 +46,7 @@ fn misuse() {
     extern "C" fn free_twice(_: *mut c_void) -> *mut c_void {
         cancel();
         let block = black_box(ALLOCATOR.allocate(100));
-        // SAFETY: the second is the misuse.
+        // SAFETY: the second free is the misuse.
         unsafe {
             ALLOCATOR.free(block);
             ALLOCATOR.free(block);
@@ -56,9 +56,9 @@ fn misuse() {
     in_a_cancelled_thread(free_twice);
 }
 
-/// The thread used to wait for locks before the fork, and end there with those it had taken.
+/// The thread used to wait for locks before the fork, and end there while it held some.
 #[test]
-fn a_fork_is_done() {
+fn a_cancelled_thread_completes_its_fork() {
     passes("cancel::forks");
 }
 
@@ -79,8 +79,8 @@ fn forks() {
         }
         ptr::null_mut()
     }
-    // The children are not waited for: that is a cancellation point.
-    // SAFETY: there are no others.
+    // Do not wait for the children: waiting is a cancellation point.
+    // SAFETY: there are no other children.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let allocate = || {
         let mut blocks = vec![Vec::new(); 100];

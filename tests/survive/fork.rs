@@ -1,4 +1,4 @@
-//! A fork at any moment. The conditions are those of GNU's tests of its own `malloc`:
+//! A fork at any moment. The conditions are those of glibc's tests of its own `malloc`:
 //! tst-malloc-fork-deadlock, tst-mallocfork and tst-mallocfork2.
 
 use std::ffi::{c_int, c_void};
@@ -18,9 +18,9 @@ fn use_memory(mark: u8) {
     assert!(blocks.iter().flatten().all(|&byte| byte == mark));
 }
 
-/// Forks; the child runs `action` and ends. Waits for the child, which must end by itself.
+/// Forks; the child runs `action` and must exit normally.
 fn fork(action: impl FnOnce()) {
-    // SAFETY: the child does what is under test, and ends by `_exit`.
+    // SAFETY: the child runs the code under test, and ends with `_exit`.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0);
@@ -44,32 +44,33 @@ unsafe extern "C" {
     fn funlockfile(stream: *mut libc::FILE);
 }
 
-/// Threads hold locks of stdio while they allocate; fork takes such locks after our handlers ran.
+/// Threads hold stdio locks while they allocate; fork takes these locks after our handlers ran.
 #[test]
 #[ignore = "in a process of its own"]
 fn stdio() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let flush = || {
         while !STOP.load(Relaxed) {
-            // SAFETY: null is all streams.
+            // SAFETY: null means all streams.
             unsafe { libc::fflush(ptr::null_mut()) };
         }
     };
     let print = || {
-        // SAFETY: the stream is open; it is locked and unlocked in turn.
+        // SAFETY: the stream is open; each lock is followed by an unlock.
         unsafe {
             let stream = libc::fopen(c"/dev/null".as_ptr(), c"we".as_ptr());
             assert!(!stream.is_null());
             while !STOP.load(Relaxed) {
                 flockfile(stream);
-                // Were the library preloaded, stdio itself would allocate a buffer or a line now.
+                // If the library were preloaded, stdio itself would allocate a buffer or a line
+                // here.
                 drop(black_box(Vec::<u8>::with_capacity(50_000)));
                 funlockfile(stream);
             }
         }
     };
     let threads = [thread::spawn(flush), thread::spawn(print), thread::spawn(print)];
-    // Stdio's locks are not fair: on a busy machine a fork may take a second.
+    // Stdio's locks are unfair: on a busy machine a fork may take a second.
     let start = Instant::now();
     for _ in 0..200 {
         fork(|| use_memory(3));
@@ -84,7 +85,7 @@ fn stdio() {
 
 /// Whether the handlers below allocate.
 static HANDLERS: AtomicBool = AtomicBool::new(false);
-/// Blocks they allocated.
+/// Blocks that they allocated.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn handler() {
@@ -99,13 +100,13 @@ extern "C" fn register() {
     unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
 }
 
-/// Called before `main`, and so before this program's first allocation.
+/// Called before `main`, hence before this program's first allocation.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static REGISTER: extern "C" fn() = register;
 
 #[test]
-fn handlers_older_than_the_allocator_that_allocate() {
+fn fork_handlers_registered_first_may_allocate() {
     passes("fork::handlers");
 }
 
@@ -129,11 +130,11 @@ fn handlers() {
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
 
-/// Forks that the handler of a signal did, and those whose child did not end by itself.
+/// Forks made by the signal handler, and those whose child did not exit normally.
 static FORKED: AtomicU32 = AtomicU32::new(0);
 static FAILED: AtomicU32 = AtomicU32::new(0);
 
-/// The thread that allocates, and forks in its handlers.
+/// The thread that allocates, and forks in its signal handlers.
 static ALLOCATING: AtomicI32 = AtomicI32::new(0);
 
 fn this_thread() -> i32 {
@@ -141,11 +142,12 @@ fn this_thread() -> i32 {
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-/// Forks in a signal's handler; the child ends at once, after some allocations if `ALLOCATES`.
+/// Forks in a signal handler; the child ends at once, after some allocations if `ALLOCATES`.
 extern "C" fn fork_now<const ALLOCATES: bool>(signal: c_int) {
-    // SAFETY: as GNU's tests do; `errno` is kept for the interrupted code.
+    // SAFETY: as glibc's tests do; `errno` is restored for the interrupted code.
     unsafe {
-        // The thread that waits for this test may be in C's own `malloc`, whose lock a fork takes.
+        // The thread waiting for this test may be in the C library's `malloc`, whose lock a fork
+        // takes.
         if this_thread() != ALLOCATING.load(Relaxed) {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), ALLOCATING.load(Relaxed), signal);
             return;
@@ -172,7 +174,7 @@ extern "C" fn fork_now<const ALLOCATES: bool>(signal: c_int) {
     }
 }
 
-/// Has the signal handled by `handler` in this thread.
+/// Installs `handler` for the signal in this thread.
 fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
     ALLOCATING.store(this_thread(), Relaxed);
     // SAFETY: the handler is one for this kind of signal.
@@ -184,10 +186,10 @@ fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
     }
 }
 
-/// Runs `action` while this signal is blocked: code that forks holds a lock of the C library, for
-/// which a handler that interrupts it and forks would wait.
-fn undisturbed<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
-    // SAFETY: the sets are valid; the thread's mask is restored in the end.
+/// Runs `action` with this signal blocked: forking code holds a lock of the C library, on which a
+/// handler that interrupts it and forks would deadlock.
+fn with_signal_blocked<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
+    // SAFETY: the sets are valid; the thread's mask is restored at the end.
     unsafe {
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -200,7 +202,7 @@ fn undisturbed<R>(signal: c_int, action: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Uses memory until the handler has forked so often, mostly under a heap's lock.
+/// Uses memory until the handler has forked this many times, mostly while a heap's lock is held.
 fn allocate_until_forked(forks: u32) {
     let mut kept: Vec<Vec<u8>> = Vec::new();
     let mut random = Random(1);
@@ -232,7 +234,7 @@ fn in_a_handler() {
 }
 
 #[test]
-fn forking_in_a_handler_of_a_signal_that_another_process_sends() {
+fn forking_in_a_handler_of_a_signal_from_another_process() {
     passes("fork::signalled");
 }
 
@@ -241,10 +243,10 @@ fn forking_in_a_handler_of_a_signal_that_another_process_sends() {
 #[ignore = "in a process of its own"]
 fn signalled() {
     handle(libc::SIGUSR1, fork_now::<true>);
-    // SAFETY: the child sends signals to this process alone, and ends with it.
+    // SAFETY: the child sends signals to this process only, and is killed at the end.
     unsafe {
         let parent = libc::getpid();
-        let sender = undisturbed(libc::SIGUSR1, || libc::fork());
+        let sender = with_signal_blocked(libc::SIGUSR1, || libc::fork());
         if sender == 0 {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             while libc::getppid() == parent {
@@ -263,7 +265,7 @@ fn the_child_of_a_fork_gives_back_its_own_memory() {
     passes("fork::purging");
 }
 
-/// Memory that the child of a fork gives back is still there in its parent.
+/// Memory that a forked child gives back is still there in its parent.
 #[test]
 #[ignore = "in a process of its own"]
 fn purging() {
@@ -288,7 +290,7 @@ fn the_child_of_a_fork_under_load_has_whole_heaps() {
     passes("fork::whole");
 }
 
-/// Memory that the child frees can be allocated again: no heap was lost.
+/// Memory that the child frees can be allocated again: no heap is lost.
 #[test]
 #[ignore = "in a process of its own"]
 fn whole() {

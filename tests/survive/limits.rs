@@ -1,4 +1,4 @@
-//! Limits of the process's address space, set before the allocator is there or by the program itself.
+//! Limits of the address space, set before the allocator starts or by the program itself.
 
 use std::io::Error;
 use std::os::unix::process::CommandExt;
@@ -19,9 +19,9 @@ fn limit(bytes: u64) -> Result<(), Error> {
 }
 
 #[test]
-fn a_program_that_limits_itself_goes_on() {
+fn a_program_that_limits_itself_continues() {
     passes_when("limits::own", |command| {
-        // The C library's own heap would take 64 MiB of addresses for each thread.
+        // The C library's own heap would take 64 MiB of address space per thread.
         command.env("MALLOC_ARENA_MAX", "1");
     });
 }
@@ -40,28 +40,28 @@ fn own() {
     assert!(blocks.iter().all(|block| block[99] == 7));
 }
 
-/// GNU's `malloc` takes 112 bytes for a block of 100, so such blocks fill at most 89 % of the
-/// memory below a limit. Nine tenths of that are demanded.
+/// glibc's `malloc` takes 112 bytes for a block of 100, so such blocks fill at most 89 % of the
+/// memory below a limit. The test requires nine tenths of that.
 #[test]
-fn small_blocks_use_what_a_limit_leaves() {
+fn small_blocks_use_the_memory_below_a_limit() {
     for kib in [100_000, 300_000, 1_000_000] {
         passes_when("limits::small_blocks", |command| {
-            // The C library's own heap would take 64 MiB of addresses for each thread.
+            // The C library's own heap would take 64 MiB of address space per thread.
             command.env("MALLOC_ARENA_MAX", "1");
-            // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+            // SAFETY: only `setrlimit` is called between `fork` and `exec`.
             unsafe { command.pre_exec(move || limit(kib << 10)) };
         });
     }
 }
 
-/// Returns the bytes of addresses that the limit leaves.
-fn left() -> usize {
+/// Returns the bytes of address space that the limit leaves.
+fn addresses_left() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit is valid for writes.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) }, 0);
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages: usize = status.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    // SAFETY: the call touches no memory of ours.
+    // SAFETY: a plain query.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a size");
     usize::try_from(limit.rlim_cur).expect("a limit") - pages * page
 }
@@ -70,14 +70,14 @@ fn left() -> usize {
 #[ignore = "in a process of its own, under a limit"]
 fn small_blocks() {
     const SIZE: usize = 100;
-    let left = left();
+    let left = addresses_left();
     let (mut count, mut last) = (0, ptr::null_mut());
     loop {
         let block = ALLOCATOR.allocate(SIZE).cast::<*mut u8>();
         if block.is_null() {
             break;
         }
-        // SAFETY: the block has room for a link to the one before, so that all can be freed.
+        // SAFETY: the block has room for a link to the previous one, so that all can be freed.
         unsafe { block.write(last) };
         last = block.cast();
         count += 1;

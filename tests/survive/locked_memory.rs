@@ -1,5 +1,5 @@
-//! After `mlockall` the kernel refuses the usual advice to drop pages: nothing went back, and was counted
-//! as given back all the same.
+//! After `mlockall` the kernel refuses the usual advice to drop pages: no memory was given back,
+//! but it was counted as given back.
 
 use crate::ALLOCATOR;
 use crate::child::passes;
@@ -9,7 +9,7 @@ fn memory_goes_back_after_mlockall() {
     passes("locked_memory::locked");
 }
 
-/// Returns the bytes of this process that are resident now.
+/// Returns the resident bytes of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
@@ -34,8 +34,7 @@ fn locked() {
     let left = resident().saturating_sub(before);
     let gone = peak.saturating_sub(left);
     println!("{gone} of {peak} bytes went back, {counted} counted");
-    // The count agrees with the memory given back: nothing before Linux 5.18, which locks it for
-    // good.
+    // The count matches the memory given back: none before Linux 5.18, where it stays locked.
     assert!(counted.abs_diff(gone) < 8 << 20, "{counted} bytes counted, {gone} gone");
     assert!(left < 8 << 20 || counted == 0, "{left} bytes stay");
 }

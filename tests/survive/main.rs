@@ -1,6 +1,5 @@
-//! Conditions that a program's allocator has to survive. Each test runs this program again, with one
-//! of the tests that are otherwise ignored, in a process of its own and with a time limit: a deadlock
-//! is a failure, not a hang.
+//! Conditions that a program's allocator must survive. Each test runs this program again, with one
+//! of its ignored tests, in its own process with a time limit: a deadlock is a failure, not a hang.
 
 #![cfg(target_os = "linux")]
 

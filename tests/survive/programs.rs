@@ -1,4 +1,4 @@
-//! The programs of `tests/survive/programs`, which run under any malloc library, under
+//! Runs the programs of `tests/survive/programs`, which work under any malloc library, under
 //! `libpagewise.so`. Figures are compared with glibc's on the same machine.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use crate::child::process::without_huge_pages;
 use crate::package;
 
-/// The library and the program that runs all programs.
+/// The library, and the binary with all programs.
 struct Built {
     library: PathBuf,
     survive: PathBuf,
@@ -28,12 +28,13 @@ fn built() -> &'static Built {
     })
 }
 
-/// Runs one program with the library and without: the outcome must be that of the programs' table.
+/// Runs one program with and without the library: its outcome must be as the programs' table
+/// requires.
 fn survives(name: &str) {
     survives_when(name, |_| {});
 }
 
-/// Like [`survives`], of programs that `prepare` has seen to.
+/// Like [`survives`], with programs set up by `prepare`.
 fn survives_when(name: &str, prepare: impl FnOnce(&mut Command)) {
     let built = built();
     let mut run = Command::new(&built.survive);
@@ -42,7 +43,7 @@ fn survives_when(name: &str, prepare: impl FnOnce(&mut Command)) {
         .args(["run", "--preload"])
         .arg(&built.library)
         .arg(name)
-        // Other tests run meanwhile.
+        // Other tests run at the same time.
         .env("SURVIVE_PATIENCE", "4")
         .output()
         .expect("the program starts");

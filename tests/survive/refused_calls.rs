@@ -1,4 +1,4 @@
-//! A sandbox refuses a system call, with any error: the allocator goes on. It answers null for
+//! A sandbox refuses a system call, with any error: the allocator continues. It returns null for
 //! memory that it cannot get, and keeps memory that it cannot give back; no refusal changes which
 //! addresses are blocks.
 
@@ -12,17 +12,18 @@ use crate::ALLOCATOR;
 use crate::child::sandbox::{self, Refusal};
 use crate::child::{Ended, passes, run};
 
-/// The refused call, and when the refusal begins.
+/// When the refusals of the call begin.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
     /// Before the program is executed.
     Start,
-    /// When all kinds of requests were served once: the program could not be loaded without the call.
+    /// After all kinds of requests were served once: the program could not be loaded without the
+    /// call.
     Later,
 }
 
-/// The environment variable that tells the child: number of the call, error, whether it installs the
-/// filter itself.
+/// Environment variable for the child: the number of the call, the error, and whether it installs
+/// the filter itself.
 const REFUSED: &str = "PAGEWISE_TEST_REFUSED";
 
 const ERRORS: [i32; 6] =
@@ -78,8 +79,9 @@ refused! {
     futex: SYS_futex, Later;
 }
 
-/// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that end the
-/// test. The page used to leave out the three from `clock_gettime` on, and `clock_nanosleep` in `purge`.
+/// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that
+/// end the test. The page once lacked the three from `clock_gettime` on, and `clock_nanosleep` in
+/// `purge`.
 const KNOWN: [c_long; 17] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -137,11 +139,11 @@ fn known() {
     ALLOCATOR.purge();
     assert!(ALLOCATOR.stats().heaps > 0);
     wait_until(|| ENDED.load(SeqCst) == 3);
-    say_done();
+    print_done_and_exit();
 }
 
-/// A purge asked the system's files how huge pages are set, long after the start: a sandbox that kills for opening a file
-/// ended the process.
+/// A purge once read from the system's files how huge pages are set, long after the start: a
+/// sandbox that forbids opening files killed the process.
 #[test]
 fn no_file_is_opened_after_the_start() {
     passes("refused_calls::without_files");
@@ -170,8 +172,8 @@ fn work() {
     let (call, error, later) = (c_long::from(number()), number(), number() == 1);
     let may_fail = [libc::SYS_mmap, libc::SYS_mprotect].contains(&call);
     all_kinds(false, 1);
-    // They are started before, since starting one needs many calls, and not joined: C's library ends the
-    // process where it cannot wait.
+    // The threads are started first, since starting one needs many calls, and are not joined: the C
+    // library aborts where it cannot wait.
     static REFUSING: AtomicBool = AtomicBool::new(false);
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     static ENDED: AtomicUsize = AtomicUsize::new(0);
@@ -197,17 +199,18 @@ fn work() {
     let mut classes = 0;
     ALLOCATOR.for_each_class(|_| classes += 1);
     let stats = ALLOCATOR.stats();
-    // Mappings that were kept go back without it.
+    // Kept mappings are given back without `madvise`.
     assert!(call != libc::SYS_madvise || stats.purged == 0, "no heap gave memory back");
     let is_alone = call == libc::SYS_process_madvise;
     assert!(!is_alone || stats.purged > 0, "what goes back does so a run at a time");
     assert!(classes > 0 && stats.mappings == 0 && stats.live < 1 << 20, "{stats}");
-    // Not by a test's usual end: with a refused call, Rust's or C's library may not come to it.
-    say_done();
+    // Do not end like a usual test: with a refused call, the standard or the C library may not get
+    // that far.
+    print_done_and_exit();
 }
 
-/// Ends the process by two system calls alone.
-fn say_done() -> ! {
+/// Ends the process with two system calls only.
+fn print_done_and_exit() -> ! {
     let done = b"all done\n";
     // SAFETY: the bytes are valid for reads.
     unsafe {
@@ -253,7 +256,7 @@ fn all_kinds(may_fail: bool, mark: u8) {
     }
 }
 
-/// Waits without a call that may be refused.
+/// Waits without any system call that may be refused.
 fn wait_until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();

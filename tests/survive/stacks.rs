@@ -1,4 +1,4 @@
-//! Threads with the smallest stack that the system allows can open a heap, by any first request.
+//! Threads with the smallest stack that the system allows can open a heap, with any first request.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -38,7 +38,7 @@ extern "C" fn all_kinds(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// A heap used to be built on the stack and then moved, which took 13 KiB.
+/// A heap used to be built on the stack and then moved, which took 13 KiB of stack.
 #[test]
 fn a_thread_opens_a_heap_on_the_least_stack() {
     passes("stacks::opens");
@@ -47,7 +47,7 @@ fn a_thread_opens_a_heap_on_the_least_stack() {
 #[test]
 #[ignore = "in a process of its own, whose second thread opens a heap"]
 fn opens() {
-    // The first thread opens a heap; the others begin with the lists that it left.
+    // The first thread opens a heap; the others reuse the lists that it left.
     for _ in 0..4 {
         on_the_least_stack(all_kinds);
     }

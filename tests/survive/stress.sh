@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# stress-ng's malloc, mmap, fork, pthread and vm stressors under libpagewise.so, for ten minutes or as
-# many seconds as given:
+# Runs stress-ng's malloc, mmap, fork, pthread and vm stressors under libpagewise.so, for ten
+# minutes or the given number of seconds:
 #
 #     tests/survive/stress.sh [SECONDS]
 #
-# Each checks what it wrote. It fails if one does, if a process is lost, or if the allocator complains.
-# Needs Debian's stress-ng. LIBRARY=path takes another library.
+# Each stressor verifies what it wrote. The run fails if one does, if a process is lost, or if the
+# allocator prints a message. Needs Debian's stress-ng. LIBRARY=path uses another library.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/../..")
 if [ -z "${LIBRARY-}" ]; then

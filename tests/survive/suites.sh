@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Test suites of Debian's programs, with libpagewise.so and without:
+# Runs the test suites of Debian's programs, with libpagewise.so and without:
 #
 #     tests/survive/suites.sh FOLDER [PROGRAM …]
 #
-# Prints a Markdown table: the tests that fail either way. What runs is Debian's installed program;
-# its tests come from its source package, which is fetched to FOLDER. Of large suites a part runs that
-# takes minutes; which, stands in each program's function. Without names, all run, one after the other,
-# niced; the table of an idle machine takes about half an hour.
+# Prints a Markdown table of the tests that fail either way. The program under test is Debian's
+# installed one; its tests come from its source package, which is fetched to FOLDER. Of large
+# suites, a part that takes minutes is run, as noted at each function. Without names, all suites
+# run, one after another, niced; the table takes about half an hour on an idle machine.
 #
-# As root it installs the programs; the sources need a deb-src line in apt's lists. LIBRARY=path takes
-# another library, NICE another niceness. Logs stay in FOLDER.
+# As root, it installs the programs; the sources need a deb-src line in apt's lists. LIBRARY=path
+# uses another library, NICE another niceness. Logs stay in FOLDER.
 set -uo pipefail
 root=$(realpath "$(dirname "$0")/../..")
 [ $# -ge 1 ] || { sed -n '2,12s/^# \?//p' "$0"; exit 2; }
@@ -31,7 +31,7 @@ if [ "$(id -u)" = 0 ]; then
     libssl-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev >"$work/apt.log" 2>&1 || true
 fi
 
-# The source of a package, unpacked: enters its folder.
+# Unpacks the source of a package, and enters its folder.
 source_of() {
   local folder
   folder=$(find "$work" -maxdepth 1 -type d -name "$1-[0-9]*" | head -1)
@@ -42,7 +42,7 @@ source_of() {
   [ -n "$folder" ] && cd "$folder"
 }
 
-# Runs a command as the suite is run now: with the library or without.
+# Runs a command in the current mode: with the library or without.
 under() {
   if [ "$preload" = 1 ]; then
     LD_PRELOAD=$LIBRARY "$@"
@@ -51,7 +51,7 @@ under() {
   fi
 }
 
-# Each of these leaves its log in $log and prints the names of the tests that failed.
+# Each of these writes its log to $log and prints the names of the failed tests.
 
 python() { # Containers, text, files, threads, processes, C types; PYTHONMALLOC=malloc.
   export PYTHONMALLOC=malloc
@@ -78,14 +78,14 @@ perl() { # The language's own tests: t/base, cmd, comp, op, re, mro.
   sed -n 's/^\([a-z_]*\/[^ ]*\.t\) .*Wstat.*/\1/p' "$log"
 }
 
-tcl() { # All but what needs a network or minutes of its own.
+tcl() { # All but tests that need a network or take minutes.
   source_of tcl8.6 || return 1
   cd tests && under tclsh8.6 all.tcl -verbose error -singleproc 0 \
     -notfile 'http*.test socket.test clock.test httpold.test interp.test' >"$log" 2>&1
   sed -n 's/^==== \([^ ]*\) .*FAILED$/\1/p' "$log"
 }
 
-sqlite() { # With its own test program, built of Debian's source: tables, indexes, joins, text, blobs.
+sqlite() { # With its own test program, built from Debian's source: tables, indexes, joins, text, blobs.
   source_of sqlite3 || return 1
   [ -x testfixture ] || { ./configure --quiet && make testfixture; } >"$work/sqlite.build.log" 2>&1
   for test in select1 select2 select3 select4 insert insert2 update delete join join2 index index2 \
@@ -176,7 +176,7 @@ version() {
   dpkg-query -W -f '${Version}' "$1" 2>/dev/null
 }
 
-ran() { # How many tests a log tells of, in the suite's own words.
+ran() { # Prints how many tests a log reports, in the suite's own words.
   sed 's/\x1b\[[0-9;]*m//g' "$1" | grep -aE \
     '^Total tests: |^Files=|^all.tcl:.*Total|tests passed|tests, .*assertions|Tests? in .*Categor|^Result: |All tests passed|[0-9]+ errors out of|TESTS? FAILED|ALL TESTS PASSED' |
     tail -1 | cut -c1-110

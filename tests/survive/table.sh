@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# What each malloc library survives, as a Markdown table:
+# Prints what each malloc library survives, as a Markdown table:
 #
 #     tests/survive/table.sh [NAME=LIBRARY …]
 #
-# The programs of tests/survive/programs run under glibc's allocator, libpagewise.so, mimalloc 2 and 3,
-# jemalloc and tcmalloc, and under libraries that are given, say one of an earlier commit. Takes about
-# a minute for each. mimalloc 3 needs a C compiler, the others Debian's libmimalloc2.0, libjemalloc2 and
-# libtcmalloc-minimal4; what is missing is said and left out. SKIP=1 builds nothing.
-# ROWS=NAME,NAME runs these programs only.
+# The programs of tests/survive/programs run under glibc's allocator, libpagewise.so, mimalloc 2 and
+# 3, jemalloc and tcmalloc, and under the given libraries, such as one of an earlier commit. Takes
+# about a minute for each. mimalloc 3 needs a C compiler, the others Debian's libmimalloc2.0,
+# libjemalloc2 and libtcmalloc-minimal4; missing libraries are reported and left out. SKIP=1 skips
+# building. ROWS=NAME,NAME runs these programs only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/peers.sh
 
 programs=tests/survive/programs
 build --manifest-path $programs/Cargo.toml --target-dir $programs/target
-# A library is given to a program by its whole path.
+# Programs need the library's absolute path.
 for library in "$@"; do
   libraries+=("${library%%=*}=$(realpath "${library#*=}")")
 done

@@ -1,5 +1,6 @@
-// Runs the program of wasm32-unknown-unknown in node: `node run.mjs PROGRAM SEEDS`. Prints what it answers for seeds
-// from 1 on, one a line; then has it check its allocator, and ends with the number of the step that went wrong.
+// Runs the wasm32-unknown-unknown program in node: `node run.mjs PROGRAM SEEDS`. Prints its results
+// for seeds from 1 on, one per line; then checks its allocator, and exits with the number of the
+// failed step.
 import { readFile } from "node:fs/promises";
 import { argv, exit } from "node:process";
 

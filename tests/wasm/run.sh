@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program of wasm32-unknown-unknown in node, over each global allocator: it must answer as it does on this machine
-# itself, and find its allocator intact.
+# Runs a program for wasm32-unknown-unknown in node, with each global allocator: it must give the
+# same answers as on this machine, and find its allocator intact.
 set -euo pipefail
 cd "$(dirname "$0")"
 seeds=20

@@ -1,5 +1,5 @@
-// Runs a program of wasm32-wasip1, a test program mostly, in node: `node wasi.mjs PROGRAM [ARGUMENT…]`. It sees all
-// files and the environment.
+// Runs a wasm32-wasip1 program, usually a test program, in node: `node wasi.mjs PROGRAM
+// [ARGUMENT…]`. The program sees all files and the environment.
 import { readFile } from "node:fs/promises";
 import { argv, cwd, env, exit } from "node:process";
 import { WASI } from "node:wasi";

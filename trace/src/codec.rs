@@ -1,6 +1,6 @@
-//! Events to bytes and back: the content of the frames.
+//! Encodes events as bytes and decodes them: the content of the frames.
 //!
-//! An event is one or more numbers ([`varint`]). The two lowest bits of the first tell its kind:
+//! An event is one or more numbers ([`varint`]). The two lowest bits of the first give its kind:
 //! ```text
 //!  …1         free        the block, in the bits above
 //!  …10        allocate    the size, in the bits above; the alignment is the expected one
@@ -12,12 +12,12 @@
 //! * A **block** is the distance of its slot from that of the event before (of the last event that
 //!   had one), zigzag-coded: programs free what they touched just before, and what they allocated
 //!   in sequence they often free in sequence.
-//! * An **allocation's slot** is not written: the rule gives it.
+//! * An **allocation's slot** is not written: the rule determines it.
 //! * The **expected alignment** is that of the last allocation whose size had the same remainder
-//!   by 4096, at first 16 bytes: all of C's allocations, and nearly all of Rust's, where a size
-//!   seldom comes with two alignments.
+//!   modulo 4096, initially 16 bytes: right for all of C's allocations, and nearly all of Rust's,
+//!   where a size rarely occurs with two alignments.
 //!
-//! # What was tried
+//! # Alternatives
 //! Bytes per event after compression, on recordings of perl (4.3 million events), jq (1.2 million),
 //! sqlite3 (410,000), python3 with `PYTHONMALLOC=malloc` (315,000) and gawk (86,000):
 //! ```text
@@ -29,10 +29,10 @@
 //!  its birth's distance from the last one freed  .194   .009   .009     .570    .306
 //!  the shorter of the last two                   .160   .008   .008     .523    .288
 //! ```
-//! Ages and births need a map from births to slots to be read back, which costs more than all the
-//! rest of reading; a fifth of the size is not worth that. A dictionary of (size, alignment) pairs,
-//! in order of appearance or of use, gained nothing over writing sizes (.196, .024, .014, .757,
-//! .289); separate streams for sizes and blocks lost (perl .23, jq .021, python3 .69, gawk .29):
+//! Decoding ages and births needs a map from births to slots, which costs more than the rest of
+//! reading; a fifth of the size is not worth that. A dictionary of (size, alignment) pairs, in
+//! order of appearance or of use, is no better than writing sizes (.196, .024, .014, .757, .289);
+//! separate streams for sizes and blocks are worse (perl .23, jq .021, python3 .69, gawk .29):
 //! deflate finds the repeated sequences itself.
 
 use super::error::{Invalid, Reason};
@@ -42,17 +42,17 @@ use super::varint;
 const FREE: u64 = 0b1;
 const ALLOCATE: u64 = 0b10;
 
-/// The events that are told by the bits above `00`.
+/// The kinds of events encoded in the bits above `00`.
 const ALLOCATE_ALIGNED: u64 = 0;
 const REALLOCATE: u64 = 1;
 const THREAD: u64 = 2;
 const TICK: u64 = 3;
 
-/// The state that both sides keep about the events before.
+/// The state about previous events that both sides keep.
 struct Memory {
-    /// The slot of the last event that had one.
+    /// The slot of the last event with a slot.
     slot: u32,
-    /// The exponent of the alignment last seen with each remainder of a size.
+    /// The exponent of the last alignment for each remainder of a size.
     aligns: [u8; 4096],
 }
 
@@ -73,7 +73,7 @@ impl Memory {
 pub(crate) struct Encoder(Memory);
 
 impl Encoder {
-    /// Appends an event, of at most 22 bytes.
+    /// Appends an event, at most 22 bytes.
     pub(crate) fn encode(&mut self, event: Event, out: &mut Vec<u8>) {
         match event {
             Event::Allocate { slot, size, align } => {
@@ -121,8 +121,8 @@ impl Encoder {
 pub(crate) struct Decoder(Memory);
 
 impl Decoder {
-    /// Takes an event from the front of `content`; an allocation has the slot `next` gives. The
-    /// event is well-formed, but whether it can stand here is the ledger's to say.
+    /// Decodes an event from the front of `content`; an allocation gets the slot from `next`. The
+    /// event is well-formed, but only the ledger decides whether it is valid here.
     #[inline]
     pub(crate) fn decode(
         &mut self,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alignment_seen_with_the_size_before_is_not_written() {
+    fn an_expected_alignment_is_not_written() {
         let mut encoder = Encoder::default();
         let mut length = |align| {
             let mut bytes = Vec::new();

@@ -1,30 +1,30 @@
-//! The faults that a trace may have, and where.
+//! The faults that a trace may have, and their positions.
 
 use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An event that cannot stand where it stands.
+/// Why an event is invalid at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// A block is freed or reallocated that is not live.
+    /// A block that is not live is freed or reallocated.
     NotLive {
-        /// Its name.
+        /// The block's slot.
         slot: u32,
     },
-    /// An allocation does not take the slot the rule assigns.
+    /// An allocation does not take the slot that the rule assigns.
     Slot {
-        /// The slot it takes.
+        /// The slot taken.
         slot: u32,
-        /// The slot it should.
+        /// The slot assigned.
         expected: u32,
     },
     /// More than 2²⁸ blocks would be live at one time.
     TooManyLive,
     /// The size, or the sum of the live sizes, exceeds 2⁶³ − 1 bytes.
     Size {
-        /// Bytes asked for.
+        /// Bytes requested.
         size: u64,
     },
     /// The alignment is not a power of two.
@@ -32,7 +32,7 @@ pub enum Invalid {
         /// Bytes.
         align: u32,
     },
-    /// The number of the thread is neither one seen before nor the next new one.
+    /// The thread's number was not seen before, and is not the next new one.
     Thread {
         /// Its number.
         thread: u32,
@@ -56,11 +56,11 @@ impl fmt::Display for Invalid {
 
 impl core::error::Error for Invalid {}
 
-/// Why a trace could not be read: the reason and where in the file.
+/// Why a trace could not be read: the reason and the position in the file.
 #[derive(Debug)]
 pub struct ReadError(Box<At>);
 
-/// Boxed, so that an event that was read well is passed on in few words.
+/// Boxed, so that the success case stays small.
 #[derive(Debug)]
 struct At {
     file: Option<PathBuf>,
@@ -69,17 +69,17 @@ struct At {
     reason: Reason,
 }
 
-/// The fault of a file that should be a trace.
+/// A fault in a file that should be a trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reason {
     /// The file could not be opened or read.
     Io(io::Error),
-    /// The file does not begin as a trace does.
+    /// The file does not begin like a trace.
     NotATrace,
-    /// The file does not begin as a raw log does.
+    /// The file does not begin like a raw log.
     NotALog,
-    /// The format version is not the one this library knows.
+    /// This library does not know the format version.
     Version {
         /// The file's.
         found: u16,
@@ -90,28 +90,28 @@ pub enum Reason {
     Truncated,
     /// The checksum does not match: the bytes were changed after they were written.
     Checksum,
-    /// The header makes no sense, for this reason.
+    /// The header is invalid, for this reason.
     Header(&'static str),
-    /// A frame makes no sense, for this reason.
+    /// A frame is invalid, for this reason.
     Frame(&'static str),
-    /// A record of a raw log makes no sense, for this reason.
+    /// A record of a raw log is invalid, for this reason.
     Record(&'static str),
-    /// The call stacks make no sense, for this reason.
+    /// The call stacks are invalid, for this reason.
     Stacks(&'static str),
-    /// The times make no sense, for this reason.
+    /// The times are invalid, for this reason.
     Times(&'static str),
-    /// The event cannot stand where it stands.
+    /// The event is invalid at its position.
     Event(Invalid),
-    /// The sums over the events differ from the header's claims.
+    /// The sums over the events differ from the header's figures.
     Claim {
-        /// Which claim.
+        /// Name of the figure.
         what: &'static str,
         /// The header's figure.
         claimed: u64,
-        /// The figure of the events.
+        /// The figure computed from the events.
         found: u64,
     },
-    /// Something follows the last event.
+    /// Data follows the last event.
     Trailing,
 }
 
@@ -134,19 +134,19 @@ impl ReadError {
         &self.0.reason
     }
 
-    /// Returns the file, if it is known.
+    /// Returns the file, if known.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
 
-    /// Returns how many events (or records, of a raw log) were read before.
+    /// Returns how many events (or records, in a raw log) were read before.
     #[must_use]
     pub fn event(&self) -> u64 {
         self.0.event
     }
 
-    /// Byte offset in the file of the header, frame or record at fault.
+    /// Returns the offset in the file, in bytes, of the faulty header, frame or record.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset
@@ -207,16 +207,17 @@ impl core::error::Error for ReadError {
 pub enum WriteError {
     /// The output failed.
     Io(io::Error),
-    /// The event cannot stand where it stands. Nothing was written.
+    /// The event is invalid at its position. Nothing was written.
     Event {
-        /// How many events were written before.
+        /// Number of events written before.
         event: u64,
         /// The fault.
         invalid: Invalid,
     },
-    /// The texts of the header exceed a mebibyte together.
+    /// The texts of the header exceed a mebibyte in total.
     HeaderTooLong,
-    /// The call stacks exceed 64 MiB before compression, or an event names a site that is none.
+    /// The call stacks exceed 64 MiB before compression, or an event names a site that does not
+    /// exist.
     BadStacks,
 }
 

@@ -1,6 +1,6 @@
-//! Frames: the body of a trace file in pieces, each compressed and checked by itself, so that a
-//! damaged file is refused before any event of the damaged piece is seen, and memory stays small
-//! whatever a file claims.
+//! Frames: the body of a trace file in pieces, each compressed and with its own checksum, so that a
+//! damaged piece is refused before any of its events is seen, and memory stays small whatever a
+//! file claims.
 //!
 //! ```text
 //!  0  compressed length  u32   bytes of the deflate stream
@@ -16,21 +16,20 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 use super::error::Reason;
 use super::header::fill;
 
-/// Most bytes of content in a frame.
+/// Maximum bytes of content in a frame.
 pub(crate) const LARGEST: usize = 1 << 20;
-/// Most bytes of a deflate stream: one that does not compress is stored in pieces with a few bytes
+/// Maximum bytes of a deflate stream: incompressible content is stored in pieces with a few bytes
 /// of overhead each.
 const LARGEST_COMPRESSED: usize = LARGEST + LARGEST / 1024 + 64;
 
-/// How hard a frame is compressed: harder takes longer and gains nothing. The workbench compresses by zlib-rs, which
-/// at this level is quicker than others at lower ones.
+/// Compression level: higher ones take longer and gain nothing. The workbench compresses with
+/// zlib-rs, which at this level is faster than others at lower ones.
 const LEVEL: u32 = 6;
 
-/// No deflate stream expands to more than this many times its length: a match of 258 bytes takes at
-/// least two bits.
+/// Maximum expansion of a deflate stream: a match of 258 bytes takes at least two bits.
 pub(crate) const BEST_RATIO: u64 = 258 * 8 / 2;
 
-/// Writes `content` (1 … [`LARGEST`] bytes) as a frame and gives the bytes written.
+/// Writes `content` (1 … [`LARGEST`] bytes) as a frame; returns the bytes written.
 pub(crate) fn write(out: &mut impl Write, content: &[u8]) -> io::Result<u64> {
     debug_assert!((1..=LARGEST).contains(&content.len()));
     let mut frame = vec![0; 4];
@@ -45,7 +44,7 @@ pub(crate) fn write(out: &mut impl Write, content: &[u8]) -> io::Result<u64> {
     Ok(frame.len() as u64)
 }
 
-/// Reads frames; keeps its buffers.
+/// Reads frames; reuses its buffers.
 pub(crate) struct FrameReader {
     inflate: Decompress,
     compressed: Vec<u8>,
@@ -57,7 +56,7 @@ impl FrameReader {
         Self { inflate: Decompress::new(false), compressed: Vec::new(), content: Vec::new() }
     }
 
-    /// Reads the next frame and gives its length in the file; `None` at the end of the input.
+    /// Reads the next frame; returns its length in the file, or `None` at the end of the input.
     pub(crate) fn read(&mut self, input: &mut impl Read) -> Result<Option<u64>, Reason> {
         let mut lengths = [0; 8];
         match fill(input, &mut lengths)? {
@@ -82,7 +81,7 @@ impl FrameReader {
         if crc.finalize().to_le_bytes() != checksum {
             return Err(Reason::Checksum);
         }
-        // One byte more than claimed, so that a stream that expands further is detected as well.
+        // One byte more than claimed, to detect a stream that expands further.
         self.content.resize(content + 1, 0);
         self.inflate.reset(false);
         let status = self.inflate.decompress(stream, &mut self.content, FlushDecompress::Finish);
@@ -95,7 +94,7 @@ impl FrameReader {
         Ok(Some((lengths.len() + compressed + 4) as u64))
     }
 
-    /// Returns the content of the frame read last.
+    /// Returns the content of the last frame read.
     pub(crate) fn content(&self) -> &[u8] {
         &self.content
     }

@@ -1,7 +1,7 @@
-//! A hash table for numbers, of which a log has millions: [`Numbers`].
+//! A hash table for numbers, such as the millions of addresses in a log: [`Numbers`].
 //!
 //! The standard library's hash resists chosen keys, but takes longer than the rest of a conversion.
-//! A log's addresses are not normally chosen to collide; a log with chosen addresses merely
+//! Addresses in a log are not normally chosen to collide; a log with chosen addresses merely
 //! converts slowly.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 pub(crate) type Numbers<K, V> = HashMap<K, V, BuildHasherDefault<Multiplied>>;
 
-/// The product with an odd constant, both halves of it.
+/// Combines both halves of the product with an odd constant.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Multiplied(u64);
 
@@ -38,7 +38,7 @@ impl Hasher for Multiplied {
 mod tests {
     use super::*;
 
-    /// A table looks at the high seven bits and at the low ones.
+    /// Hash tables use the seven highest bits and the low ones.
     #[test]
     fn addresses_are_spread() {
         for step in [16, 32, 4096, 1 << 20, 1 << 32] {

@@ -17,9 +17,9 @@
 //!        64  program, note, argument…: each a u32 length and UTF-8 text
 //!       end  CRC-32 (IEEE) of all the bytes before
 //! ```
-//! The magic is made as PNG's is: a transfer that mangles line ends or the eighth bit is seen at
-//! once. The numbers are at fixed places because they are known only when the last event has been
-//! written.
+//! The magic is designed like PNG's: a transfer that mangles line ends or the eighth bit is
+//! detected at once. The numbers are at fixed offsets because they are known only when the last
+//! event has been written.
 
 use std::io::{self, Read};
 
@@ -29,16 +29,16 @@ use super::slots::MOST_LIVE;
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89PWT\r\n\x1a\n";
 pub(crate) const VERSION: u16 = 1;
-/// Of a trace with call stacks.
+/// The version of a trace with call stacks.
 pub(crate) const VERSION_WITH_STACKS: u16 = 2;
-/// The version of a trace with times; its parts tell whether it also has call stacks.
+/// The version of a trace with times; its parts say whether it also has call stacks.
 pub(crate) const VERSION_WITH_TIMES: u16 = 3;
-/// The part of a trace of that version that is not always there.
+/// Flag for the optional part of that version.
 const STACKS: u8 = 1;
-/// Length of the part at fixed places.
+/// Length of the part with fixed offsets.
 const FIXED: usize = 64;
 const CHECKSUM: usize = 4;
-/// Upper bound of the header's length: command lines are at most as long on common systems.
+/// Maximum header length, equal to the limit of command lines on common systems.
 const LONGEST: usize = 1 << 20;
 
 /// Where a trace comes from.
@@ -48,44 +48,44 @@ pub struct Origin {
     pub program: String,
     /// Its arguments, without the program itself.
     pub arguments: Vec<String>,
-    /// When it was recorded: seconds since 1970; 0 if unknown.
+    /// Date of the recording: seconds since 1970; 0 if unknown.
     pub date: u64,
-    /// Bits of a pointer on the recorded machine.
+    /// Pointer width of the recorded machine, in bits.
     pub pointer_width: u8,
-    /// Free text: the input, the version of the program.
+    /// Free text, such as the input or the version of the program.
     pub note: String,
 }
 
 /// The header of a trace.
 ///
-/// The figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns
+/// Its figures are *claims* until the last event has been read: [`Reader`](super::Reader) returns
 /// no event that exceeds one, and compares them with the events at the end. They bound the
-/// resources that a trace can take; never allocate by them alone.
+/// resources that a trace can take; never allocate memory based on them alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Header {
-    /// Where the trace comes from.
+    /// The origin of the trace.
     pub origin: Origin,
     /// Events in the file, of every kind.
     pub events: u64,
     /// Events of the whole recording, or [`UNKNOWN`](Self::UNKNOWN). If more than `events`, the
-    /// file holds a prefix.
+    /// file contains a prefix.
     pub recorded_events: u64,
     /// Threads that allocated or freed.
     pub threads: u32,
-    /// Most blocks live at one time; a replay's table needs that many slots.
+    /// Peak number of live blocks; a replay's table needs that many slots.
     pub peak_blocks: u64,
-    /// Most bytes requested and live at one time.
+    /// Peak of the live bytes, as requested.
     pub peak_bytes: u64,
     /// Whether the trace has the call stacks of allocations.
     pub stacks: bool,
-    /// Whether the trace tells when its events happened.
+    /// Whether the trace has the times of events.
     pub times: bool,
 }
 
 impl Header {
     /// The value of `recorded_events` if the recording was cut short: there were more events than
-    /// in the file, but their number is not known.
+    /// in the file, but their number is unknown.
     pub const UNKNOWN: u64 = u64::MAX;
 
     pub(crate) fn new(origin: Origin, counts: Counts, recorded_events: u64) -> Self {
@@ -101,13 +101,13 @@ impl Header {
         }
     }
 
-    /// Returns whether the file holds only the first events of a longer recording.
+    /// Returns whether the file contains only the first events of a longer recording.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
         self.recorded_events > self.events
     }
 
-    /// Returns the header as it stands in a file.
+    /// Returns the header as bytes of a file.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, WriteError> {
         let origin = &self.origin;
         let mut out = Vec::with_capacity(256);
@@ -206,7 +206,7 @@ impl Header {
         if header.peak_blocks > header.events.min(MOST_LIVE.into()) {
             return Err(Reason::Header("it claims more live blocks than its events can make"));
         }
-        // The first thread needs no event, each other one.
+        // Each thread except the first needs an event.
         if u64::from(header.threads) > header.events.saturating_add(1) {
             return Err(Reason::Header("it claims more threads than events"));
         }
@@ -217,7 +217,7 @@ impl Header {
     }
 }
 
-/// Takes one text from the front of `bytes`.
+/// Decodes a text from the front of `bytes`.
 fn text(bytes: &mut &[u8]) -> Result<String, Reason> {
     let cut = Reason::Header("a text is cut short");
     let Some((length, rest)) = bytes.split_first_chunk() else { return Err(cut) };
@@ -235,7 +235,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |field| u64::from_le_bytes(*field))
 }
 
-/// Reads until `buffer` is full or the input ends, and gives the number of bytes read.
+/// Reads until `buffer` is full or the input ends; returns the number of bytes read.
 pub(crate) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Reason> {
     let mut found = 0;
     while found < buffer.len() {

@@ -1,4 +1,5 @@
-//! The blocks that live at a point of a trace: [`Ledger`], the one judge of whether an event is valid.
+//! The live blocks at a point of a trace: [`Ledger`], which alone decides whether an event is
+//! valid.
 
 use super::error::Invalid;
 use super::event::Event;
@@ -7,10 +8,10 @@ use super::slots::Slots;
 /// The largest size of a block: `isize::MAX` of a 64-bit machine.
 pub(crate) const LARGEST: u64 = i64::MAX as u64;
 
-/// Keeps the books of a sequence of events: which slots are in use and by how many bytes, the most
-/// that ever were, and the threads seen. Memory: 12 bytes for each of the most blocks ever live.
+/// Tracks a sequence of events: the slots in use and their sizes, the peaks, and the threads seen.
+/// Memory: 12 bytes per slot ever used.
 ///
-/// [`Reader`](super::Reader) and [`Writer`](super::Writer) keep one of their own.
+/// [`Reader`](super::Reader) and [`Writer`](super::Writer) have one each.
 #[derive(Debug, Default)]
 pub struct Ledger {
     slots: Slots,
@@ -20,7 +21,7 @@ pub struct Ledger {
     counts: Counts,
 }
 
-/// The counts of a ledger.
+/// The sums of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
@@ -28,14 +29,14 @@ pub struct Counts {
     pub events: u64,
     /// Threads: one more than the greatest number seen.
     pub threads: u32,
-    /// Most blocks live at one time.
+    /// Peak number of live blocks.
     pub peak_blocks: u64,
-    /// Most bytes requested and live at one time.
+    /// Peak of the live bytes, as requested.
     pub peak_bytes: u64,
 }
 
 impl Ledger {
-    /// No event yet.
+    /// Returns the ledger before the first event.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -47,10 +48,10 @@ impl Ledger {
         self.counts
     }
 
-    /// Enters an event. O(1) amortised.
+    /// Records an event. O(1) amortised.
     ///
     /// # Errors
-    /// What is wrong with it, if it cannot stand here; nothing is changed.
+    /// Why the event is invalid here; nothing is changed.
     #[inline]
     pub fn enter(&mut self, event: Event) -> Result<(), Invalid> {
         match event {
@@ -63,7 +64,7 @@ impl Ledger {
                 self.live_bytes -= self.sizes[slot as usize];
             }
             Event::Thread { thread } => {
-                // The numbers are handed out in order, so a new thread's is the next one.
+                // Numbers are assigned in order, so a new thread's is the next one.
                 if thread > self.counts.threads.max(1) {
                     return Err(Invalid::Thread { thread });
                 }
@@ -76,7 +77,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the slot the next allocation must take.
+    /// Returns the slot that the next allocation must take.
     pub(crate) fn next_slot(&self) -> Result<u32, Invalid> {
         self.slots.next().ok_or(Invalid::TooManyLive)
     }
@@ -109,12 +110,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the bytes live once a block of `old` bytes has `new` ones.
+    /// Returns the live bytes after a block of `old` bytes becomes one of `new` bytes.
     fn grown(&self, old: u64, new: u64) -> Result<u64, Invalid> {
         if new > LARGEST {
             return Err(Invalid::Size { size: new });
         }
-        // An address space holds at most that many bytes, so their sum cannot overflow either.
+        // An address space has at most this many bytes, so the sum cannot overflow.
         let live = self.live_bytes - old + new;
         if live > LARGEST { Err(Invalid::Size { size: new }) } else { Ok(live) }
     }

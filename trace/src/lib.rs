@@ -1,4 +1,4 @@
-//! Traces of allocations: a program's requests to its allocator, in their order.
+//! Traces of allocations: a program's requests to its allocator, in order.
 //!
 //! ```text
 //!  program under the recorder ─► raw log ─► Converter ─┐
@@ -7,19 +7,19 @@
 //!                      replay, statistics, comparison  ◄─ Event… ◄─ Reader ◄──────┘
 //! ```
 //! * [`Event`]: the model. Blocks are named by *slots*, small numbers reused by a fixed rule
-//!   ([`Slots`]), so that a replay needs a table as long as the most blocks live at one time.
+//!   ([`Slots`]), so that a replay needs a table for the peak number of live blocks.
 //! * [`Writer`], [`Reader`]: the compact file format, `.pwt`. Both stream, and both check every
-//!   event against the same [`Ledger`], so that a file that was written can be read, and a file that
-//!   can be read can be replayed without further checks.
+//!   event against the same [`Ledger`], so that a written file can be read, and a file that can be
+//!   read can be replayed without further checks.
 //! * [`raw`]: the logs that a recorder writes while the program runs, and their conversion to
 //!   events.
 //! * [`Recording`]: records a Rust program from inside, as a wrapper of its global allocator.
 //!
-//! Package `pagewise` re-exports this crate as `pagewise::trace` under its feature `trace`; nothing here
-//! depends on an allocator of ours.
+//! Package `pagewise` re-exports this crate as `pagewise::trace` with its feature `trace`; nothing
+//! here depends on an allocator of ours.
 //!
-//! The format is described byte by byte in `docs/trace-format.md`; each of its layers is one
-//! module here: [`header`](Header), `frame`, `codec`, `varint`.
+//! The format is described byte by byte in `docs/trace-format.md`; each of its layers is one module
+//! here: [`header`](Header), `frame`, `codec`, `varint`.
 
 mod codec;
 mod error;
@@ -51,7 +51,7 @@ pub use stacks::Stacks;
 pub use times::{Sample, Times};
 pub use write::Writer;
 
-/// The README's snippet is run with the documentation tests.
+/// The README's snippet, as a documentation test.
 #[cfg(all(doctest, target_os = "linux", target_has_atomic = "64"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -15,16 +15,16 @@ use super::sites::SiteDecoder;
 use super::stacks::{self, Stacks};
 use super::times::Times;
 
-/// Opens the trace file `path` and reads its header. Errors, also those of the events, name the
+/// Opens the trace file at `path` and reads its header. Errors, also those of the events, name the
 /// file.
 ///
 /// # Errors
-/// If the file cannot be read, is not a trace, or claims more events than its length can hold.
+/// If the file cannot be read, is not a trace, or claims more events than its length allows.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError> {
     let path = path.as_ref();
     let open = || {
         let file = File::open(path).map_err(Reason::Io)?;
-        // A directory can be opened but not read: the error would be less clear.
+        // Opening a directory succeeds and reading it fails, with a less clear error.
         if file.metadata().is_ok_and(|about| about.is_dir()) {
             return Err(Reason::Io(std::io::ErrorKind::IsADirectory.into()));
         }
@@ -36,41 +36,40 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader<BufReader<File>>, ReadError
     Ok(reader)
 }
 
-/// Reads a trace, event by event. It is an iterator; after an error it ends.
+/// Reads a trace, event by event. It is an iterator; it ends after an error.
 ///
-/// Every event is checked when it is read: blocks freed or reallocated are live, sizes and
-/// alignments make sense, and no figure exceeds the header's. After the last event the header's
+/// Every event is checked when it is read: freed and reallocated blocks are live, sizes and
+/// alignments are valid, and no figure exceeds the header's. After the last event the header's
 /// figures must equal those of the events, and the file must end. So a trace that was read to its
 /// end without an error is exactly as it was written.
 ///
-/// Memory: 12 bytes for each of the most blocks live at one time, and the buffers of a frame
-/// (2 MiB); never more because a file claims more. The header's
-/// [`peak_blocks`](Header::peak_blocks) bounds it, so a caller can refuse a trace before reading
-/// it.
+/// Memory: 12 bytes for each block live at the peak, and the buffers of a frame (2 MiB); never more
+/// because a file claims more. The header's [`peak_blocks`](Header::peak_blocks) bounds it, so a
+/// caller can refuse a trace before reading it.
 pub struct Reader<R> {
     input: R,
     file: Option<PathBuf>,
     header: Header,
     frames: FrameReader,
-    /// How much of the frame's content was read.
+    /// Bytes of the frame's content consumed.
     consumed: usize,
-    /// Where in the file the current frame starts, and ends.
+    /// Start and end of the current frame in the file.
     frame: (u64, u64),
     decoder: Decoder,
     ledger: Ledger,
     /// The sites of the frame, if the trace has call stacks.
     sites: Option<SiteDecoder>,
-    /// The site of the event read last.
+    /// The site of the last event read.
     site: u32,
-    /// The call stacks, once they have been read; and whether to keep them.
+    /// The call stacks, once read; and whether to keep them.
     stacks: Option<Stacks>,
     keep_stacks: bool,
-    /// When the events happened, once that has been read.
+    /// The times of events, once read.
     times: Option<Times>,
     done: bool,
 }
 
-/// Leaves out the data read last, which may be megabytes.
+/// Omits buffered data, which may be megabytes.
 impl<R> fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Reader");
@@ -124,7 +123,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Returns the same reader, whose errors name this file.
+    /// Returns the same reader, with errors that name this file.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
@@ -139,32 +138,32 @@ impl<R: Read> Reader<R> {
         self
     }
 
-    /// Returns the site of the event read last, if it is an allocation or a reallocation of a trace
-    /// with call stacks; 0 if there is none.
+    /// Returns the site of the last event read, if it is an allocation or reallocation in a trace
+    /// with call stacks; otherwise 0.
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
     }
 
     /// Returns the call stacks, if there are any and the last event has been read. Each site that
-    /// was read is a node of theirs.
+    /// was read is one of their nodes.
     pub fn take_stacks(&mut self) -> Option<Stacks> {
         self.stacks.take()
     }
 
-    /// Returns when the events happened, if the trace tells and the last event has been read.
+    /// Returns the times of events, if the trace has them and the last event has been read.
     pub fn take_times(&mut self) -> Option<Times> {
         self.times.take()
     }
 
-    /// Returns the bytes of the input in the header and the frames read so far.
+    /// Returns the bytes of the header and the frames read so far.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.frame.1
     }
 
-    /// Returns the header. Its figures are claims until the last event has been read, but no event
-    /// is returned that exceeds one.
+    /// Returns the header. Its figures are claims until the last event has been read, but no
+    /// returned event exceeds one.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -204,7 +203,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(event))
     }
 
-    /// Goes on to the next frame of events; false if there is none. A frame read has at least one byte.
+    /// Advances to the next frame of events; false if there is none. A frame has at least one byte.
     fn next_frame(&mut self) -> Result<bool, Reason> {
         let found = self.next_piece()?;
         self.consumed = 0;
@@ -232,7 +231,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes on to the next frame, of whatever kind; false if there is none.
+    /// Advances to the next frame of any kind; false if there is none.
     fn next_piece(&mut self) -> Result<bool, Reason> {
         self.frame.0 = self.frame.1;
         let length = self.frames.read(&mut self.input)?;
@@ -240,7 +239,7 @@ impl<R: Read> Reader<R> {
         Ok(length.is_some())
     }
 
-    /// Reads the call stacks, which are the last.
+    /// Reads the call stacks, which come last.
     fn read_stacks(&mut self) -> Result<(), Reason> {
         let mut bytes = Vec::new();
         let mut length = 0;
@@ -269,7 +268,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Compares the header's figures with those of the events: `holds(claimed, found)` must be true
-    /// of each.
+    /// for each.
     fn check_claims(&self, holds: impl Fn(u64, u64) -> bool) -> Result<(), Reason> {
         let (claims, counts) = (&self.header, self.ledger.counts());
         let pairs = [

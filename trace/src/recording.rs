@@ -5,18 +5,18 @@ use core::cell::Cell;
 
 use super::raw::{self, Record};
 
-/// A global allocator that records the requests that it gets, and passes them on to `A`.
+/// A global allocator that records its requests, and forwards them to `A`.
 ///
 /// Recording is armed by the environment variable [`raw::DIRECTORY`]; without it the cost is a few
 /// instructions. The log is converted by `pagewise import`; under `pagewise record` it is found and
-/// converted like that of any other program, but holds Rust's own requests, with their alignments,
-/// rather than the calls that reached C's `malloc`.
+/// converted like that of any other program, but contains Rust's own requests, with their
+/// alignments, rather than the calls that reached C's `malloc`.
 ///
 /// # Examples
 /// ```
 /// use std::alloc::System;
 /// use pagewise_trace::Recording;
-///
+/// |
 /// #[global_allocator]
 /// static ALLOCATOR: Recording<System> = Recording::new(System);
 /// # fn main() { drop(vec![1, 2, 3]); }
@@ -34,10 +34,10 @@ impl<A> Recording<A> {
     }
 }
 
-/// Appends a record, under this thread's number.
+/// Appends a record with this thread's number.
 fn record(record: Record) {
     thread_local! {
-        // Without a destructor, and initialised by a constant: using it never allocates.
+        // Without a destructor, and with a constant initialiser, so that using it never allocates.
         static THREAD: Cell<u32> = const { Cell::new(0) };
     }
     let thread = THREAD.with(|thread| {
@@ -49,7 +49,7 @@ fn record(record: Record) {
     raw::record(thread, record);
 }
 
-/// Records an allocation that succeeded and passes the block on.
+/// Records a successful allocation and returns the block.
 fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
     if !block.is_null() {
         let align_log2 = align_log2(layout);
@@ -62,7 +62,7 @@ fn allocated(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
-/// Returns the exponent of the alignment; beyond the largest a trace can tell, that one.
+/// Returns the exponent of the alignment, or the largest that a trace can express.
 fn align_log2(layout: Layout) -> u8 {
     layout.align().trailing_zeros().min(31) as u8
 }
@@ -71,7 +71,7 @@ fn address(block: *mut u8) -> u64 {
     block.addr() as u64
 }
 
-// SAFETY: every call is passed to the inner allocator as it came, and its answer handed back.
+// SAFETY: every call is forwarded unchanged to the inner allocator, and so is its result.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees it.

@@ -1,4 +1,4 @@
-//! The sites of the allocations and reallocations in a frame of events: the frame that follows it.
+//! The sites of the allocations and reallocations in a frame of events, in a frame that follows it.
 //!
 //! ```text
 //!  number of sites, then each as its distance from the one before (0 at first), zigzag
@@ -28,7 +28,7 @@ impl SiteEncoder {
         self.most = self.most.max(site);
     }
 
-    /// Returns the bytes collected.
+    /// Returns the number of bytes collected.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -38,7 +38,7 @@ impl SiteEncoder {
         self.most
     }
 
-    /// Returns the content of the frame; the next one begins.
+    /// Returns the content of the frame, and starts the next one.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let mut content = Vec::with_capacity(self.bytes.len() + 10);
         varint::write(&mut content, self.count);
@@ -48,7 +48,7 @@ impl SiteEncoder {
     }
 }
 
-/// Gives the sites of a frame back.
+/// Decodes the sites of a frame.
 pub(crate) struct SiteDecoder {
     frames: FrameReader,
     consumed: usize,
@@ -64,7 +64,7 @@ impl Default for SiteDecoder {
 }
 
 impl SiteDecoder {
-    /// Reads the next frame of sites and gives its length.
+    /// Reads the next frame of sites; returns its length.
     pub(crate) fn read(&mut self, input: &mut impl Read) -> Result<u64, Reason> {
         let length = self.frames.read(input)?.ok_or(Reason::Truncated)?;
         let mut rest = self.frames.content();
@@ -73,7 +73,7 @@ impl SiteDecoder {
         Ok(length)
     }
 
-    /// Returns the site of the next event that has one.
+    /// Returns the site of the next event with one.
     pub(crate) fn next(&mut self) -> Result<u32, Reason> {
         let content = self.frames.content();
         let mut rest = content.get(self.consumed..).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! The rule that names blocks: [`Slots`].
+//! The rule that assigns slots to blocks: [`Slots`].
 
-/// Hands out slots by the rule of [`Event`](super::Event): the slot freed most recently, or, if
-/// none is free, the least never used.
+/// Assigns slots by the rule of [`Event`](super::Event): the slot freed most recently or, if none
+/// is free, the lowest one never used.
 ///
 /// The free slots are a stack linked through the table itself:
 /// ```text
 ///  slot    0     1     2     3          head = 3 → 1 → none
 ///  links  LIVE  none  LIVE   1
 /// ```
-/// Invariant: following the links from `head` meets every free slot once and ends in `NONE`.
+/// Invariant: following the links from `head` visits every free slot once and ends in `NONE`.
 #[derive(Clone, Debug)]
 pub struct Slots {
     links: Vec<u32>,
@@ -18,10 +18,10 @@ pub struct Slots {
 
 /// The slot is in use.
 const LIVE: u32 = u32::MAX;
-/// The stack of free slots ends here.
+/// End of the stack of free slots.
 const NONE: u32 = u32::MAX - 1;
-/// A trace may have this many blocks live at one time and no more: it bounds the memory that
-/// reading a hostile file can take, and no recorded program came near.
+/// Maximum number of live blocks in a trace: it bounds the memory that a hostile file can take, and
+/// no recorded program came near it.
 pub(crate) const MOST_LIVE: u32 = 1 << 28;
 
 impl Default for Slots {
@@ -31,13 +31,13 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// No slot in use.
+    /// Returns a table with no slot in use.
     #[must_use]
     pub const fn new() -> Self {
         Self { links: Vec::new(), head: NONE, live: 0 }
     }
 
-    /// Returns the slot the next allocation takes; `None` if 2²⁸ are in use. O(1).
+    /// Returns the slot that the next allocation takes; `None` if 2²⁸ are in use. O(1).
     #[must_use]
     pub fn next(&self) -> Option<u32> {
         match self.head {
@@ -46,7 +46,7 @@ impl Slots {
         }
     }
 
-    /// Takes the next slot into use; `None` if 2²⁸ are. O(1) amortised.
+    /// Takes the next slot; `None` if 2²⁸ are in use. O(1) amortised.
     pub fn take(&mut self) -> Option<u32> {
         let slot = self.next()?;
         if self.head == NONE {
@@ -58,7 +58,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Frees a slot; false, and nothing is changed, if it is not in use. O(1).
+    /// Frees a slot; returns false and changes nothing if it is not in use. O(1).
     pub fn free(&mut self, slot: u32) -> bool {
         let live = self.is_live(slot);
         if live {
@@ -74,7 +74,7 @@ impl Slots {
         self.links.get(slot as usize) == Some(&LIVE)
     }
 
-    /// Slots in use.
+    /// Returns the number of slots in use.
     #[must_use]
     pub fn live(&self) -> u32 {
         self.live
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slot_freed_last_is_taken_first() {
+    fn the_last_freed_slot_is_reused_first() {
         let mut slots = Slots::new();
         assert_eq!([0; 3].map(|_| slots.take()), [Some(0), Some(1), Some(2)]);
         assert!(slots.free(0) && slots.free(2));

@@ -7,21 +7,20 @@
 //!           └─ 4 run
 //! ```
 //! A site is the number of a node, from 1: the frame that called the allocator, with the frames
-//! above it up to the root as its callers. A node stands behind its parent, so the tree has no
-//! cycles.
+//! from there to the root as its callers. A node comes after its parent, so the tree has no cycles.
 
 use super::error::Reason;
 use super::varint;
 
-/// Most modules, names, frames, lines or nodes of a trace.
+/// Maximum number of modules, names, frames, lines or nodes of a trace.
 pub(crate) const MOST: usize = 1 << 23;
-/// Most bytes that the stacks of a trace take before compression.
+/// Maximum bytes of a trace's stacks before compression.
 pub(crate) const LONGEST: usize = 1 << 26;
 
 /// The call stacks of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stacks {
-    /// The files the addresses lie in.
+    /// The files that contain the addresses.
     pub modules: Vec<Module>,
     /// Names of functions and source files.
     pub names: Vec<String>,
@@ -47,8 +46,8 @@ pub struct Frame {
     pub module: Option<u32>,
     /// The address in the module's file, or in memory if there is no module.
     pub address: u64,
-    /// The functions whose code this is, the innermost inlined one first; empty if it was not looked up
-    /// or not found.
+    /// The functions at this address, innermost inlined one first; empty if not looked up or not
+    /// found.
     pub lines: Vec<Line>,
 }
 
@@ -76,7 +75,7 @@ impl Frame {
     const CUT: u64 = 1;
     const LOST: u64 = 2;
 
-    /// Stands for the callers of a stack that is deeper than was asked for.
+    /// Returns the frame that stands for the callers of a stack that is deeper than requested.
     #[must_use]
     pub const fn cut() -> Self {
         Self { module: None, address: Self::CUT, lines: Vec::new() }
@@ -108,7 +107,7 @@ impl Stacks {
         core::iter::successors(node(site), move |last| node(last.parent))
     }
 
-    /// As bytes, to be compressed.
+    /// Encodes the stacks, to be compressed.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let number = |out: &mut Vec<u8>, value: u64| varint::write(out, value);
@@ -145,7 +144,7 @@ impl Stacks {
         out
     }
 
-    /// Returns the inverse of [`encode`](Self::encode), of any bytes.
+    /// Decodes what [`encode`](Self::encode) returns; accepts any bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Reason> {
         let mut input = Input(bytes);
         let mut stacks = Self::default();
@@ -193,7 +192,7 @@ impl<'a> Input<'a> {
         varint::read(&mut self.0).ok_or(bad("a number is cut short"))
     }
 
-    /// Returns how many things follow, each of at least a byte.
+    /// Returns the number of items that follow, each at least a byte long.
     fn count(&mut self) -> Result<usize, Reason> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.0.len().min(MOST) {

@@ -3,27 +3,27 @@
 //! ```text
 //!  number of samples, then each: events and nanoseconds since the sample before (0, 0 at first)
 //! ```
-//! A recorder looks at the clock every few hundred events. That is too much to keep of a long run, and
-//! enough of it says as much: [`Sampler`] keeps at most [`KEPT`] samples, evenly by events.
+//! A recorder reads the clock every few hundred events. For a long run that is more than needed:
+//! [`Sampler`] keeps at most [`KEPT`] samples, evenly spaced by events.
 
 use super::error::Reason;
 use super::varint;
 
-/// Most samples that are written.
+/// Maximum number of samples written.
 const KEPT: usize = 1024;
-/// Most samples that are read.
+/// Maximum number of samples read.
 const MOST: u64 = 1 << 16;
 
-/// A look at the clock.
+/// A clock sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sample {
-    /// Events before it.
+    /// Number of events before it.
     pub event: u64,
     /// Nanoseconds since the recording began.
     pub nanoseconds: u64,
 }
 
-/// When the events of a trace happened, as far as a clock was looked at. Neither the events nor the
+/// When the events of a trace happened, as far as clock samples show. Neither the events nor the
 /// times of the samples ever decrease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
@@ -37,9 +37,9 @@ impl Times {
         &self.samples
     }
 
-    /// Returns the nanoseconds from the beginning of the recording to the moment when `events`
-    /// events had happened. Interpolates between two samples; before the first and after the last
-    /// sample it returns that sample's time. `None` without samples. O(log samples).
+    /// Returns the nanoseconds from the beginning of the recording to the moment after `events`
+    /// events. Interpolates between two samples; before the first and after the last sample it
+    /// returns that sample's time. `None` without samples. O(log samples).
     #[must_use]
     pub fn at(&self, events: u64) -> Option<u64> {
         let after = self.samples.partition_point(|sample| sample.event <= events);
@@ -54,7 +54,7 @@ impl Times {
         Some(before.nanoseconds + passed)
     }
 
-    /// As the content of a frame.
+    /// Encodes the samples as a frame's content.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         varint::write(&mut out, self.samples.len() as u64);
@@ -67,7 +67,8 @@ impl Times {
         out
     }
 
-    /// Reverses [`encode`](Self::encode) for arbitrary bytes, in a trace of `events` events.
+    /// Decodes what [`encode`](Self::encode) returns, in a trace of `events` events; accepts any
+    /// bytes.
     pub(crate) fn decode(mut bytes: &[u8], events: u64) -> Result<Self, Reason> {
         let mut number = || varint::read(&mut bytes).ok_or(Reason::Times("a number is cut short"));
         let count = number()?;
@@ -98,12 +99,12 @@ pub(crate) struct Sampler {
     kept: Vec<Sample>,
     /// The last one, if it was not kept: the trace may end there.
     last: Option<Sample>,
-    /// Events from one that is kept to the next.
+    /// Events between kept samples.
     stride: u64,
 }
 
 impl Sampler {
-    /// Takes in a look at the clock.
+    /// Adds a clock sample.
     pub(crate) fn push(&mut self, event: u64, nanoseconds: u64) {
         let before = self.last.as_mut().or(self.kept.last_mut());
         // Threads may write in another order than they read the clock.
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_samples_are_kept_and_the_last_is() {
+    fn the_last_sample_is_kept_and_enough_others() {
         for (count, step) in
             [(0, 1), (1, 1), (KEPT as u64, 1), (5000, 1), (100_000, 7), (3_000_001, 300)]
         {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_stands_still() {
+    fn a_clock_that_goes_backwards_is_clamped() {
         let mut sampler = Sampler::default();
         [(0, 50), (3, 40), (5, 60), (5, 90), (5, 10), (6, 70)]
             .into_iter()

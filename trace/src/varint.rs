@@ -1,5 +1,5 @@
-//! Numbers of variable length (LEB128): seven bits a byte, least significant first, the top bit
-//! set on every byte but the last.
+//! Numbers of variable length (LEB128): seven bits per byte, least significant first; the top bit
+//! is set on every byte except the last.
 
 /// Appends `value`.
 #[inline]
@@ -20,8 +20,8 @@ fn write_long(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Reads a number from the front of `bytes` and moves past it; `None` if it is cut short, longer
-/// than its value needs, or above 64 bits.
+/// Reads a number from the front of `bytes` and advances past it; `None` if it is truncated, longer
+/// than necessary, or above 64 bits.
 #[inline]
 pub(crate) fn read(bytes: &mut &[u8]) -> Option<u64> {
     match bytes.split_first() {

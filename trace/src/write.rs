@@ -13,28 +13,28 @@ use super::sites::SiteEncoder;
 use super::stacks::{self, Stacks};
 use super::times::Sampler;
 
-/// A frame is closed when its content has at least this many bytes: an event is far shorter than
-/// the rest.
+/// A frame is closed when its content reaches this many bytes: the rest always has room for an
+/// event.
 const FRAME: usize = frame::LARGEST - 256;
 
 /// Writes a trace, event by event. The file is complete when [`finish`](Self::finish) returns.
 ///
 /// Every event is checked, so that a written trace can be read and replayed. Memory is bounded by
-/// the most blocks live at one time.
+/// the peak number of live blocks.
 ///
 /// # Examples
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::io::Cursor;
 /// use pagewise_trace::{Event, Origin, Reader, Writer};
-///
+/// |
 /// let mut file = Cursor::new(Vec::new());
 /// let mut writer = Writer::new(&mut file, Origin::default())?;
 /// writer.write(Event::Allocate { slot: 0, size: 100, align: 16 })?;
 /// writer.write(Event::Free { slot: 0 })?;
 /// let header = writer.finish()?;
 /// assert_eq!(header.peak_bytes, 100);
-///
+/// |
 /// file.set_position(0);
 /// let events: Result<Vec<_>, _> = Reader::new(file)?.collect();
 /// assert_eq!(events?.len(), 2);
@@ -43,7 +43,7 @@ const FRAME: usize = frame::LARGEST - 256;
 /// ```
 pub struct Writer<W> {
     out: W,
-    /// Where in `out` the header stands.
+    /// Position of the header in `out`.
     start: u64,
     /// Bytes of the header and the frames written.
     length: u64,
@@ -56,7 +56,7 @@ pub struct Writer<W> {
     times: Sampler,
 }
 
-/// Leaves out the data not yet written, which may be a megabyte.
+/// Omits unwritten data, which may be a megabyte.
 impl<W> fmt::Debug for Writer<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Writer");
@@ -73,7 +73,7 @@ impl<W: Write + Seek> Writer<W> {
         Self::begin(out, origin, false)
     }
 
-    /// Begins a trace with call stacks: [`write_at`](Self::write_at) tells the site of each
+    /// Begins a trace with call stacks: [`write_at`](Self::write_at) takes the site of each
     /// allocation, [`finish_with`](Self::finish_with) their tree.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<W: Write + Seek> Writer<W> {
 
     fn begin(mut out: W, origin: Origin, stacks: bool) -> Result<Self, WriteError> {
         let start = out.stream_position()?;
-        // The figures are filled in by `finish`; the length does not depend on them.
+        // `finish` fills in the figures; the length does not depend on them.
         let mut header = Header::new(origin, Counts::default(), 0);
         header.stacks = stacks;
         let placeholder = header.encode()?;
@@ -105,15 +105,16 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes the next event. O(1) amortised.
     ///
     /// # Errors
-    /// [`WriteError::Event`] if the event cannot stand here: nothing was written, and another
-    /// event can be. [`WriteError::Io`] if the output fails: the file is lost.
+    /// [`WriteError::Event`] if the event is invalid here: nothing was written, and writing can
+    /// continue. [`WriteError::Io`] if the output fails: the file is lost.
     #[inline]
     pub fn write(&mut self, event: Event) -> Result<(), WriteError> {
         self.write_at(event, 0)
     }
 
-    /// Writes the next event, made at a site: the number of a node of the tree, from 1, or 0 if its stack
-    /// is not known. Only allocations and reallocations have sites, and only a trace with call stacks.
+    /// Writes the next event, made at a site: the number of a node of the tree, from 1, or 0 if its
+    /// stack is unknown. Only allocations and reallocations have sites, and only in a trace with
+    /// call stacks.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -135,16 +136,15 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Tells the writer that the events so far had happened `nanoseconds` after the recording
-    /// began. May be called after any event, and any number of times: the writer keeps enough of
-    /// it, in the end at most a few kilobytes. A trace with times has format version 3. O(1)
-    /// amortised.
+    /// Records that the events so far had happened `nanoseconds` after the recording began. May be
+    /// called after any event, and any number of times: the writer keeps enough samples, in the end
+    /// at most a few kilobytes. A trace with times has format version 3. O(1) amortised.
     #[inline]
     pub fn tell_time(&mut self, nanoseconds: u64) {
         self.times.push(self.events(), nanoseconds);
     }
 
-    /// Events written.
+    /// Returns the number of events written.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.ledger.counts().events
@@ -171,7 +171,7 @@ impl<W: Write + Seek> Writer<W> {
         self.finish_prefix_of(0)
     }
 
-    /// Completes a file that holds the first events of a recording of `recorded_events`.
+    /// Completes a file that contains the first events of a recording of `recorded_events`.
     ///
     /// # Errors
     /// If the output fails.
@@ -179,8 +179,8 @@ impl<W: Write + Seek> Writer<W> {
         self.finish_with(recorded_events, &Stacks::default())
     }
 
-    /// Completes a file as [`finish_prefix_of`](Self::finish_prefix_of), with the call stacks that the
-    /// sites are of. A trace without them ignores them.
+    /// Completes a file like [`finish_prefix_of`](Self::finish_prefix_of), with the call stacks to
+    /// which the sites belong. A trace without call stacks ignores them.
     ///
     /// # Errors
     /// If the output fails, or the call stacks are too many or lack a site.
@@ -188,8 +188,8 @@ impl<W: Write + Seek> Writer<W> {
         Ok(self.finish_into(recorded_events, stacks)?.0)
     }
 
-    /// Completes a file as [`finish_with`](Self::finish_with), and gives the output back, behind the
-    /// trace.
+    /// Completes a file like [`finish_with`](Self::finish_with), and returns the output, positioned
+    /// after the trace.
     ///
     /// # Errors
     /// As for `finish_with`.

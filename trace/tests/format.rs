@@ -1,12 +1,12 @@
-//! The trace file format: a written trace reads back the same, and a file with any damage is
-//! refused.
+//! The trace file format: a written trace reads back the same, and any damage to a file is
+//! detected.
 
 use std::io::Cursor;
 
 use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, WriteError, Writer};
 use proptest::prelude::*;
 
-/// A step of a random program; the live blocks turn it into a valid event.
+/// A step of a random program, which becomes a valid event depending on the live blocks.
 #[derive(Clone, Debug)]
 enum Step {
     Allocate { size: u64, align_log2: u32 },
@@ -32,7 +32,7 @@ fn requests() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
-/// Returns the events of the steps that make sense where they stand.
+/// Returns the valid events among the steps.
 fn events(steps: &[Step]) -> Vec<Event> {
     let (mut slots, mut live, mut threads) = (Slots::new(), Vec::new(), 1);
     let mut events = Vec::new();
@@ -89,7 +89,7 @@ fn read(file: &[u8]) -> Result<Vec<Event>, ReadError> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(steps in requests()) {
+    fn a_written_trace_is_read_back(steps in requests()) {
         let events = events(&steps);
         let file = write(&events);
         let mut ledger = Ledger::new();
@@ -106,32 +106,32 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(&bytes);
     }
 
-    /// Frames whose checksums are right around content that is not.
+    /// Frames with correct checksums around arbitrary content.
     #[test]
-    fn any_content_is_an_answer(content in prop::collection::vec(any::<u8>(), 1..300)) {
+    fn any_content_is_read_or_refused(content in prop::collection::vec(any::<u8>(), 1..300)) {
         let file = forge(&content, u64::MAX);
         prop_assert!(read(&file).is_err());
     }
 }
 
-/// The first thread needs no event, so there may be one thread more than events.
+/// The first thread needs no event, so there may be one more thread than events.
 #[test]
 fn a_trace_of_a_second_thread_alone_is_read_back() {
     let events = [Event::Thread { thread: 1 }];
     assert_eq!(read(&write(&events)).unwrap(), events);
 }
 
-/// Makes a file of one frame with that content, whose header claims `claimed` events, one thread,
-/// and as many live blocks of 0 bytes as the events could make.
+/// Makes a file with one frame of this content, whose header claims `claimed` events, one thread,
+/// and as many live blocks of 0 bytes as the events allow.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
     forge_claiming(content, [claimed, claimed, claimed.min(1 << 28), 0], 1)
 }
 
-/// Makes a file of one frame with that content, whose header claims these events, recorded events,
+/// Makes a file with one frame of this content, whose header claims these events, recorded events,
 /// live blocks and live bytes, and threads.
 fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     let mut file = write(&[]);
@@ -143,7 +143,7 @@ fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     let checksum = crc32fast::hash(&file[..body]);
     file[body..].copy_from_slice(&checksum.to_le_bytes());
 
-    // A deflate stream of one stored block.
+    // A deflate stream with one stored block.
     let length = content.len() as u16;
     let mut stream = vec![1];
     stream.extend(length.to_le_bytes());
@@ -157,7 +157,7 @@ fn forge_claiming(content: &[u8], figures: [u64; 4], threads: u32) -> Vec<u8> {
     file
 }
 
-/// Makes a file of a few frames' worth of kinds of events.
+/// Makes a file with a few frames of all kinds of events.
 fn sample() -> Vec<u8> {
     let mut events = Vec::new();
     for round in 0..40_u64 {
@@ -193,13 +193,13 @@ fn every_flipped_bit_is_an_error() {
 }
 
 #[test]
-fn what_follows_the_last_event_is_an_error() {
+fn data_after_the_last_event_is_an_error() {
     let file = sample();
     for tail in [&[0][..], &file] {
         let long = [&file[..], tail].concat();
         assert!(read(&long).is_err());
     }
-    // A frame as good as any.
+    // A valid frame.
     let other = forge(&[2], 1);
     let header = u32::from_le_bytes(other[12..16].try_into().expect("four bytes")) as usize;
     let error = read(&[&file[..], &other[header..]].concat()).unwrap_err();
@@ -207,19 +207,19 @@ fn what_follows_the_last_event_is_an_error() {
 }
 
 #[test]
-fn figures_that_do_not_add_up_are_an_error() {
+fn inconsistent_counts_are_an_error() {
     // Two allocations of 0 bytes, where one is claimed; one, where two are.
     let error = read(&forge(&[2, 2], 1)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Trailing), "{error}");
     let error = read(&forge(&[2], 2)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Truncated), "{error}");
-    // As many events, but fewer live blocks.
+    // As many events as claimed, but fewer live blocks.
     let error = read(&forge(&[2, 1, 2], 3)).unwrap_err();
     assert!(matches!(error.reason(), Reason::Claim { .. }), "{error}");
 }
 
 #[test]
-fn no_event_passes_that_exceeds_a_claim() {
+fn no_event_that_exceeds_a_claim_is_returned() {
     // Sizes of 0 and 5 bytes, and the second thread.
     let cases: [(&[u8], _, u32, u64); 3] = [
         (&[2, 2, 2, 2], [4, 4, 2, 0], 1, 2),
@@ -238,7 +238,7 @@ fn no_event_passes_that_exceeds_a_claim() {
 }
 
 #[test]
-fn a_header_that_cannot_be_true_is_refused() {
+fn an_impossible_header_is_refused() {
     let huge = 1 << 40;
     for (figures, threads) in [
         ([9, 9, 10, 0], 1),
@@ -259,7 +259,7 @@ fn a_header_that_cannot_be_true_is_refused() {
     }
 }
 
-/// The bytes of a file can expand to 1,032 times as many events, and no more.
+/// A file's bytes can expand to at most 1,032 times as many events.
 #[test]
 fn a_header_that_claims_more_events_than_the_file_can_hold_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -273,7 +273,7 @@ fn a_header_that_claims_more_events_than_the_file_can_hold_is_refused() {
     }
 }
 
-/// The writer reports the bytes that are in the file, frame by frame.
+/// The writer's count matches the bytes in the file, frame by frame.
 #[test]
 fn bytes_written_are_in_the_file() {
     let file = tempfile::tempfile().unwrap();
@@ -293,7 +293,7 @@ fn bytes_written_are_in_the_file() {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_name_the_fault_and_the_position() {
     let error = read(&forge(&[2, 1, 1], 9)).unwrap_err();
     assert_eq!(error.event(), 2);
     assert!(
@@ -325,7 +325,8 @@ fn long_traces_are_read_in_bounded_memory() {
     assert_eq!(Reader::new(file).unwrap().filter(|event| event.is_ok()).count(), 800_000);
 }
 
-/// The longest header is of 1 MiB; each text has four bytes before it, the figures and the checksum 68.
+/// The longest header has 1 MiB; each text has a length of four bytes, and the figures and the
+/// checksum take 68.
 #[test]
 fn the_longest_header_is_read_back_and_no_longer_one_is_written() {
     let origin = |length| Origin { note: "x".repeat(length), ..Origin::default() };

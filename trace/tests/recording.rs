@@ -1,5 +1,5 @@
-//! `Recording<A>`: this program's own allocator. Each test starts the program again, armed, with a
-//! scenario to play, and examines the logs it leaves.
+//! `Recording<A>` as this program's own allocator. Each test starts the program again, armed, with
+//! a scenario to play, and examines the logs it leaves.
 #![cfg(target_os = "linux")]
 
 mod storm;
@@ -19,7 +19,7 @@ use storm::{ROUNDS, THREADS, storm};
 #[global_allocator]
 static ALLOCATOR: Recording<System> = Recording::new(System);
 
-/// Names the scenario in the environment of the program started again.
+/// Environment variable that selects the scenario of the restarted program.
 const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
 
 /// The contents of a log.
@@ -29,7 +29,7 @@ struct Recorded {
     threads: u32,
     dropped: Dropped,
     holes: u64,
-    /// Events before each look at the clock, and its time.
+    /// Number of events before each clock sample, and its time.
     looks: Vec<(usize, u64)>,
 }
 
@@ -66,8 +66,7 @@ impl Recorded {
     }
 }
 
-/// Plays a scenario in a process of its own and gives the logs, the parents' before the
-/// children's.
+/// Plays a scenario in its own process; returns the logs, parents before children.
 fn play(scenario: &str) -> Vec<Recorded> {
     play_within(scenario, u64::MAX)
 }
@@ -77,7 +76,7 @@ fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
     play_prepared(scenario, most, |_| {})
 }
 
-/// Like [`play_within`], in a process that `prepare` has seen to.
+/// Like [`play_within`], in a process set up by `prepare`.
 fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -92,7 +91,7 @@ fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) 
     logs
 }
 
-/// Not a test by itself: plays the scenario it is started for.
+/// Not a test: plays the scenario it is started for.
 #[test]
 fn scenarios() {
     match std::env::var(SCENARIO).as_deref() {
@@ -103,20 +102,20 @@ fn scenarios() {
     }
 }
 
-/// Sizes and alignments that nothing else asks for.
+/// Sizes and alignments that nothing else requests.
 const ODD: usize = 123_457;
 
 /// Every call of the allocator's interface once.
 fn calls() {
     let layout = |size, align| Layout::from_size_align(size, align).unwrap();
-    // SAFETY: every block is used with the layout it has, and freed once.
+    // SAFETY: every block is used with its layout, and freed once.
     unsafe {
         let block = ALLOCATOR.alloc(layout(ODD, 64));
         let block = ALLOCATOR.realloc(block, layout(ODD, 64), ODD + 1);
         ALLOCATOR.dealloc(block, layout(ODD + 1, 64));
         let block = ALLOCATOR.alloc_zeroed(layout(ODD + 2, 1));
         ALLOCATOR.dealloc(block, layout(ODD + 2, 1));
-        // Cannot be served, and is not recorded.
+        // Fails, and is not recorded.
         assert!(ALLOCATOR.alloc(layout(isize::MAX as usize - 4096, 1)).is_null());
         let block = ALLOCATOR.alloc(layout(ODD + 3, 1));
         assert!(ALLOCATOR.realloc(block, layout(ODD + 3, 1), isize::MAX as usize - 4096).is_null());
@@ -154,11 +153,11 @@ fn every_call_is_recorded() {
 }
 
 #[test]
-fn threads_are_told_apart_and_their_order_is_kept() {
+fn threads_are_distinguished_and_their_order_is_kept() {
     let logs = play("storm");
     assert_eq!(logs.len(), 1);
     let log = &logs[0];
-    // A free after the reuse of its address would show as a missing free and an unknown one.
+    // A free recorded after its address was reused would show as a missing free and an unknown one.
     assert!(log.dropped.is_nothing() && log.holes == 0, "{:?}", log.dropped);
     assert!(log.threads > THREADS, "{} threads", log.threads);
     let reallocations = log.count(|event| matches!(event, Event::Reallocate { .. }));
@@ -166,7 +165,7 @@ fn threads_are_told_apart_and_their_order_is_kept() {
 }
 
 #[test]
-fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
+fn the_clock_is_sampled_from_beginning_to_end() {
     let begin = std::time::Instant::now();
     let logs = play("storm");
     let passed = begin.elapsed().as_nanos() as u64;
@@ -174,7 +173,7 @@ fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
     assert_eq!(looks[0].1, 0);
     assert!(looks[0].0 < 10, "the first record is behind the first look");
     let (last, time) = looks[looks.len() - 1];
-    // Most records are of one word. A thread that is held up appends its look later.
+    // Most records are one word long. A thread that is delayed appends its sample later.
     assert!(events.len() - last <= 5000, "{last} of {}", events.len());
     assert!(events.len() / looks.len() <= 300, "{} looks at {}", looks.len(), events.len());
     assert!((1..passed).contains(&time), "{time} of {passed} ns");
@@ -186,7 +185,7 @@ fn the_clock_is_looked_at_from_the_beginning_to_the_end() {
 fn fork() {
     let inherited: Vec<Box<[u8]>> = (0..50).map(|_| vec![0; ODD].into_boxed_slice()).collect();
     // SAFETY: the child only uses memory and ends without returning; no other thread of this
-    // process holds a lock it needs, the test harness is waiting.
+    // process holds a lock that it needs, since the test runner is waiting.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -226,7 +225,7 @@ fn children_of_fork_have_logs_of_their_own() {
 fn nothing_is_recorded_unless_armed() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
-    // These are there, but one is not absolute, the other takes more bytes than the recorder has room for.
+    // Both exist, but one is not absolute, and the other is longer than the recorder allows.
     let relative = directory.path().join("relative");
     std::fs::create_dir(&relative).unwrap();
     let too_long = directory.path().join("./".repeat(600));
@@ -246,12 +245,12 @@ fn nothing_is_recorded_unless_armed() {
     assert_eq!(std::fs::read_dir(relative).unwrap().count(), 0);
 }
 
-/// The program would end by a signal if its log grew beyond the limit.
+/// A signal would kill the program if its log grew beyond the limit.
 #[test]
 fn a_limit_of_file_sizes_ends_the_log_and_not_the_program() {
     let logs = play_prepared("storm", u64::MAX, |command| {
         let limit = libc::rlimit { rlim_cur: 300 << 10, rlim_max: 300 << 10 };
-        // SAFETY: setting a limit is all that is done between `fork` and `exec`.
+        // SAFETY: only `setrlimit` is called between `fork` and `exec`.
         unsafe {
             command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
                 0 => Ok(()),
@@ -265,7 +264,7 @@ fn a_limit_of_file_sizes_ends_the_log_and_not_the_program() {
 }
 
 #[test]
-fn a_log_that_reaches_its_limit_says_so() {
+fn a_log_that_reaches_its_limit_is_marked() {
     let whole = &play("calls")[0];
     assert_eq!(whole.origin.stopped, None);
     let cut = &play_within("storm", (64 << 10) + 4096)[0];
@@ -273,8 +272,8 @@ fn a_log_that_reaches_its_limit_says_so() {
     assert!((1..=4096 / 8).contains(&cut.events.len()), "{} events", cut.events.len());
 }
 
-/// Returns whether a cut before byte `cut` of a log takes a further word from its record, or some
-/// of one.
+/// Returns whether a cut before byte `cut` of a log removes some of a record's further words, or
+/// all.
 fn torn(log: &[u8], cut: usize) -> bool {
     let word = log[cut & !7..].first_chunk().map(|word| u64::from_ne_bytes(*word));
     word.is_some_and(|word| word & 7 == 7)
@@ -313,7 +312,7 @@ fn a_damaged_log_is_refused_or_read_but_never_panics() {
     for cut in 65_536..65_536 + 100 {
         let (records, holes) = read(&log[..cut]);
         assert!(all.starts_with(&records));
-        // A word that is cut, and the record that it belonged to.
+        // A truncated word, and the record that it belonged to.
         assert!(holes <= 2);
         assert_eq!(holes > 0, log[cut & !7..cut].iter().any(|&byte| byte != 0) || torn(&log, cut));
     }

@@ -1,4 +1,4 @@
-//! Traces with call stacks: a written trace reads back the same, and damage is an error.
+//! Traces with call stacks: a written trace reads back the same, and damage is detected.
 
 use std::io::Cursor;
 
@@ -21,7 +21,7 @@ fn stacks(nodes: u32) -> Stacks {
     }
 }
 
-/// Makes a trace of `count` blocks, each made at the site that `site` gives.
+/// Makes a trace of `count` blocks, each at the site that `site` returns.
 fn trace(count: u32, stacks: &Stacks, site: impl Fn(u32) -> u32) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
@@ -58,7 +58,7 @@ fn sites_and_stacks_are_read_back() {
         assert!(found == stacks);
         let both = (0..count).map(site).chain((0..count).map(|slot| site(slot) / 2));
         assert!(sites == both.collect::<Vec<_>>());
-        // A reader that does not ask for the stacks reads the events all the same.
+        // A reader without stacks still reads the events.
         assert!(Reader::new(&file[..]).unwrap().all(|event| event.is_ok()));
     }
 }
@@ -71,7 +71,7 @@ fn a_site_that_is_not_in_the_tree_is_refused() {
 }
 
 #[test]
-fn a_trace_without_stacks_is_as_it_was() {
+fn a_trace_without_stacks_has_version_1() {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
     writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
@@ -84,7 +84,7 @@ fn a_trace_without_stacks_is_as_it_was() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_detected() {
     let file = trace(100, &stacks(50), |slot| slot % 50);
     assert!(read(&file).is_ok());
     for len in 0..file.len() {

@@ -1,11 +1,11 @@
-//! Traces with the times of their events: a written trace reads back the same, and damage is an
-//! error.
+//! Traces with the times of their events: a written trace reads back the same, and damage is
+//! detected.
 
 use std::io::Cursor;
 
 use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, Times, Writer};
 
-/// Makes a trace of `count` blocks, one each microsecond.
+/// Makes a trace of `count` blocks, one per microsecond.
 fn trace(count: u32, stacks: bool) -> Vec<u8> {
     let mut file = Cursor::new(Vec::new());
     let begin = if stacks { Writer::with_stacks } else { Writer::new };
@@ -45,13 +45,13 @@ fn times_are_read_back() {
 }
 
 #[test]
-fn a_trace_without_times_is_as_it_was() {
+fn a_trace_without_times_has_an_earlier_version() {
     assert_eq!(trace(0, false)[8..12], [1, 0, 0, 0]);
     assert_eq!(trace(0, true)[8..12], [2, 0, 0, 0]);
 }
 
 #[test]
-fn damage_is_told() {
+fn damage_is_detected() {
     for stacks in [false, true] {
         let file = trace(100, stacks);
         for len in 0..file.len() {
@@ -65,7 +65,7 @@ fn damage_is_told() {
         let mut longer = file.clone();
         longer.extend([0; 4]);
         assert!(read(&longer).is_err());
-        // Twice the last frame.
+        // The last frame twice.
         let frames = if stacks { 2 } else { 1 };
         let again = trace(100, stacks);
         longer.truncate(file.len());
@@ -74,7 +74,7 @@ fn damage_is_told() {
     }
 }
 
-/// Parts that no version has, and parts that an earlier version does not have.
+/// Parts that no version has, and parts that an earlier version lacks.
 #[test]
 fn unknown_parts_are_refused() {
     for (version, parts) in [(1, 1), (2, 1), (1, 2), (3, 2), (3, 3), (3, 128), (4, 0)] {

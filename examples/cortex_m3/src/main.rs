@@ -1,8 +1,8 @@
 //! An arena of 16 KiB as the allocator of firmware for a Cortex-M3: collections that grow and
-//! shrink, memory that runs out and comes back, and the arena's own figures.
+//! shrink, memory that runs out and is reused, and the arena's own figures.
 //!
-//! `cargo run --release --features pagewise` in this folder runs it under QEMU. It ends with an error if a step
-//! goes wrong.
+//! `cargo run --release --features pagewise` in this folder runs it under QEMU. It exits with an
+//! error if a step fails.
 
 #![no_std]
 #![no_main]
@@ -17,17 +17,17 @@ use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::panic::PanicInfo;
 
-// It has the critical section.
+// Provides the critical section.
 use cortex_m as _;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::{debug, hprintln};
 use pagewise::{Freed, StaticArena};
 
-/// Nothing to set up, and nothing unsafe. Interrupts wait while it is used.
+/// Needs no setup and no unsafe code. Interrupts are disabled during its operations.
 #[global_allocator]
 static ARENA: StaticArena<{ 16 << 10 }> = StaticArena::new();
 
-/// Readings of sensors, by name: strings, vectors and nodes of a tree come and go.
+/// Sensor readings by name: strings, vectors and tree nodes are allocated and freed.
 fn collections() -> usize {
     let mut readings: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let mut most = 0;
@@ -50,7 +50,8 @@ fn collections() -> usize {
     most
 }
 
-/// Blocks until there is no memory, freed in turns; then all of it is there again.
+/// Allocates until memory runs out, frees in alternation, and checks that all memory can be
+/// allocated again.
 fn exhaustion() -> usize {
     let layout = Layout::new::<[u32; 10]>();
     let mut blocks: Vec<_> = Vec::with_capacity(500);

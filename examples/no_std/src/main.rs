@@ -1,8 +1,8 @@
-//! Fixed regions in a program without `std` and without an operating system's allocator: LEAST-FREE
-//! over 64 KiB of static memory, and an arena made at compile time over another 64 KiB.
+//! Fixed regions in a program without `std` and without a system allocator: LEAST-FREE over 64 KiB
+//! of static memory, and an arena made at compile time over another 64 KiB.
 //!
-//! It links against the C start-up code only to be runnable here; its exit status is the number of
-//! the step that went wrong, 0 for none.
+//! It links the C start-up code only to be runnable here; its exit status is the number of the
+//! failed step, 0 for none.
 
 #![no_std]
 #![no_main]
@@ -72,6 +72,6 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-// The start-up code and `memcpy` of the C library; no symbol of `std`.
+// Links the C library's start-up code and `memcpy`; no symbol of `std`.
 #[link(name = "c")]
 unsafe extern "C" {}

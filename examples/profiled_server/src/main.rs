@@ -1,11 +1,11 @@
-//! A server that tells which code allocated the memory it has in use, as programs in Go do:
+//! A server that serves a profile of the code that allocated its memory, as Go programs do:
 //!
 //! ```sh
 //! cargo run --release -- 127.0.0.1:8080
 //! curl http://localhost:8080/note?milk              # it keeps a note
 //! go tool pprof -top http://localhost:8080/debug/pprof/heap
 //! ```
-//! The profile should not be public: in a real server it belongs on a port of its own.
+//! The profile should not be public: a real server should serve it on a separate port.
 
 use std::convert::Infallible;
 use std::env;
@@ -25,10 +25,10 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: Pagewise = Pagewise::new();
 
-/// The mean number of bytes between two samples.
+/// Mean number of bytes between samples.
 const RATE: usize = 512 << 10;
 
-/// The notes that the server keeps for ever; they show in the profile.
+/// The notes, which the server never frees; they show in the profile.
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -67,7 +67,7 @@ fn with_status(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Byte
     response
 }
 
-/// Keeps a note a thousand times over.
+/// Stores a note a thousand times.
 #[inline(never)]
 fn take_note(text: &str) -> String {
     let mut notes = NOTES.lock().expect("nobody panics with it");
@@ -75,7 +75,7 @@ fn take_note(text: &str) -> String {
     format!("{} notes\n", notes.len())
 }
 
-/// The heap profile.
+/// Returns the heap profile.
 fn profile() -> Response<Full<Bytes>> {
     let mut file = Vec::new();
     match ALLOCATOR.profiler().write(&mut file) {

@@ -1,8 +1,8 @@
-//! The verdict's first sentence: which allocator a program that is not written in Rust should use.
+//! The verdict's first sentence: which allocator a program not written in Rust should use.
 //!
-//! Time and memory count equally. Only allocators of a whole process compete: the C library's,
-//! `libpagewise.so`, and other libraries; not strategies, nor anything that only a Rust program can
-//! use.
+//! Time and memory count equally. Only allocators that can serve a whole process compete: the C
+//! library's, `libpagewise.so`, and other libraries; no strategies, and nothing that only a Rust
+//! program can use.
 
 use pagewise::catalogue;
 
@@ -10,11 +10,11 @@ use super::compared::Compared;
 use super::measure::{self, RESIDENT, TIME};
 use crate::competitor::{GLOBAL, HC, LEA, LIBPAGEWISE, SYSTEM};
 
-/// Leads below this are none: memory varies a little with how a process is laid out.
+/// Smaller leads do not count: memory varies slightly with the layout of the process.
 const LEAST: f64 = 0.005;
 
-/// Returns the sentence; none unless both the C library's allocator and `libpagewise.so` take part,
-/// and got to the end.
+/// Returns the sentence; `None` unless both the C library's allocator and `libpagewise.so` took
+/// part and finished.
 pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let is_whole =
         |name: &&str| ![GLOBAL, HC, LEA].contains(name) && catalogue::find(name).is_none();
@@ -30,7 +30,7 @@ pub(super) fn of(all: &[&Compared], noise: f64) -> Option<String> {
     let both = |&(_, time, memory): &(&str, f64, f64)| (time * memory).sqrt();
     let best = whole.iter().min_by(|a, b| both(a).total_cmp(&both(b)))?;
     let tolerance = 1.0 + (noise / 2.0).max(LEAST);
-    // In a tie, an allocator that needs no library wins.
+    // A tie goes to an allocator that needs no library.
     if both(system) <= both(best) * tolerance {
         return Some(format!(
             "For a program in C: stay with the C library's malloc ({SYSTEM}); {LIBPAGEWISE} takes {:.2} times its \
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_better_answer_may_be_another() {
+    fn the_advice_depends_on_time_and_memory() {
         let stay = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.0, 150), (GLOBAL, 1.0, 1)]);
         let stay = stay.expect("a sentence");
         assert!(
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_is_won_by_what_needs_no_library() {
+    fn a_tie_goes_to_the_allocator_without_a_library() {
         let tie = advice(&[(SYSTEM, 10.0, 100), (LIBPAGEWISE, 9.99, 100)]).expect("a sentence");
         assert!(tie.contains("stay with"), "{tie}");
         assert_eq!(advice(&[(SYSTEM, 10.0, 100), (GLOBAL, 1.0, 1)]), None);

@@ -1,14 +1,14 @@
-//! One trace, and how each competitor did on it: [`Compared`].
+//! One trace, and the results of each competitor on it: [`Compared`].
 
 use super::row::Row;
 
-/// One trace, and how each competitor did on it.
+/// One trace, and the results of each competitor on it.
 #[derive(Debug)]
 pub(crate) struct Compared {
     pub(super) trace: String,
-    /// The trace's requests, in a few words.
+    /// A short description of the trace's requests.
     pub(super) about: String,
     pub(crate) rows: Vec<Row>,
-    /// How much slower the slower of two identical competitors was, as a fraction.
+    /// By how much the slower of two identical competitors was slower, as a fraction.
     pub(super) noise: f64,
 }

@@ -1,14 +1,14 @@
-//! The measures of a comparison, and each strategy's figure for them over all traces.
+//! The measures of a comparison, and each strategy's mean for each over all traces.
 
 use super::compared::Compared;
 use super::row::Row;
 use crate::competitor::SYSTEM;
 
-/// Something the fewer the better.
+/// A measure for which less is better.
 pub(super) struct Measure {
     /// The name of the measure as a column head.
     pub(super) head: &'static str,
-    /// The words for its best strategy, and for the field in which it is best; `None` if the
+    /// The words for its best strategy, and for the aspect in which it is best; `None` if the
     /// verdict does not mention the measure.
     pub(super) best: Option<(&'static str, &'static str)>,
     pub(super) value: fn(&Row) -> Option<f64>,
@@ -27,7 +27,7 @@ pub(super) const RESIDENT: Measure = Measure {
     value: |row| row.peak_resident_bytes.map(|bytes| bytes as f64),
     is_noisy: false,
 };
-/// Not every allocator tells.
+/// Not every allocator reports this.
 pub(super) const HELD: Measure = Measure {
     head: "held",
     best: None,
@@ -43,25 +43,26 @@ const OS_PAGES: Measure = Measure {
 
 pub(super) const MEASURES: [Measure; 4] = [TIME, RESIDENT, HELD, OS_PAGES];
 
-/// Returns the strategy to which all others are compared: SYSTEM if it takes part and finished
-/// every trace, else the first strategy that did.
+/// Returns the strategy to which all others are compared: SYSTEM if it took part and finished every
+/// trace, else the first strategy that did.
 pub(crate) fn reference(all: &[&Compared]) -> Option<&'static str> {
     let complete = strategies(all).into_iter().filter(|one| finished(all, one) == all.len());
     let complete: Vec<_> = complete.collect();
     complete.iter().find(|one| **one == SYSTEM).or(complete.first()).copied()
 }
 
-/// Returns the strategies compared, in their order.
+/// Returns the compared strategies, in order.
 pub(super) fn strategies(all: &[&Compared]) -> Vec<&'static str> {
     all.first().map_or_else(Vec::new, |one| one.rows.iter().map(|row| row.strategy).collect())
 }
 
-/// On how many traces a strategy got to the end.
+/// Returns the number of traces that a strategy finished.
 pub(super) fn finished(all: &[&Compared], strategy: &str) -> usize {
     rows(all, strategy).filter(|row| row.stopped.is_none()).count()
 }
 
-/// Geometric mean, over the traces both finished, of a strategy's value ÷ the reference's.
+/// Returns the geometric mean, over the traces that both finished, of a strategy's value ÷ the
+/// reference's.
 pub(super) fn relative(
     all: &[&Compared],
     measure: &Measure,

@@ -20,18 +20,18 @@ use crate::touched::{PageMeter, os_page_size};
 /// The results of the metered pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Metered {
-    /// Items visited in all; not known of SYSTEM.
+    /// Items visited in total; unknown for SYSTEM.
     pub(super) items: Option<u64>,
     pub(super) paged: Option<Paged>,
-    /// The most bytes held at one time; only some allocators tell.
+    /// Peak of the bytes held; only some allocators report this.
     pub(super) peak_held: Option<u64>,
-    /// The most bytes resident at one time, in a process of its own.
+    /// Peak of the resident bytes, in its own process.
     pub(super) peak_resident: u64,
-    /// Distinct OS pages in which a block or a visited item lies.
+    /// Distinct OS pages that contain a block or a visited item.
     pub(super) pages_touched: u64,
 }
 
-/// The part of the work that pages did.
+/// The part of the work done by pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Paged {
     pub(super) items: u64,
@@ -39,11 +39,11 @@ pub(super) struct Paged {
     pub(super) operations: u64,
 }
 
-/// Meters every competitor over a trace, on all cores. A competitor that runs out of memory has an
+/// Meters every competitor on a trace, on all cores. A competitor that runs out of memory has an
 /// error in its place.
 ///
 /// # Errors
-/// If the trace cannot be read any more.
+/// If the trace can no longer be read.
 pub(super) fn all(
     workload: &Workload,
     path: &Path,
@@ -62,7 +62,7 @@ pub(super) fn all(
 /// Meters one competitor, as [`all`] does.
 ///
 /// # Errors
-/// If the trace cannot be read any more.
+/// If the trace can no longer be read.
 pub(super) fn one(
     workload: &Workload,
     path: &Path,
@@ -101,7 +101,7 @@ pub(super) fn one(
     Ok(memory.map(|memory| Metered { peak_resident: memory.resident, ..found }))
 }
 
-/// Meters one strategy, which reports to `meter`.
+/// Meters one strategy that reports to `meter`.
 fn strategy_over(
     workload: &Workload,
     strategy: &mut (dyn Strategy + '_),
@@ -118,7 +118,7 @@ fn strategy_over(
     })
 }
 
-/// Meters Lea's allocator, which reports nothing of its bookkeeping: pages are those of its blocks.
+/// Meters Lea's allocator, which does not report its bookkeeping: only pages of its blocks count.
 fn lea_over(workload: &Workload) -> Result<Metered, Stop> {
     let meter = PageMeter::new(os_page_size());
     let mut lea = Lea::new(CAPACITY);
@@ -132,7 +132,7 @@ fn lea_over(workload: &Workload) -> Result<Metered, Stop> {
     })
 }
 
-/// Marks the OS pages that blocks cover.
+/// Marks the OS pages covered by blocks.
 struct Marks<'m> {
     meter: &'m PageMeter,
 }

@@ -1,10 +1,10 @@
-//! Compares every strategy over traces, in two passes per trace (metering would falsify times):
+//! Compares every strategy over traces, in two passes per trace (metering would distort times):
 //!
 //! - *metered*, all strategies at once on all cores: items visited, bytes held, OS pages touched;
-//! - *timed*, alone on one CPU, the strategies taking turns, round after round.
+//! - *timed*, alone on one CPU: the strategies take turns, in rounds.
 //!
-//! The system's allocator cannot be metered from within, nor started afresh in a process that has
-//! used it; each of its runs has a process of its own (`served`).
+//! The system's allocator can be neither metered from within nor restarted in a process that has
+//! used it; each of its runs has its own process (`served`).
 
 mod advice;
 mod compared;
@@ -96,7 +96,7 @@ Measures, each in a fresh heap:
                written.
   held         peak bytes taken from the operating system, bookkeeping included.
                For SYSTEM, mallinfo2 counts them (arena + hblkhd), in a fresh
-               process whose other data lie elsewhere. Unknown for GLOBAL and
+               process whose other data are elsewhere. Unknown for GLOBAL and
                libraries.
   frag         1 - (peak bytes requested / peak bytes held)
   OS pages     distinct pages of the operating system that contain a block or a
@@ -107,7 +107,7 @@ Measures, each in a fresh heap:
                for strategies.
 
 GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA
-is Doug Lea's allocator (crate dlmalloc), over memory of its own. Without a
+is Doug Lea's allocator (crate dlmalloc), over its own memory. Without a
 parameter option, every allocator has its default parameters. SYSTEM is timed
 twice; the difference between its two results is the noise, and a smaller lead
 does not count.";
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if traces.is_empty() {
         traces = bundled::traces()?;
     }
-    // A fault of any trace should be known before the first is measured.
+    // Report faults of any trace before measuring the first.
     for path in &traces {
         input::open(path)?;
     }
@@ -159,10 +159,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures one competitor over one trace, timed once.
+/// Measures one competitor over one trace; times it once.
 ///
 /// # Errors
-/// A trace that cannot be read.
+/// If a trace cannot be read.
 pub(crate) fn once(
     workload: &Workload,
     path: &Path,
@@ -177,7 +177,7 @@ pub(crate) fn once(
 /// Measures every competitor over one trace, in two steps of `progress` each.
 ///
 /// # Errors
-/// If the trace cannot be read any more, or the system's allocator not be run.
+/// If the trace can no longer be read, or the system's allocator cannot be run.
 pub(crate) fn over_trace(
     workload: &Workload,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Time against memory as an SVG: a chart for each trace, and one of the means over several.
+//! Plots time against memory as an SVG: a chart per trace, and one of the means over several.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn clouds(all: &[&Compared]) -> Vec<Cloud> {
     means.into_iter().chain(all.iter().map(of_trace)).collect()
 }
 
-/// Returns a number without digits that say nothing.
+/// Formats a number without insignificant digits.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -91,7 +91,7 @@ fn cloud(caption: String, across: Axis, up: Axis, measured: &[Measured]) -> Clou
     }
 }
 
-/// Returns the border of the region reached: from point to point of the front, along the axes.
+/// Returns the border of the dominated region: axis-parallel steps between the points of the front.
 fn stairs(measured: &[Measured]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = measured.iter().map(|one| [one.1, one.2]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::metered::Metered;
 
-/// The measures of one strategy over one trace. The fields named here are those of `--json`;
-/// one that could not be measured is null.
+/// The measures of one strategy over one trace. These field names are those of `--json`; a measure
+/// that is missing is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Row {
     pub(super) trace: String,
@@ -22,11 +22,11 @@ pub(crate) struct Row {
     pub(crate) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
     pub(crate) pages_touched: Option<u64>,
-    /// Half the distance between the quartiles of the rounds, as a fraction of the median;
-    /// unknown after a single round.
+    /// Half the interquartile range of the rounds, as a fraction of the median; unknown after a
+    /// single round.
     #[serde(skip)]
     pub(super) spread: Option<f64>,
-    /// Why there is no result, if there is none.
+    /// Why there is no result.
     #[serde(skip)]
     pub(super) stopped: Option<String>,
 }
@@ -76,12 +76,12 @@ impl Row {
         self.strategy
     }
 
-    /// Why there is no result, if there is none.
+    /// Returns why there is no result, if so.
     pub(crate) fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
-    /// Returns the known figures, as pairs of a name and a text.
+    /// Returns the known figures, as pairs of name and text.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let texts = [
             ("time", self.ns_per_pair.map(|ns| format!("{ns:.1} ns per pair"))),
@@ -97,7 +97,7 @@ impl Row {
     }
 }
 
-/// a ÷ b, unless b is 0.
+/// Returns a ÷ b; `None` if b is 0.
 fn ratio(a: f64, b: f64) -> Option<f64> {
     (b != 0.0).then(|| a / b)
 }

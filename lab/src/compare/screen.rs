@@ -1,5 +1,5 @@
-//! Prints a comparison: the verdict first, the table, and the meaning of its columns. All of it
-//! fits 80 columns.
+//! Prints a comparison: the verdict, the table, and an explanation of its columns, all within 80
+//! columns.
 
 use pagewise_replay::units;
 
@@ -14,7 +14,7 @@ use pagewise_replay::text::paragraph;
 pub(super) struct Screen<'s> {
     pub(super) all: &'s [&'s Compared],
     pub(super) competitors: &'s [Competitor],
-    /// The parameters of the strategies, on a line.
+    /// The strategies' parameters, on one line.
     pub(super) parameters: &'s str,
     /// Whether to also show a table for each trace.
     pub(super) each: bool,
@@ -68,7 +68,7 @@ impl Screen<'_> {
     }
 }
 
-/// Under the table of a trace.
+/// Below the table of one trace.
 const OF_TRACE: &str = "\
 *         the best in its column
 ns/pair   processor time of an allocation with its free; +/-: half the
@@ -80,7 +80,7 @@ OS pages  pages of the system that contain blocks or bookkeeping
 items     list items that bookkeeping visits for an allocation with its free
 ";
 
-/// Under the table over several traces.
+/// Below the table over several traces.
 const OF_MEANS: &str = "\
 time      processor time of an allocation with its free
 resident  peak memory in use, in a separate process

@@ -8,8 +8,7 @@ use super::compared::Compared;
 use super::measure::{self, HELD, MEASURES, RESIDENT, TIME};
 use super::row::Row;
 
-/// A column of a trace's table: its head, the value that is the better the smaller it is, and how
-/// it is written.
+/// A column of a trace's table: its head, its value, where smaller is better, and its format.
 struct Column {
     head: &'static str,
     value: fn(&Row) -> Option<f64>,
@@ -44,25 +43,25 @@ const COLUMNS: [Column; 6] = [
     Column { head: "items", value: |row| row.items_per_pair, text: |v| format!("{v:.2}") },
 ];
 
-/// A table whatever it is written as.
+/// A table, independent of its output format.
 #[derive(Debug)]
 pub(crate) struct Grid {
-    /// Heads of the columns, but the first, which has the strategies' names.
+    /// Column heads, except the first column's, which has the strategies' names.
     pub(crate) heads: Vec<&'static str>,
-    /// A name, and a figure for each column.
+    /// A strategy's name, and a figure per column.
     pub(crate) lines: Vec<(&'static str, Vec<Figure>)>,
 }
 
 /// A figure of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figure {
-    /// Empty if there is none.
+    /// Empty if there is no figure.
     pub(crate) text: String,
     /// Whether it is the best of its column.
     pub(crate) best: bool,
 }
 
-/// Returns the measures over one trace.
+/// Returns the measures over one trace as a table.
 pub(crate) fn grid(compared: &Compared) -> Grid {
     let columns: Vec<_> = COLUMNS.iter().map(|column| figures(column, &compared.rows)).collect();
     let lines = compared.rows.iter().enumerate().map(|(index, row)| {
@@ -79,13 +78,13 @@ pub(crate) fn grid(compared: &Compared) -> Grid {
     Grid { heads: heads.chain([SPREAD]).collect(), lines: lines.collect() }
 }
 
-/// Returns the column's values as they are written.
+/// Returns the column's values as text.
 fn figures(column: &Column, rows: &[Row]) -> Vec<Figure> {
     let values = rows.iter().filter_map(column.value);
     let best = values.min_by(f64::total_cmp).map(column.text);
     let figure = |row: &Row| {
         let text = (column.value)(row).map(column.text);
-        // Compared as written: two that look alike are alike.
+        // Compare the formatted text: values that look equal count as equal.
         Figure { best: text.is_some() && text == best, text: text.unwrap_or_default() }
     };
     rows.iter().map(figure).collect()
@@ -98,7 +97,7 @@ pub(super) fn of_trace(compared: &Compared) -> String {
     let mut lines: Vec<_> = compared.rows.iter().zip(lines).collect();
     let time = |row: &Row| row.ns_per_pair.unwrap_or(f64::INFINITY);
     lines.sort_by(|a, b| time(a.0).total_cmp(&time(b.0)));
-    // Behind a head stands a blank as behind a figure without a star; the spread bears none.
+    // A head is followed by a blank, like a figure without a star; the spread has no stars.
     let starred = |head: &str| if head == SPREAD { head.to_owned() } else { format!("{head} ") };
     let heads = heads.into_iter().map(starred);
     let mut sheet = Sheet::new(["strategy".to_owned()].into_iter().chain(heads));
@@ -121,8 +120,8 @@ pub(super) fn of_trace(compared: &Compared) -> String {
     sheet.packed() + &notes
 }
 
-/// Over all traces: each strategy's geometric means relative to the reference's, and a caption;
-/// none if no strategy finished every trace.
+/// Returns each strategy's geometric means over all traces, relative to the reference's, with a
+/// caption; `None` if no strategy finished every trace.
 pub(crate) fn means(all: &[&Compared]) -> Option<(String, Grid)> {
     let reference = measure::reference(all)?;
     let heads = MEASURES.iter().map(|measure| measure.head).chain(["traces"]).collect();
@@ -150,7 +149,7 @@ pub(crate) struct Mean {
     pub(crate) held: Option<f64>,
 }
 
-/// Returns every strategy's means of time and memory; none without a reference.
+/// Returns every strategy's means of time and memory; empty without a reference.
 pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
     let Some(reference) = measure::reference(all) else { return Vec::new() };
     let mean = |name| {
@@ -161,7 +160,7 @@ pub(crate) fn mean_of_each(all: &[&Compared]) -> Vec<Mean> {
     measure::strategies(all).into_iter().map(mean).collect()
 }
 
-/// Returns the table over all traces, the fastest first.
+/// Returns the table over all traces, fastest first.
 pub(super) fn summary(all: &[&Compared]) -> String {
     let Some((caption, Grid { mut heads, lines })) = means(all) else { return String::new() };
     let time = |name| {
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategy_that_stopped_says_why() {
+    fn a_strategy_that_stopped_shows_the_reason() {
         let stopped = Row {
             strategy: "NOFREE",
             stopped: Some("out of memory at operation 9".into()),

@@ -1,8 +1,8 @@
-//! The timed pass: plain strategies with the empty meter, alone on one CPU.
+//! The timed pass: strategies without metering, alone on one CPU.
 //!
-//! The competitors take turns, so that a temporary slowdown of the machine affects them all, and
-//! each round begins with another one, so that none always follows the same. Every run starts with
-//! a fresh strategy: touching memory for the first time is part of its time.
+//! The competitors take turns, so that a temporary slowdown of the machine affects all of them, and
+//! each round begins with another one, so that none always follows the same one. Every run starts
+//! with a fresh strategy: the first touch of memory is part of its time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,26 +16,27 @@ use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
 use crate::competitor::{Competitor, Parameters};
 use crate::served;
 
-/// Time for the timed rounds of all traces together, unless a number of rounds is asked for. With
-/// the metered pass and the tables the whole comparison stays below two minutes on two cores.
+/// Time for the timed rounds of all traces together, unless a number of rounds is given. With the
+/// metered pass and the tables, the whole comparison takes less than two minutes on two cores.
 const BUDGET: Duration = Duration::from_secs(30);
-/// Traces the budget is divided among at least: a single one need not have all of it.
+/// The budget is divided by at least this number of traces: a single trace should not use all of
+/// it.
 const TRACES: usize = 8;
-/// When their number is left to us: rounds that a competitor gets as long as it has not used its
-/// share of the budget twice over, and the most it gets within its share.
+/// Minimum and maximum number of rounds, if none is given. A competitor gets the minimum unless it
+/// has used its share of the budget twice.
 const ROUNDS: std::ops::Range<usize> = 3..15;
 
 /// How many rounds to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rounds {
     Exactly(u32),
-    /// As many as fit this time per trace, shared equally by the competitors.
+    /// As many as fit into this time per trace, shared equally by the competitors.
     Within(Duration),
 }
 
 impl Rounds {
-    /// Makes `repeat` rounds, or as many as fit an equal share of the budget for each of `traces`
-    /// traces.
+    /// Makes `repeat` rounds, or as many as fit into an equal share of the budget for each of
+    /// `traces` traces.
     pub(super) fn new(repeat: Option<u32>, traces: usize) -> Self {
         match repeat {
             Some(rounds) => Self::Exactly(rounds),
@@ -43,8 +44,8 @@ impl Rounds {
         }
     }
 
-    /// How far one of `lanes` competitors has come that was given `done` rounds in the time
-    /// `spent`, as a fraction; 1 if that was all.
+    /// Returns the progress, as a fraction, of one of `lanes` competitors after `done` rounds in
+    /// the time `spent`; 1 when it is done.
     fn progress(self, lanes: usize, done: usize, spent: Duration) -> f64 {
         match self {
             Self::Exactly(rounds) => done as f64 / f64::from(rounds),
@@ -68,14 +69,14 @@ impl Rounds {
 pub(super) struct Timed {
     /// In the order of the competitors.
     pub(super) times: Vec<Result<Times, Stop>>,
-    /// How much slower the slower of two identical competitors was, as a fraction.
+    /// By how much the slower of two identical competitors was slower, as a fraction.
     pub(super) noise: f64,
 }
 
-/// Times every competitor over a trace, and SYSTEM twice more as the gauge of noise.
+/// Times every competitor over a trace, and SYSTEM twice more to measure the noise.
 ///
 /// # Errors
-/// If the trace cannot be read any more, or the system's allocator not be run.
+/// If the trace can no longer be read, or the system's allocator cannot be run.
 pub(super) fn all(
     workload: &Workload,
     path: &Path,
@@ -87,7 +88,7 @@ pub(super) fn all(
     let _pinned = Pinned::to_one_cpu();
     let twins = [Competitor::System, Competitor::System];
     let system = competitors.iter().any(|one| matches!(one, Competitor::System));
-    // A SYSTEM that takes part is one of the twins.
+    // If SYSTEM takes part, it is one of the twins.
     let twins = &twins[usize::from(system)..];
     let mut lanes: Vec<_> = competitors.iter().chain(twins).map(Lane::new).collect();
 
@@ -143,16 +144,16 @@ pub(super) fn one(
     Ok(lane.times())
 }
 
-/// Returns how much larger the larger of two numbers is, as a fraction of the smaller.
+/// Returns by how much the larger of two numbers exceeds the smaller, as a fraction of the smaller.
 fn difference(a: f64, b: f64) -> f64 {
     a.max(b) / a.min(b).max(1.0) - 1.0
 }
 
-/// A competitor in its turns.
+/// A competitor and its rounds.
 struct Lane {
     competitor: Competitor,
     rounds: Vec<Duration>,
-    /// Time all rounds took, preparation included.
+    /// Time of all rounds, including preparation.
     spent: Duration,
     stopped: Option<Stop>,
 }
@@ -163,7 +164,7 @@ impl Lane {
         Self { competitor, rounds: Vec::new(), spent: Duration::ZERO, stopped: None }
     }
 
-    /// How far it has come, as a fraction.
+    /// Returns its progress, as a fraction.
     fn progress(&self, rounds: Rounds, lanes: usize) -> f64 {
         match self.stopped {
             Some(_) => 1.0,
@@ -171,7 +172,7 @@ impl Lane {
         }
     }
 
-    /// One more round.
+    /// Runs one more round.
     fn run(
         &mut self,
         workload: &Workload,
@@ -185,7 +186,7 @@ impl Lane {
                 served::time(path, &server, self.competitor.library())?
             }
             Competitor::Lea => {
-                // Called as the strategies are: through a table of functions.
+                // Called through a vtable, as the strategies are.
                 let lea: &mut dyn Target = &mut Lea::new(CAPACITY);
                 workload.replay(lea, &mut Writes).map(|outcome| outcome.elapsed)
             }
@@ -215,7 +216,7 @@ impl Lane {
 mod tests {
     use super::*;
 
-    /// Rounds of one of 10 competitors when each takes `seconds`.
+    /// Returns the rounds of one of 10 competitors if each round takes `seconds`.
     fn rounds(rule: Rounds, seconds: f64) -> usize {
         let spent = |done: usize| Duration::from_secs_f64(seconds * done as f64);
         (0..).find(|&done| rule.progress(10, done, spent(done)) >= 1.0).unwrap()

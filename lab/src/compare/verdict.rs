@@ -1,9 +1,9 @@
-//! The verdict: which strategy is best at what, in words, and no more than the data support.
+//! The verdict: which strategy is best at what, in words, and only as far as the data support it.
 //!
-//! For each measure, the overall order is by geometric mean over the traces that *every* ranked
+//! For each measure, the overall ranking is by geometric mean over the traces that *every* ranked
 //! strategy finished. A trace is won by each strategy that is best on it or within the noise of the
-//! best. Times are noisy, by the difference between two identical competitors; bytes and pages are
-//! exact.
+//! best. The noise of times is the difference between two identical competitors; bytes and pages
+//! are exact.
 
 use pagewise_replay::units;
 
@@ -12,7 +12,7 @@ use super::compared::Compared;
 use super::measure::{MEASURES, Measure, finished, reference, relative, strategies, typical_noise};
 use crate::competitor::SYSTEM;
 
-/// Returns the verdict, a sentence or two per measure, and the noise.
+/// Returns the verdict: a sentence or two per measure, and the noise.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
     let noise = typical_noise(all);
@@ -35,7 +35,7 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
         .collect()
 }
 
-/// Winners that are named.
+/// Number of winners named.
 const NAMED: usize = 3;
 
 /// Returns the sentence about one measure.
@@ -58,7 +58,7 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
         .collect();
 
     let tied = if ties.is_empty() { String::new() } else { format!(", tied with {}", list(&ties)) };
-    // The reference itself is compared to the next in the ranking.
+    // The reference itself is compared with the next in the ranking.
     let other = match ranked.iter().find(|(strategy, _)| *strategy == reference) {
         Some(found) if best != reference => Some(found),
         _ => ranked.get(1 + ties.len()),
@@ -70,7 +70,7 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
     Some(if all.len() > 1 { format!("{sentence} {}", most_often(all, measure)) } else { sentence })
 }
 
-/// Names the strategies that are best on most traces.
+/// Names the strategies that win the most traces.
 fn most_often(all: &[&Compared], measure: &Measure) -> String {
     let wins = wins(all, measure);
     let named: Vec<_> =
@@ -104,7 +104,7 @@ fn wins<'c>(all: &[&'c Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
     wins
 }
 
-/// "A", "A and B", "A, B and C".
+/// Formats a list: "A", "A and B", "A, B and C".
 fn list(items: &[&str]) -> String {
     match items {
         [] => "none".to_owned(),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ran_out_of_memory_is_not_ranked() {
+    fn an_exhausted_strategy_is_not_ranked() {
         let stopped =
             Row { strategy: "NOFREE", stopped: Some("out of memory".into()), ..Row::default() };
         let first = compared(0.0, vec![row("NOFREE", 1.0, 1), row(SYSTEM, 20.0, 9000)]);

@@ -1,4 +1,4 @@
-//! `pagewise import`: makes a trace of other tools' recordings.
+//! `pagewise import`: converts other tools' recordings to traces.
 
 mod rep;
 
@@ -39,12 +39,12 @@ Examples:
   pagewise import 4711.0.pwlog -o mine.pwt
       the raw log of a Rust program";
 
-/// What can be imported.
+/// Input formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Text of the malloc lab: `a id size`, `r id size`, `f id`.
+    /// Text format of the malloc lab: `a id size`, `r id size`, `f id`.
     Rep,
-    /// Raw log of a recorder, PID.N.pwlog.
+    /// A recorder's raw log, PID.N.pwlog.
     Raw,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the format by the first bytes.
+/// Detects the format from the first bytes.
 fn detect(path: &Path) -> anyhow::Result<Format> {
     if raw::open(path).is_ok() {
         return Ok(Format::Raw);
@@ -95,7 +95,7 @@ fn import_rep(args: &Args, path: &Path) -> anyhow::Result<String> {
         let import = rep::import(BufReader::new(file), input::most_blocks(), |event| {
             Ok(writer.write(event)?)
         });
-        // The reason is about a line, and the line is in that file.
+        // The reason begins with a line number of that file.
         let remark = import.map_err(|error| anyhow::anyhow!("{}:{error:#}", input::shown(path)))?;
         Ok((writer.finish()?, remark))
     })?;
@@ -120,5 +120,5 @@ fn import_raw(args: &Args, path: PathBuf) -> anyhow::Result<String> {
     progress.finish();
     let mut log = log?;
     let header = log.write(&args.output, &args.note, Limits { events: None, bytes: None })?;
-    Ok(log.told(&header, &args.output))
+    Ok(log.description(&header, &args.output))
 }

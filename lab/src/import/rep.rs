@@ -1,4 +1,4 @@
-//! Reads the text format of the malloc lab, as files in circulation have it:
+//! Reads the text format of the malloc lab, with the variations found in circulation:
 //! ```text
 //!  20000        suggested heap size    ┐
 //!  3            number of ids          │ four lines, or two, or none;
@@ -8,7 +8,7 @@
 //!  r 0 640      reallocate it; an unknown one is allocated, to 0 bytes is a free
 //!  f 0          free it; -1 is C's null pointer
 //! ```
-//! Lines may end in CRLF, blank ones are skipped, blocks may be live at the end.
+//! Lines may end in CRLF, blank lines are skipped, blocks may be live at the end.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -16,18 +16,18 @@ use std::io::{BufRead, Read};
 use anyhow::{Context, bail, ensure};
 use pagewise::trace::{Event, Slots};
 
-/// Alignment of a `malloc` on a 64-bit machine, bytes.
+/// Alignment of `malloc` on a 64-bit machine, bytes.
 const ALIGN: u32 = 16;
-/// No line is longer; a file that has one is no such text.
+/// Longest line; a file with a longer one is not in this format.
 const LONGEST_LINE: u64 = 256;
-/// Most header lines.
+/// Maximum number of header lines.
 const HEADERS: usize = 4;
 
-/// Passes the events of a file to `emit`, and returns a remark about the file if one is due. Memory
-/// is bounded by the number of ids, which is at most `most_blocks`.
+/// Passes the events of a file to `emit`; returns a remark about the file, if any. Memory is
+/// bounded by the number of ids, which is at most `most_blocks`.
 ///
 /// # Errors
-/// `LINE: reason`, or the error of reading or of `emit`.
+/// `LINE: reason`, or an error of reading or of `emit`.
 pub(super) fn import(
     mut input: impl BufRead,
     most_blocks: u64,
@@ -56,8 +56,8 @@ struct Import {
     headers: Vec<u64>,
     operations: u64,
     slots: Slots,
-    /// The slot of each block seen; none if it was reallocated to 0 bytes, which leaves its name
-    /// with C's null pointer.
+    /// The slot of each block seen; `None` after a reallocation to 0 bytes, after which the id
+    /// stands for C's null pointer.
     blocks: HashMap<u64, Option<u32>>,
 }
 
@@ -128,7 +128,7 @@ impl Import {
         }
     }
 
-    /// A header of four lines claims the number of operations in the third, one of two in the
+    /// A header of four lines gives the number of operations in the third, one of two in the
     /// second.
     fn remark(&self) -> Option<String> {
         let claimed = match self.headers[..] {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_wild_files_do_is_understood() {
+    fn variations_in_circulation_are_accepted() {
         let (events, _) = read("r 3 10\nf -1\nr 3 0\nf 3\nr 3 5\n").unwrap();
         assert_eq!(events, [a(0, 10), Event::Free { slot: 0 }, a(0, 5)]);
     }

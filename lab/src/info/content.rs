@@ -17,13 +17,13 @@ pub(crate) struct Info {
     pub(crate) arguments: Vec<String>,
     /// When it was recorded, RFC 3339; null if unknown.
     pub(crate) date: Option<String>,
-    /// From the first event to the last look at the clock; null if the trace has no times.
+    /// Seconds from the first event to the last clock sample; null if the trace has no times.
     pub(crate) seconds: Option<f64>,
     pub(crate) note: String,
     pub(crate) pointer_width: u8,
     pub(crate) threads: u32,
     pub(crate) events: u64,
-    /// Events of the whole recording; these are its first.
+    /// Events of the whole recording; this trace contains the first of them.
     pub(crate) recorded_events: u64,
     #[serde(flatten)]
     pub(crate) statistics: Statistics,
@@ -34,7 +34,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// That the trace is only the beginning of a recording, if it is.
+    /// Describes which part of the recording the trace contains, unless it is the whole.
     pub(crate) fn part(&self) -> Option<String> {
         match self.recorded_events {
             Header::UNKNOWN => Some("the first of an unknown number: the recording was cut".into()),
@@ -43,7 +43,7 @@ impl Info {
         }
     }
 
-    /// Reads a trace through.
+    /// Reads a whole trace.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -69,9 +69,9 @@ impl Info {
     }
 }
 
-/// Returns the seconds since 1970 as a date, if it is known and makes sense.
+/// Formats seconds since 1970 as a date, if known and plausible.
 fn date(seconds: u64) -> Option<String> {
-    // Dates after the year 9999 have no such form.
+    // Dates after the year 9999 cannot be formatted.
     (1..253_402_300_800).contains(&seconds).then(|| {
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         humantime::format_rfc3339_seconds(time).to_string()

@@ -1,11 +1,11 @@
-//! The three tables of Hasan & Chang in Markdown, one row per trace.
+//! The three tables of Hasan & Chang in Markdown, with a row per trace.
 
 use pagewise_replay::printable::printable_markdown;
 use pagewise_replay::units::thousands;
 
 use super::content::Info;
 
-/// A column: its head and its text for a trace.
+/// A column: its head, and a trace's text in it.
 type Column = (&'static str, fn(&Info) -> String);
 
 const TABLE_1: &[Column] = &[

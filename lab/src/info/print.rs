@@ -11,7 +11,7 @@ use pagewise_replay::text::last_column;
 /// Length of the longest bar of a histogram.
 const BAR: u64 = 40;
 
-/// Everything about a trace.
+/// Formats everything about a trace.
 pub(super) fn text(info: &Info) -> String {
     let statistics = &info.statistics;
     let command: Vec<&str> =
@@ -56,8 +56,7 @@ pub(super) fn text(info: &Info) -> String {
     lines.join("\n") + "\n"
 }
 
-/// How the program behaved over time, a line for each aspect, the highest bar for the most there
-/// ever was.
+/// Formats the program's behaviour over time, a line per aspect; the highest bar is the maximum.
 fn profile(statistics: &Statistics) -> [String; 6] {
     let spark = |name, values: &[u64], most: u64, write: fn(u64) -> String| {
         format!("  {name:<12} {:>12} {}", write(most), sparkline(values, most))
@@ -78,7 +77,7 @@ fn profile(statistics: &Statistics) -> [String; 6] {
     ]
 }
 
-/// Returns when, and for how long.
+/// Describes when it was recorded, and for how long.
 fn recorded(info: &Info) -> String {
     let date = info.date.as_deref().unwrap_or("at an unknown time");
     match info.seconds {
@@ -95,7 +94,7 @@ fn split(figure: Split, write: fn(u64) -> String) -> String {
     format!("{} ({} small, {} large)", write(figure.all), write(figure.small), write(figure.large))
 }
 
-/// Returns a histogram as lines of bars.
+/// Formats a histogram as lines of bars.
 fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
     let total = histogram.total().max(1);
     let most = histogram.bins().map(|(_, count)| count).max().unwrap_or(0).max(1);
@@ -113,8 +112,7 @@ fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
     histogram.bins().map(bar).collect()
 }
 
-/// Returns a command line, with words quoted that would not be one word otherwise, and cut short if
-/// long.
+/// Formats a command line, with quotes around words that need them, and shortened if long.
 fn shell_words(words: &[&str]) -> String {
     const LONGEST: usize = 200;
     let quote = |word: &&str| {

@@ -1,7 +1,7 @@
-//! A trace that is written while its log is surveyed, so that the log is read once: [`Draft`].
+//! A trace that is written while its log is surveyed, so that the log is read only once: [`Draft`].
 //!
-//! It lies in an unnamed file, and becomes the trace if its log is chosen. Then come the functions of its
-//! call stacks, and the figures of the header.
+//! It is in an unnamed file, and becomes the trace if its log is chosen. Then the functions of its
+//! call stacks and the figures of the header are added.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -19,14 +19,14 @@ pub(super) struct Draft {
     pub(super) stacks: Stacks,
 }
 
-/// A writer that is told each look at the clock once, where it was.
+/// A writer that passes on each clock sample once, at its position.
 pub(super) struct Timed<W> {
     pub(super) writer: Writer<W>,
     told: Option<u64>,
 }
 
 impl<W: Write + Seek> Timed<W> {
-    /// Begins a trace, with call stacks or without.
+    /// Begins a trace, with or without call stacks.
     pub(super) fn new(out: W, origin: Origin, stacks: bool) -> Result<Self, WriteError> {
         let begin = if stacks { Writer::with_stacks } else { Writer::new };
         Ok(Self { writer: begin(out, origin)?, told: None })
@@ -48,7 +48,7 @@ impl<W: Write + Seek> Timed<W> {
 }
 
 impl Draft {
-    /// Begins one where temporary files are.
+    /// Begins a draft in the directory for temporary files.
     pub(super) fn begin(origin: Origin, stacks: bool) -> anyhow::Result<Self> {
         let out = BufWriter::new(tempfile::tempfile()?);
         Ok(Self { timed: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })

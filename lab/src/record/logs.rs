@@ -1,4 +1,4 @@
-//! The raw logs that a session left: reads them and converts them to traces.
+//! The raw logs of a session: reads them and converts them to traces.
 
 use std::fs;
 use std::io::{Seek, Write};
@@ -29,9 +29,9 @@ pub(crate) struct Log {
     draft: Option<Draft>,
 }
 
-/// The results of a conversion, beside the events.
+/// The results of a conversion, besides the events.
 struct Converted {
-    /// Records that were cut short.
+    /// Truncated records.
     holes: u64,
     dropped: Dropped,
     stacks: Option<Stacks>,
@@ -40,36 +40,36 @@ struct Converted {
 /// How much of a recording to keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Events.
+    /// Number of events.
     pub(crate) events: Option<u64>,
     /// Bytes of the file.
     pub(crate) bytes: Option<u64>,
 }
 
-/// Records between two looks at the progress and for an interruption.
+/// Records between updates of the progress and checks for interruption.
 const STRIDE: u64 = 1 << 16;
-/// Bytes of most records, to count progress by.
+/// Bytes of a typical record, to measure progress.
 const RECORD: u64 = 8;
-/// Bytes of the longest log that a number of events can have: an event takes two records at most,
-/// of up to three words each; and a byte for the looks at the clock, a word in 256.
+/// Bytes of the longest log for an event: at most two records of up to three words each, and a byte
+/// for clock samples, a word in 256.
 const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 /// Bytes of a log before its first record.
 const HEAD: u64 = 1 << 16;
 
 impl Limits {
-    /// Returns whether all is kept.
+    /// Returns whether everything is kept.
     fn are_none(self) -> bool {
         self.events.is_none() && self.bytes.is_none()
     }
 
-    /// Returns a log size in bytes that is certain to hold the number of events to keep, if that is
-    /// limited.
+    /// Returns a log size in bytes that certainly suffices for the number of events to keep, if
+    /// that is limited.
     pub(super) fn log(self) -> Option<u64> {
         self.events.map(|events| events.saturating_mul(LONGEST_EVENT).saturating_add(HEAD))
     }
 }
 
-/// Returns the files in a directory, with this extension.
+/// Returns the files in a directory with this extension.
 pub(super) fn files(directory: &Path, extension: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
@@ -77,7 +77,7 @@ pub(super) fn files(directory: &Path, extension: &str) -> std::io::Result<Vec<Pa
     Ok(paths)
 }
 
-/// Why the logs that could not be begun could not: each reason once.
+/// Returns the reasons why logs could not be created, each once.
 pub(super) fn failures(directory: &Path) -> Vec<String> {
     let number = |path: &PathBuf| path.file_stem()?.to_str()?.rsplit('.').next()?.parse().ok();
     let failed = files(directory, raw::FAILED).unwrap_or_default();
@@ -91,9 +91,10 @@ pub(super) fn failures(directory: &Path) -> Vec<String> {
     reasons
 }
 
-/// Reads every log in `directory` once. Returns those with any events, in the order in which they
-/// began. A log without a head belongs to a process that was killed while it began the log. If its
-/// trace is to be whole, the longest log is drafted at once, as it is likely to be chosen.
+/// Reads every log in `directory` once. Returns those with events, in the order in which they
+/// began. A log without a head belongs to a process that was killed while it created the log. If
+/// the whole trace is to be kept, the longest log is drafted at once, since it is the likely
+/// choice.
 pub(super) fn survey(directory: &Path, note: &str, limits: Limits) -> anyhow::Result<Vec<Log>> {
     let mut paths =
         files(directory, raw::EXTENSION).context("the folder of the recording is missing")?;
@@ -131,7 +132,7 @@ impl Log {
             stacks: reader.stacks().is_some(),
             draft: None,
         };
-        // Without room for one the log is read again when it is chosen.
+        // Without space for a draft, the log is read again if it is chosen.
         if let Some(note) = note
             && let Ok(draft) = Draft::begin(log.noted(note), log.stacks)
             && log.fill(draft, progress)?
@@ -148,7 +149,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Surveys the log and fills the draft; false if there is no room for it.
+    /// Surveys the log and fills the draft; false if there is no space for it.
     fn fill(&mut self, mut draft: Draft, progress: &Progress) -> anyhow::Result<bool> {
         let mut has_room = true;
         let converted = self.convert(progress, |event, site, time| {
@@ -168,8 +169,8 @@ impl Log {
         Ok(has_room)
     }
 
-    /// Passes the log's events to `each`, with their sites and the nanoseconds since the log began, until
-    /// it says no.
+    /// Passes the log's events to `each`, with their sites and the nanoseconds since the log began,
+    /// until it returns false.
     fn convert(
         &self,
         progress: &Progress,
@@ -199,27 +200,27 @@ impl Log {
         })
     }
 
-    /// Returns where the log is.
+    /// Returns the log's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether the log lost events that it should have held.
+    /// Returns whether the log lost events that it should have recorded.
     pub(super) fn failed(&self) -> bool {
         matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
 
-    /// Returns the program that ran.
+    /// Returns the recorded program.
     pub(super) fn program(&self) -> &str {
         &self.origin.origin.program
     }
 
-    /// Events in the log.
+    /// Returns the number of events in the log.
     pub(crate) fn events(&self) -> u64 {
         self.counts.events
     }
 
-    /// Returns where the trace is from, with a note.
+    /// Returns the trace's origin, with a note.
     fn noted(&self, note: &str) -> Origin {
         // The note tells readers of the trace that something is missing.
         let note = match self.origin.stopped {
@@ -230,7 +231,7 @@ impl Log {
         Origin { note, ..self.origin.origin.clone() }
     }
 
-    /// Events of the whole run.
+    /// Returns the number of events of the whole run.
     fn recorded(&self) -> u64 {
         match self.origin.stopped {
             Some(_) => Header::UNKNOWN,
@@ -260,7 +261,8 @@ impl Log {
                 let (header, length) = self.write_prefix(out, &origin, keep, limits, &progress)?;
                 match limits.bytes {
                     Some(most) if length > most && header.events > 1 => {
-                        // Compression varies little along a trace: a pass or two more will do.
+                        // Compression varies little along a trace, so one or two more passes
+                        // suffice.
                         let share = most as f64 / length as f64 * 0.99;
                         keep = ((header.events as f64 * share) as u64).max(1);
                     }
@@ -303,7 +305,7 @@ impl Log {
     }
 
     /// Describes the written trace in a sentence or two.
-    pub(crate) fn told(&self, header: &Header, path: &Path) -> String {
+    pub(crate) fn description(&self, header: &Header, path: &Path) -> String {
         let mut text = format!(
             "{} (process {}): {} to {}, at most {} and {} live",
             printable(self.program()),
@@ -333,7 +335,7 @@ impl Log {
     }
 }
 
-/// Opens a raw log; errors name it as people know it.
+/// Opens a raw log; errors show its path for people.
 fn open(path: &Path) -> anyhow::Result<LogReader<std::io::BufReader<fs::File>>> {
     Ok(raw::open(path).map_err(|error| named(error, path))?)
 }
@@ -342,7 +344,7 @@ fn named(error: ReadError, path: &Path) -> ReadError {
     error.in_file(Path::new(&input::shown(path)))
 }
 
-/// Returns the processes recorded, one row each, the largest first if they are too many to show.
+/// Returns the recorded processes, one row each; if they are too many, the largest ones.
 pub(super) fn table(logs: &[Log]) -> String {
     const MOST: usize = 20;
     let mut shown: Vec<&Log> = logs.iter().collect();

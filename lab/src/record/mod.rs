@@ -5,9 +5,10 @@
 //!          ─► logs:    one per process image; convert, count, choose
 //!          ─► trace
 //! ```
-//! The command's input and output pass straight through, signals reach it, and its exit status is
-//! passed on, unless it is 0 and the log lost something. pagewise writes its messages to stderr
-//! after the command has ended; if stderr is a terminal, it also shows how the log grows (`watch`).
+//! The command's input and output are not redirected, signals are forwarded to it, and its exit
+//! status is passed on, unless it is 0 and the log lost something. pagewise writes its messages to
+//! stderr after the command has ended; if stderr is a terminal, it also shows the log's growth
+//! (`watch`).
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod attach;
@@ -114,7 +115,7 @@ Examples:
       shows which functions allocate
   pagewise record --max-bytes 2M --note 'the first page' -o gs.pwt -- gs -q a.ps";
 
-/// Runs the subcommand. The exit status is the command's, or an error's of our own.
+/// Runs the subcommand. The exit status is the command's, or that of an error of ours.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_writable(args.output.as_deref(), args.all)?;
     let limits =
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "--stacks needs x86-64 or AArch64"
     );
     let session = Session::new()?;
-    signals::take_wishes();
+    signals::handle_requests();
     let directory = session.directory().canonicalize()?;
     let switch = Switch::new(&directory, args.control.as_deref(), !args.paused)?;
     let asked = Asked { longest, stacks: args.stacks };
@@ -152,7 +153,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    // A success would say that all was recorded.
+    // Success would mean that everything was recorded.
     let code = if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(match &recorded.end {
         Some(end) if !end.success() => {
@@ -166,7 +167,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// A finished recording.
 struct Recorded {
     name: String,
-    /// How the command ended; `None` for a process that was attached to.
+    /// How the command ended; `None` for a process attached to.
     end: Option<End>,
 }
 
@@ -180,7 +181,7 @@ impl fmt::Display for Recorded {
 }
 
 impl Recorded {
-    /// Records a process that runs already.
+    /// Records a running process.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn process(
         id: u32,
@@ -203,7 +204,7 @@ impl Recorded {
 /// Why there is no trace.
 struct Failure {
     error: anyhow::Error,
-    /// The file name of a log that is worth being kept.
+    /// The file name of a log worth keeping.
     log: Option<OsString>,
 }
 
@@ -213,8 +214,8 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Makes traces of the logs that a command left. Returns whether all was recorded that should have
-/// been.
+/// Makes traces from the logs of a command. Returns whether everything was recorded that should
+/// have been.
 fn convert(
     args: &Args,
     directory: &Path,
@@ -260,7 +261,7 @@ fn convert(
             let log = if interrupted() { None } else { log.path().file_name() };
             Failure { error, log: log.map(ToOwned::to_owned) }
         })?;
-        output::say(&format!("pagewise: {}", log.told(&header, &path)));
+        output::say(&format!("pagewise: {}", log.description(&header, &path)));
         complete &= !log.failed();
     }
     Ok(complete)
@@ -271,7 +272,7 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     let mut names: Vec<_> = logs.iter().map(|log| log.program().to_owned()).collect();
     let wanted = |log: &Log| args.program.as_ref().is_none_or(|name| log.program() == name);
     let mut candidates: Vec<Log> = logs.into_iter().filter(wanted).collect();
-    // Of equals the first.
+    // If several have equally many, the first.
     let most = (0..candidates.len()).rev().max_by_key(|&index| candidates[index].events());
     let Some(most) = most else {
         names.sort_unstable();
@@ -295,7 +296,7 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
 }
 
-/// Fails now rather than after a long run if the trace could not be written.
+/// Checks that the trace can be written, to fail before a long run rather than after it.
 fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
     if output.is_some_and(Path::is_dir) {
         let path = output.unwrap_or(Path::new("."));

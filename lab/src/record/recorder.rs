@@ -1,4 +1,4 @@
-//! The recorder library inside this binary, and where it is put so that the loader finds it.
+//! The recorder library embedded in this binary, and where it is written for the loader.
 
 use std::env;
 use std::fs;
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported, or the
-/// recorder's sources were not there.
+/// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported, or without
+/// the recorder's sources.
 const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 
-/// Puts the library into the user's cache directory, or else into `fallback`, and gives its path.
+/// Writes the library into the user's cache directory, or else into `fallback`, and returns its
+/// path.
 ///
 /// The cache is better: processes that outlive the recording can still load it.
 pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
@@ -32,7 +33,7 @@ pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     put(fallback).with_context(|| format!("{} cannot be written", fallback.display()))
 }
 
-/// Returns whether there is a library.
+/// Checks that there is a library.
 pub(super) fn check() -> anyhow::Result<()> {
     anyhow::ensure!(
         !LIBRARY.is_empty(),
@@ -41,7 +42,7 @@ pub(super) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns whether the loader can take a path from `LD_PRELOAD`, where spaces and colons separate.
+/// Returns whether `LD_PRELOAD` can hold a path: it is split at spaces and colons.
 fn preloadable(path: &Path) -> bool {
     path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
 }
@@ -52,8 +53,8 @@ fn cache_directory() -> Option<PathBuf> {
     Some(cache.join("pagewise"))
 }
 
-/// Writes the library into `directory`, unless the same is there, under a name made of its
-/// checksum: versions of pagewise do not disturb each other.
+/// Writes the library into `directory`, unless it is there already. Its name contains its checksum,
+/// so that versions of pagewise do not interfere.
 pub(super) fn put(directory: &Path) -> std::io::Result<PathBuf> {
     let path = directory.join(format!("libpagewise_record-{:08x}.so", crc32fast::hash(LIBRARY)));
     if fs::read(&path).is_ok_and(|found| found == LIBRARY) {

@@ -27,8 +27,8 @@ pub(super) struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        /// Times that removing is begun again: processes that outlive the command may begin logs meanwhile. Once the
-        /// directory is gone they cannot.
+        /// Attempts to remove the directory: processes that outlive the command may create logs
+        /// meanwhile. Once it is gone, they cannot.
         const TRIES: u32 = 1000;
         let is_filled_again = || {
             let removed = fs::remove_dir_all(self.directory.path());
@@ -47,21 +47,21 @@ impl Session {
         Ok(Self { directory, is_kept: false })
     }
 
-    /// Returns where the logs are.
+    /// Returns the logs' directory.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Leaves the logs where they are, and gives their directory.
+    /// Leaves the logs in place; returns their directory.
     pub(super) fn keep(mut self) -> PathBuf {
         self.is_kept = true;
         self.directory.disable_cleanup(true);
         self.directory().to_owned()
     }
 
-    /// Runs the command to its end. Signals that would end pagewise reach the command instead, so
-    /// that the recording until then is kept. If `aside`, the command's output goes to stderr, as
-    /// stdout is the trace's.
+    /// Runs the command to its end. Signals that would end pagewise are forwarded to the command,
+    /// so that the recording until then is kept. If `aside`, the command's output goes to stderr,
+    /// because stdout is for the trace.
     pub(super) fn run(
         &self,
         command: &[OsString],
@@ -109,9 +109,9 @@ impl Session {
 /// The settings passed to the recorder.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Bytes of a log.
+    /// Maximum bytes of a log.
     pub(super) longest: Option<u64>,
-    /// Frames of a call stack.
+    /// Maximum frames of a call stack.
     pub(super) stacks: Option<u16>,
 }
 
@@ -123,7 +123,7 @@ impl End {
         self.0.success()
     }
 
-    /// Returns the exit status to pass on; for a signal 128 and its number, as shells have it.
+    /// Returns the exit status to pass on; after a signal, 128 plus its number, as in shells.
     pub(super) fn code(&self) -> ExitCode {
         let code = self.0.code().unwrap_or_else(|| 128 + self.0.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))

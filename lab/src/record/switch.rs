@@ -1,4 +1,4 @@
-//! Turns a recording on and off while it runs: [`Switch`].
+//! Turns a recording on and off at run time: [`Switch`].
 //!
 //! ```text
 //!  control file: `start`, `stop` ─┐
@@ -14,16 +14,16 @@ use pagewise::trace::raw::{self, Control};
 use pagewise_replay::output;
 
 use super::logs;
-use crate::system::signals::{self, Wish};
+use crate::system::signals::{self, Request};
 
-/// The switch of a recording, and what turns it: its control file, and signals.
+/// A recording's switch, and its inputs: a control file, and signals.
 pub(super) struct Switch {
     control: Control,
     directory: PathBuf,
     file: Option<PathBuf>,
     /// The last content of the control file.
     said: String,
-    /// A limit was reached: nothing turns it on again.
+    /// A limit was reached, so recording stays off.
     is_over: bool,
 }
 
@@ -34,8 +34,8 @@ impl Switch {
             .with_context(|| format!("{} cannot be written", directory.display()))?;
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
         let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
-        // The file's content already holds from the start.
-        switch.obey();
+        // The file's content applies from the start.
+        switch.carry_out_requests();
         Ok(switch)
     }
 
@@ -49,12 +49,12 @@ impl Switch {
         self.is_over
     }
 
-    /// Carries out the requests of the control file and of signals since the last look.
-    pub(super) fn obey(&mut self) {
-        if let Some(wish) = self.file_says().or_else(signals::wish)
+    /// Carries out the requests of the control file and of signals since the last check.
+    pub(super) fn carry_out_requests(&mut self) {
+        if let Some(request) = self.control_file_request().or_else(signals::take_request)
             && !self.is_over
         {
-            self.turn(wish == Wish::Start);
+            self.turn(request == Request::Start);
         }
     }
 
@@ -72,7 +72,7 @@ impl Switch {
             output::say(&format!("pagewise: the recording cannot be turned on or off: {error}"));
         }
         if !on {
-            // One that cannot be told so has ended.
+            // An error means that the log's process has ended.
             for path in logs::files(&self.directory, raw::EXTENSION).unwrap_or_default() {
                 let _ = raw::stop(path);
             }
@@ -80,17 +80,17 @@ impl Switch {
     }
 
     /// Returns the request in the control file, if it is new.
-    fn file_says(&mut self) -> Option<Wish> {
+    fn control_file_request(&mut self) -> Option<Request> {
         let file = self.file.as_ref()?;
-        // A file that is not there, or not written yet, says nothing.
+        // A missing or unwritten file makes no request.
         let text = fs::read(file).ok()?;
         let text = String::from_utf8_lossy(&text).trim().to_owned();
         if text.is_empty() || text == self.said {
             return None;
         }
-        let wish = match text.as_str() {
-            "start" => Some(Wish::Start),
-            "stop" => Some(Wish::Stop),
+        let request = match text.as_str() {
+            "start" => Some(Request::Start),
+            "stop" => Some(Request::Stop),
             _ => {
                 output::say(&format!(
                     "pagewise: {} contains neither `start` nor `stop`",
@@ -100,6 +100,6 @@ impl Switch {
             }
         };
         self.said = text;
-        wish
+        request
     }
 }

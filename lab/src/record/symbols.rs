@@ -1,4 +1,4 @@
-//! Finds functions, files and lines of the addresses of call stacks.
+//! Finds the functions, files and lines of call stack addresses.
 //!
 //! ```text
 //!  module ─► its file, if it still has the recorded build id
@@ -21,7 +21,7 @@ use pagewise_replay::progress::Progress;
 
 use crate::system::signals::interrupted;
 
-/// Where distributions put debug files.
+/// Where distributions install debug files.
 const DEBUG: &str = "/usr/lib/debug";
 
 /// Looks up every frame.
@@ -42,7 +42,7 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
         let Some(code) = Code::of(module) else { continue };
         for index in frames {
             let frame: &mut Frame = &mut stacks.frames[index];
-            // The call lies before the address it returns to.
+            // The call precedes its return address.
             frame.lines = code.lines(frame.address.saturating_sub(1), &mut names);
         }
     }
@@ -50,12 +50,12 @@ pub(super) fn find(stacks: &mut Stacks, progress: &Progress) -> anyhow::Result<(
     Ok(())
 }
 
-/// Returns the number of a name; each name is kept once.
+/// Returns the number of a name; each name is stored once.
 fn number(names: &mut IndexSet<String>, name: &str) -> u32 {
     names.insert_full(name.to_owned()).0 as u32
 }
 
-/// The code of a module, as far as it is known.
+/// A module's code, as far as known.
 struct Code {
     dwarf: Option<Loader>,
     /// Start, end and name of each function, sorted.
@@ -65,7 +65,7 @@ struct Code {
 impl Code {
     fn of(module: &Module) -> Option<Self> {
         let path = Path::new(&module.path);
-        // A file that was replaced since has other addresses.
+        // A file that was replaced since has different addresses.
         let about = About::of(path).filter(|about| about.is(module));
         let file = about.is_some().then(|| path.to_owned());
         let separate = separate(module, path, about.as_ref());
@@ -90,7 +90,7 @@ impl Code {
         Some(Self { dwarf, symbols })
     }
 
-    /// Returns the functions whose code an address is, the innermost first.
+    /// Returns the functions at a code address, innermost first.
     fn lines(&self, address: u64, names: &mut IndexSet<String>) -> Vec<Line> {
         let mut lines = Vec::new();
         let symbol =
@@ -116,7 +116,8 @@ impl Code {
         lines
     }
 
-    /// Returns the symbol an address lies in. One without a length is not taken to reach so far.
+    /// Returns the symbol that contains an address. A symbol without a length contains only its
+    /// start.
     fn symbol(&self, address: u64) -> Option<&str> {
         let after = self.symbols.partition_point(|(start, ..)| *start <= address);
         let (_, end, name) = self.symbols.get(after.checked_sub(1)?)?;
@@ -124,7 +125,7 @@ impl Code {
     }
 }
 
-/// A file's own data about itself.
+/// A file's identification: build id and debug link.
 struct About {
     build_id: Vec<u8>,
     has_lines: bool,
@@ -152,7 +153,7 @@ impl About {
     }
 }
 
-/// Returns the separate debug file of a module, and the one that both may refer to.
+/// Returns a module's separate debug file, and the supplementary file that both may refer to.
 fn separate(
     module: &Module,
     path: &Path,
@@ -178,7 +179,7 @@ fn separate(
     })
 }
 
-/// Start, end and name of each function that a file has symbols of.
+/// Returns start, end and name of each function in a file's symbol table.
 fn symbols(path: &Path) -> Vec<(u64, u64, String)> {
     let Ok(file) = File::open(path) else { return Vec::new() };
     let cache = ReadCache::new(file);

@@ -1,4 +1,4 @@
-//! Watches the logs while the command runs: shows how they grow, and has them stop at a limit.
+//! Watches the logs while the command runs: shows their growth, and stops them at a limit.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -12,21 +12,21 @@ use pagewise_replay::units;
 use super::logs;
 use super::switch::Switch;
 
-/// Between two looks.
+/// Interval between checks.
 const TICK: Duration = Duration::from_millis(200);
-/// A command that ends sooner is not disturbed by figures.
+/// A command shorter than this gets no progress display.
 const LONG: Duration = Duration::from_secs(1);
 
-/// When the logs are to stop.
+/// When to stop the logs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     /// Bytes of all logs together.
     pub(super) most: Option<u64>,
-    /// Of recording, since it was turned on.
+    /// Recording time since it was turned on.
     pub(super) duration: Option<Duration>,
 }
 
-/// The state of a watch.
+/// A running watch.
 pub(super) struct Watching<'a> {
     limits: &'a Watch,
     directory: &'a Path,
@@ -38,12 +38,11 @@ pub(super) struct Watching<'a> {
 }
 
 impl Watch {
-    /// Watches the logs in the directory until the command is over: until the other end of the
-    /// channel is gone.
+    /// Watches the logs in the directory until the command has ended, which closes the channel.
     pub(super) fn logs(&self, directory: &Path, switch: Switch, over: Receiver<()>) {
         let mut watching = self.begin(directory, switch);
         while over.recv_timeout(watching.wait()) == Err(RecvTimeoutError::Timeout) {
-            watching.look();
+            watching.check();
         }
     }
 
@@ -55,7 +54,7 @@ impl Watch {
 }
 
 impl Watching<'_> {
-    /// Until the next look.
+    /// Returns the time until the next check.
     pub(super) fn wait(&self) -> Duration {
         match (self.on_since, self.limits.duration) {
             (Some(since), Some(most)) => most.saturating_sub(since.elapsed()).min(TICK),
@@ -63,9 +62,9 @@ impl Watching<'_> {
         }
     }
 
-    /// Carries out requests, enforces the limits, and shows how much was recorded.
-    pub(super) fn look(&mut self) {
-        self.switch.obey();
+    /// Carries out requests, enforces the limits, and shows progress.
+    pub(super) fn check(&mut self) {
+        self.switch.carry_out_requests();
         if self.switch.is_on() != self.on_since.is_some() {
             self.on_since = self.switch.is_on().then(Instant::now);
         }
@@ -118,7 +117,7 @@ fn new_bar() -> ProgressBar {
     bar
 }
 
-/// Says how much was recorded.
+/// Shows how much was recorded.
 fn figure(bar: &ProgressBar, state: &str, written: u64, logs: usize, elapsed: Duration) {
     bar.set_message(format!(
         "{state}: {} s, {} in {}, about {}",

@@ -1,9 +1,9 @@
-//! The audit of a running strategy, as a replay's observer.
+//! Audits a strategy during a replay, as an observer.
 //!
-//! Every block is filled with a pattern of its own and verified when it is resized or freed. That
-//! reveals blocks that overlap, bookkeeping written into blocks, and moves that lose bytes. Only
-//! both ends of a block above [`WHOLE`] are filled: filling all of it would take memory that the
-//! program may never have touched.
+//! Every block is filled with its own pattern, which is verified when the block is resized or
+//! freed. That detects overlapping blocks, bookkeeping written into blocks, and moves that lose
+//! bytes. Blocks above [`WHOLE`] are filled only at both ends: filling them completely would touch
+//! memory that the program may never have touched.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -12,19 +12,19 @@ use std::ptr::NonNull;
 use pagewise::{Strategy, walk};
 use pagewise_replay::workload::Observer;
 
-/// Blocks up to this many bytes are filled whole; of larger ones, half of it at each end.
+/// Blocks up to this size in bytes are filled completely; larger ones by half of it at each end.
 const WHOLE: usize = 128 << 10;
 
-/// Fills and verifies blocks, and audits the whole heap now and then.
+/// Fills and verifies blocks, and audits the whole heap at intervals.
 #[derive(Debug)]
 pub(super) struct Audit {
     every: u64,
     operations: u64,
     audits: u64,
-    /// Key of each live block's pattern, by address.
+    /// Pattern key of each live block, by address.
     keys: HashMap<usize, u64>,
     last_key: u64,
-    /// Key of the block that is being resized.
+    /// Key of the block being resized.
     resizing: u64,
     /// A fault found where none could be returned.
     fault: Option<String>,
@@ -44,7 +44,7 @@ impl Audit {
         }
     }
 
-    /// The last audit, when every block was freed. Gives the number of audits.
+    /// Audits for the last time, when every block was freed. Returns the number of audits.
     pub(super) fn finish<S: Strategy + ?Sized>(mut self, strategy: &S) -> Result<u64, String> {
         self.audit(strategy)?;
         match strategy.usage().blocks {
@@ -60,7 +60,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Notes a block that is new at this place, and fills it.
+    /// Records and fills a new block.
     fn enter(&mut self, block: NonNull<u8>, layout: Layout, key: u64) {
         let address = block.addr().get();
         if !address.is_multiple_of(layout.align()) {
@@ -111,7 +111,7 @@ impl<T: Strategy + ?Sized> Observer<T> for Audit {
     }
 }
 
-/// Checks the bytes of a live block, each index below its size, against the pattern.
+/// Compares bytes of a live block with the pattern; each index is below its size.
 fn verify(
     block: NonNull<u8>,
     indices: impl Iterator<Item = usize>,
@@ -127,7 +127,7 @@ fn verify(
     Ok(())
 }
 
-/// Returns which bytes of a block of this size are filled.
+/// Returns the indices that are filled in a block of this size.
 fn filled(size: usize) -> impl Iterator<Item = usize> {
     let end = if size <= WHOLE { size } else { WHOLE / 2 };
     (0..end).chain(end.max(size.saturating_sub(WHOLE / 2))..size)
@@ -145,13 +145,13 @@ mod tests {
 
     use super::*;
 
-    /// Gives out the same bytes again and again.
+    /// Returns the same memory for every request.
     struct Overlapping {
         memory: Box<[u8; 64]>,
         given: usize,
     }
 
-    // SAFETY: it is not safe, on purpose; the tests below write to its memory only.
+    // SAFETY: it is unsound on purpose; the tests below only write to its memory.
     unsafe impl Strategy for Overlapping {
         fn allocate(&mut self, _: Layout) -> Result<NonNull<[u8]>, AllocError> {
             self.given += 8;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_large_blocks_both_ends_are_filled() {
+    fn large_blocks_are_filled_at_both_ends() {
         assert_eq!(filled(3).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(filled(WHOLE).count(), WHOLE);
         assert_eq!(filled(10 * WHOLE).count(), WHOLE);

@@ -1,5 +1,5 @@
-//! Replays one trace under one strategy, closely watched: figures, usage over time, and on request
-//! an audit of the strategy and of every block's contents as it goes.
+//! Replays one trace under one strategy in detail: figures, usage over time and, on request, an
+//! audit of the strategy and of every block's contents.
 
 mod audit;
 mod plot;
@@ -58,10 +58,10 @@ move; that the strategy's invariants hold; and that a walk of the heap adds up
 to the bytes that the strategy reports as held. The first fault ends the replay
 with exit status 1.";
 
-/// Parts of a plotted curve, at most.
+/// Maximum parts of a plotted curve.
 const PLOTTED: u64 = 400;
 
-/// Below everything.
+/// Printed below the results.
 const NEXT: &str = "
 Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
 `pagewise compare` compares it with others.";
@@ -71,9 +71,9 @@ Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
 struct Replayed {
     #[serde(flatten)]
     row: Row,
-    /// Audits of the whole heap that found nothing wrong; null if none were asked for.
+    /// Successful audits of the whole heap; null if none were requested.
     audits: Option<u64>,
-    /// The most bytes requested, and held, in each of equal parts of the trace.
+    /// Peaks of the bytes requested and held, in each of equal parts of the trace.
     timeline: Option<Timeline>,
 }
 
@@ -81,7 +81,7 @@ struct Replayed {
 ///
 /// # Errors
 /// An unknown strategy, a trace that cannot be read, a strategy that ran out of memory, and the
-/// first fault an audit finds.
+/// first fault that an audit finds.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
@@ -142,7 +142,7 @@ fn watch(
     Ok(timeline)
 }
 
-/// Replays a trace with audits every `every` operations and at the end; gives their number.
+/// Replays a trace with audits every `every` operations and at the end; returns their number.
 fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) -> Result<u64, Stop> {
     let mut audit = Audit::new(every);
     workload.replay(strategy, &mut audit)?;

@@ -1,5 +1,4 @@
-//! Draws the bytes that a program requests and that the strategy holds, over the course of the
-//! trace, as an SVG.
+//! Plots the bytes that a program requests and that the strategy holds, over the trace, as an SVG.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! An allocator that is a process's own, watched in a fresh one: the C library's, one loaded in its
-//! place, pagewise's global one.
+//! A process's own allocator, watched in a fresh process: the C library's, a preloaded one, or
+//! pagewise's global one.
 
 use pagewise_replay::workload::{Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::system::gauge::Gauge;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct WatchedAlone {
     pub(super) server: Server,
-    /// Only the C library's own allocator tells how much it holds.
+    /// Only the C library's own allocator reports the bytes held.
     pub(super) is_c_library: bool,
 }
 
@@ -29,7 +29,7 @@ impl Job for WatchedAlone {
     }
 }
 
-/// The replay of the process.
+/// The process's replay.
 struct Watching<'w> {
     workload: &'w Workload,
     watch: Watch<Asked>,

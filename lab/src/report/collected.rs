@@ -1,6 +1,6 @@
-//! Collects what a report shows of one trace, in four passes: the requests (`info`), the comparison
-//! of the strategies (`compare`), their page faults (`simulate`), and a watched replay each. A
-//! trace with call stacks takes two more: the callers (`who`), and a replay each up to the peak.
+//! Collects a report's data on one trace, in four passes: the requests (`info`), the comparison of
+//! the strategies (`compare`), their page faults (`simulate`), and a watched replay each. A trace
+//! with call stacks takes two more: the callers (`who`), and a replay each up to the peak.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::simulate::{self, Simulated};
 
 /// Time for the timed rounds of one trace.
 const TIMED: Duration = Duration::from_millis(2500);
-/// Steps of progress for each competitor: two of the comparison, a simulation, two watched replays.
+/// Steps of progress per competitor: two of the comparison, a simulation, two watched replays.
 pub(super) const STEPS: usize = 5;
 
 /// Everything about one trace.
@@ -35,17 +35,17 @@ pub(super) struct Collected {
     pub(super) facts: Facts,
     pub(super) compared: Compared,
     pub(super) simulated: Simulated,
-    /// In the order of the competitors; none of one that ran out of memory.
+    /// In the order of the competitors; `None` for one that ran out of memory.
     pub(super) watched: Vec<Option<Watched>>,
     /// The allocating call sites, if the trace has call stacks.
     pub(super) sites: Option<Sites>,
     pub(super) course: Course,
 }
 
-/// Gathers everything about one trace.
+/// Collects everything about one trace.
 ///
 /// # Errors
-/// If the trace cannot be read, or the system's allocator not be run.
+/// If the trace cannot be read, or the system's allocator cannot be run.
 pub(super) fn over_trace(
     path: &Path,
     competitors: &[Competitor],
@@ -83,12 +83,12 @@ pub(super) fn over_trace(
     Ok(Collected { info, facts, compared, simulated, watched, sites, course })
 }
 
-/// Operations of a trace, those at its end left out that only a replay has.
+/// Returns the trace's operations, without the frees that a replay adds at the end.
 fn operations(facts: Facts) -> u64 {
     facts.pairs() + facts.frees
 }
 
-/// Watches one competitor; none if it ran out of memory.
+/// Watches one competitor; `None` if it ran out of memory.
 fn watch(
     workload: &Workload,
     path: &Path,
@@ -108,7 +108,7 @@ fn watch(
         Competitor::Global | Competitor::System | Competitor::Library(_) => {
             let server = competitor.server(parameters);
             let is_c_library = matches!(competitor, Competitor::System);
-            child::ask(&WatchedAlone { server, is_c_library }, path, competitor.library())?
+            child::run_in_child(&WatchedAlone { server, is_c_library }, path, competitor.library())?
         }
     };
     match watched {
@@ -118,38 +118,38 @@ fn watch(
     }
 }
 
-/// The data of one trace that the page's script draws and that `--json` prints.
+/// The data of one trace, drawn by the page's script and printed by `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Charts<'g> {
     trace: &'g str,
     /// Allocations, reallocations and frees: the length of every curve over time.
     operations: u64,
-    /// The most bytes requested at one time, in each of equal parts of the trace.
+    /// Peak of the bytes requested in each of equal parts of the trace.
     requested: &'g [u64],
-    /// Requested sizes, lifetimes in events: pairs of the largest value of a bin and its count.
+    /// Requested sizes, and lifetimes in events: pairs of a bin's largest value and its count.
     sizes: Vec<(u128, u64)>,
     lifetimes: Vec<(u128, u64)>,
-    /// Bytes of a page of the page-fault curves.
+    /// Page size of the page-fault curves, bytes.
     page: usize,
-    /// Seconds since the recording began, at the beginning and at the end of each of equal parts; empty
-    /// if the trace does not tell.
+    /// Seconds since the recording began, at the beginning and at the end of each of equal parts;
+    /// empty if the trace has no times.
     clock: &'g [f64],
     strategies: Vec<OfStrategy<'g>>,
-    /// Of a trace with call stacks: live bytes over time of some functions and of all others, at the
-    /// moment of each part at which the most were live; and the flame graph.
+    /// If the trace has call stacks: live bytes over time of some functions and of all others, at
+    /// each part's peak; and the flame graph.
     sites: Vec<Areas<'g>>,
     flame: Option<&'g Flame>,
 }
 
-/// The drawings of one strategy; unknown figures are null or empty.
+/// The data of one strategy; unknown figures are null or empty.
 #[derive(Debug, Serialize)]
 struct OfStrategy<'g> {
     name: &'static str,
     /// Nanoseconds per pair of allocation and free.
     ns: Option<f64>,
-    /// The most bytes held at one time.
+    /// Peak of the bytes held.
     peak: Option<u64>,
-    /// The most bytes held in each of equal parts of the trace.
+    /// Peak of the bytes held in each of equal parts of the trace.
     held: Option<&'g [u64]>,
     /// Pairs of memory in pages, and page faults under LRU.
     curve: &'g [(usize, u64)],
@@ -173,7 +173,7 @@ impl Collected {
         Charts {
             trace: &self.info.trace,
             operations: operations(self.facts),
-            // Without a strategy that reached the end, the requests are known all the same.
+            // The requests are known even if no strategy reached the end.
             requested: watched.map_or(&statistics.live_bytes, |one| &one.timeline.requested),
             sizes: statistics.size_histogram.bins().collect(),
             lifetimes: statistics.lifetime_histogram.bins().collect(),

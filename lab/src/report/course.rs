@@ -1,5 +1,4 @@
-//! The course of a trace in equal parts of its operations: the live bytes of some sites, and the
-//! time by the clock.
+//! A trace in equal parts of its operations: the live bytes of some sites, and the clock.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,13 +8,13 @@ use pagewise_replay::input;
 
 use super::watch::PARTS;
 
-/// The course.
+/// The values of each part.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    /// Seconds since the recording began: at the beginning, and at the end of each part. Empty if the
-    /// trace does not tell.
+    /// Seconds since the recording began: at the beginning, and at the end of each part. Empty if
+    /// the trace has no times.
     pub(super) clock: Vec<f64>,
-    /// Live bytes of each series at the moment of each part at which the most were live.
+    /// Live bytes of each series, at each part's peak.
     pub(super) live: Vec<Vec<u64>>,
 }
 

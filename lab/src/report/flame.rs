@@ -1,8 +1,8 @@
 //! The flame graph: a tree of functions by their callers, each with the requests of the function
 //! and of its callees.
 //!
-//! It is drawn for four figures at once ([`VIEWS`]). A function that is too small to be seen in any
-//! of them is left out; its space within its caller stays empty.
+//! It can show four figures ([`VIEWS`]). A function too small to be visible in any of them is left
+//! out; its space within its caller stays empty.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::who::count::{Counted, Figures};
 use crate::who::name::Names;
 
-/// A figure, as the script knows it.
+/// A figure, and its name in the script.
 type View = (&'static str, fn(&Figures) -> u64);
 
-/// The figures that may be looked at.
+/// The figures that can be shown.
 const VIEWS: [View; 4] = [
     ("peak", |figures| figures.live_bytes),
     ("allocated", |figures| figures.allocated_bytes),
@@ -23,25 +23,25 @@ const VIEWS: [View; 4] = [
     ("temporary", |figures| figures.temporary),
 ];
 
-/// Functions that are drawn, at most.
+/// Maximum number of functions drawn.
 const MOST: usize = 4000;
-/// The smallest share of a figure that is drawn: 1 / `FINEST`.
+/// The smallest share of a figure that is drawn is 1 / `FINEST`.
 const FINEST: u64 = 4000;
 
-/// The tree, node by node, each behind its caller; the first is the root.
+/// The nodes of the tree, each after its caller; the first is the root.
 #[derive(Debug, Serialize)]
 pub(super) struct Flame {
     /// Names of functions and modules.
     texts: Vec<String>,
-    /// The caller of each node but the first.
+    /// The caller of each node except the first.
     parents: Vec<usize>,
     /// Indices of `texts`.
     functions: Vec<usize>,
     modules: Vec<Option<usize>>,
-    /// Nodes of functions that allocate for their callers: the allocator's own, and those of the standard
-    /// libraries.
+    /// Nodes of functions that allocate on behalf of their callers: the allocator's own, and those
+    /// of the standard libraries.
     quiet: Vec<usize>,
-    /// Of each view its name, and of each node its figure.
+    /// Name of each view, and its figure for each node.
     views: Vec<(&'static str, Vec<u64>)>,
 }
 
@@ -112,7 +112,7 @@ fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> V
     nodes
 }
 
-/// Returns those that can be seen, at most [`MOST`].
+/// Returns the visible nodes, at most [`MOST`].
 fn pruned(nodes: Vec<Node>) -> Vec<Node> {
     let Some(root) = nodes.first().map(|root| root.figures) else { return nodes };
     let visible = |node: &Node, parts: u64| {
@@ -127,7 +127,7 @@ fn pruned(nodes: Vec<Node>) -> Vec<Node> {
     let mut kept: Vec<Node> = Vec::new();
     let mut places = vec![0; nodes.len()];
     for (index, mut node) in nodes.into_iter().enumerate() {
-        // A caller has no less than whom it calls, so it was kept.
+        // A caller's figures are at least its callees', so it was kept.
         if index == 0 || visible(&node, parts) {
             places[index] = kept.len();
             node.parent = places[node.parent];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_little_of_everything_is_left_out() {
+    fn functions_too_small_in_every_view_are_left_out() {
         let nodes = vec![
             node(0, [1 << 30, 0, 0, 10]),
             node(0, [7, 0, 0, 0]),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_kept_as_can_be_drawn() {
+    fn at_most_the_drawable_number_is_kept() {
         let leaf = |_| node(0, [100, 100, 0, 1]);
         let mut nodes = vec![node(0, [900_000, 900_000, 0, 9_000])];
         nodes.extend((0..9_000).map(leaf));

@@ -1,39 +1,39 @@
-//! A picture of a heap over time: for each stretch of addresses and each part of a run, how full it
-//! was, how old its blocks were, how large.
+//! A picture of a heap over time: for each range of addresses and each part of a run, how full it
+//! was, and how old and large its blocks were.
 //!
 //! ```text
 //!  address   ┌─────────────┐  row: `granule` bytes of addresses, a power of two
-//!     ▲      │ · · ▒ ▓ ▓ ░ │  column: a part of the run, as it stood when the part ended
+//!     ▲      │ · · ▒ ▓ ▓ ░ │  column: a part of the run, as it was when the part ended
 //!     │      │ ░ ▒ ▓ ▓ ▒ ▒ │
 //!            └─────────────┘  ► operations
 //! ```
 //! The blocks' addresses are not known in advance, and the C library's are far apart. So rows are
-//! kept by address, and only those that ever held a block. When there are more than [`ROWS`] of
-//! them, the granule is doubled, and neighbouring rows are joined in all columns, including
-//! finished ones. Sums are whole numbers, so that additions and subtractions are exact.
+//! stored by address, and only those that ever contained a block. When there are more than
+//! [`ROWS`], the granule is doubled, and neighbouring rows are merged in all columns, including
+//! finished ones. Sums are integers, so that additions and subtractions are exact.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Rows of a picture, at most.
+/// Maximum number of rows.
 const ROWS: usize = 160;
-/// Columns of a picture, at most.
+/// Maximum number of columns.
 const COLUMNS: u64 = 160;
 /// Binary logarithm of the smallest granule in bytes.
 const FINEST: u32 = 6;
 /// Digits of a cell's values: 0 to 63.
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-/// Steps of a block's size between a power of two and the next.
+/// Steps of a block's size per doubling.
 const SIZE_STEPS: f64 = 2.0;
 
-/// The contents of a stretch of addresses: sums over the bytes of live blocks in it.
+/// The contents of a range of addresses: sums over the bytes of live blocks in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cell {
     bytes: u64,
-    /// Of the operations that allocated them, by number.
+    /// Sum of the numbers of the operations that allocated them.
     births: u128,
-    /// Of the blocks' sizes, in steps.
+    /// Sum of the blocks' sizes, in steps.
     sizes: u128,
 }
 
@@ -51,7 +51,7 @@ impl Cell {
     }
 }
 
-/// A block as the picture sees it.
+/// A block, as far as the picture shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) address: usize,
@@ -61,26 +61,26 @@ pub(super) struct Block {
     pub(super) born: u64,
 }
 
-/// Draws the picture, operation by operation.
+/// Builds the picture, operation by operation.
 #[derive(Debug)]
 pub(super) struct Painter {
     /// Binary logarithm of the granule in bytes.
     shift: u32,
-    /// By address ÷ granule. Rows without a block stay: a block lay there once.
+    /// By address ÷ granule. Rows that no longer contain a block are kept.
     rows: BTreeMap<usize, Cell>,
-    /// The rows as they stood at the end of each part, and the operations done by then.
+    /// The rows at the end of each part, and the operations done by then.
     columns: Vec<(u64, BTreeMap<usize, Cell>)>,
     operations: u64,
     done: u64,
 }
 
 impl Painter {
-    /// For a run of `operations`.
+    /// Creates the painter of a run of `operations`.
     pub(super) fn new(operations: u64) -> Self {
         Self { shift: FINEST, rows: BTreeMap::new(), columns: Vec::new(), operations, done: 0 }
     }
 
-    /// Enters a new block.
+    /// Adds a new block.
     pub(super) fn enter(&mut self, block: Block) {
         let last = block.address.saturating_add(block.size - 1);
         while (last >> self.shift) - (block.address >> self.shift) >= ROWS {
@@ -94,7 +94,7 @@ impl Painter {
         }
     }
 
-    /// A block that was entered is gone.
+    /// Removes a block that was added.
     pub(super) fn leave(&mut self, block: Block) {
         for (row, part) in parts(block, self.shift) {
             if let Some(cell) = self.rows.get_mut(&row) {
@@ -103,7 +103,7 @@ impl Painter {
         }
     }
 
-    /// An operation is done.
+    /// Counts an operation.
     pub(super) fn tick(&mut self) {
         self.done += 1;
         let drawn = self.columns.len() as u128 + 1;
@@ -145,7 +145,7 @@ impl Painter {
             for row in &rows {
                 let cell = column.get(row).copied();
                 let Cell { bytes, births, sizes } = cell.unwrap_or_default();
-                // 0: never used; 1: empty; the others: how full.
+                // 0: never used; 1: empty; otherwise how full.
                 let fill = match (cell.is_some(), bytes) {
                     (false, _) => 0.0,
                     (true, 0) => 1.0,
@@ -179,20 +179,20 @@ fn digit(value: f64) -> char {
     DIGITS[(value.round() as usize).min(DIGITS.len() - 1)].into()
 }
 
-/// A picture of a heap, ready to be drawn. Cells stand column after column, each from the lowest
-/// address up, one digit of base 64 each.
+/// A heap's picture, ready to be drawn. Cells are stored by column, each from the lowest address
+/// up, as one digit of base 64.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct HeapMap {
-    /// Bytes of addresses to a row.
+    /// Bytes of addresses per row.
     pub(super) granule: u64,
     pub(super) rows: usize,
     columns: usize,
-    /// Rows below which addresses are left out in which no block ever lay.
+    /// Rows below which addresses are left out, because they never contained a block.
     gaps: Vec<usize>,
-    /// 0: no block lay there yet; 1: none lies there; 2 to 63: how full, in steps of 1/62.
+    /// 0: never contained a block; 1: contains none; 2 to 63: how full, in steps of 1/62.
     fill: String,
-    /// Mean age of the bytes as a share of the run: the square root of it, in steps of 1/63, for
-    /// more blocks are young than old.
+    /// Mean age of the bytes as a share of the run: its square root, in steps of 1/63, because most
+    /// blocks are young.
     age: String,
     /// Mean binary logarithm of the blocks' sizes, weighted by bytes, in halves.
     size: String,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_tells_how_full_it_is_how_old_and_how_large() {
+    fn a_cell_shows_fill_age_and_size() {
         let mut painter = Painter::new(2);
         painter.enter(block(1 << 20, 64, 0));
         painter.tick();
@@ -217,14 +217,14 @@ mod tests {
         let map = painter.finish();
         assert_eq!((map.granule, map.rows, map.columns), (64, 2, 2));
         assert_eq!(map.gaps, [0; 0]);
-        // First the full row and the one not yet used, then the one empty again and a half.
+        // The full row and the one not used yet, then the emptied row and the half-full one.
         assert_eq!(map.fill, "_01W");
         assert_eq!(&map.size[..1], "C");
         assert_eq!(&map.size[3..], "A");
     }
 
     #[test]
-    fn rows_are_joined_when_there_are_too_many_and_nothing_is_lost() {
+    fn too_many_rows_are_merged_without_loss() {
         let mut painter = Painter::new(1000);
         for index in 0..1000 {
             painter.enter(block((1 << 30) | (index * 4096), 4096, index as u64));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn heaps_far_apart_stand_one_above_the_other() {
+    fn distant_heaps_are_stacked() {
         let mut painter = Painter::new(2);
         painter.enter(block(4096, 64, 0));
         painter.enter(block(1 << 46, 1 << 20, 0));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_block_there_can_be_is_drawn() {
+    fn the_largest_possible_block_is_drawn() {
         let mut painter = Painter::new(1);
         painter.enter(block(usize::MAX - 10, 100, 0));
         painter.enter(block(0x1000, isize::MAX as usize, 0));

@@ -8,10 +8,10 @@
 //!  watched replay ─┤                 └─► figures, as JSON ─► drawn by the page's script (page/*.js)
 //!  tune, if asked  ┘
 //! ```
-//! The file needs no network and no other file. Text from a trace (its program's name and
-//! arguments, its note) counts as hostile until it is escaped: the HTML is written by a template
-//! that escapes every text, the JSON has no `<`, and the page's policy lets no script run but its
-//! own, which has a random nonce.
+//! The file needs neither network nor other files. Text from a trace (its program's name and
+//! arguments, its note) is untrusted: the template escapes every text in the HTML, the JSON
+//! contains no `<`, and the page's content security policy runs only its own script, which has a
+//! random nonce.
 
 mod alone;
 mod collected;
@@ -39,7 +39,7 @@ use crate::tune::{self, Tuned};
 
 pub(crate) use self::alone::WatchedAlone;
 
-/// The strategies shown by default, beside the installed libraries: one or two of each family. A
+/// The strategies shown by default, besides the installed libraries: one or two of each family. A
 /// page with all of them would be unreadable.
 const SHOWN: [&str; 6] = ["PAGEWISE", "MRU", "BEST-FIT", "BUDDY", "HCGEN", "SYSTEM"];
 
@@ -100,11 +100,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let competitors = args.competitors()?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
-    // A fault of any trace should be known before the first is measured.
+    // Report faults of any trace before measuring the first.
     for path in &traces {
         input::open(path)?;
     }
-    // So should a fault of this file.
+    // Likewise faults of this file.
     let read = match &args.tune {
         Some(Some(path)) => Some(Tuned::load(path)?),
         _ => None,
@@ -114,12 +114,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         |path: &PathBuf| collected::over_trace(path, &competitors, &args.config, &progress);
     let collect = || traces.iter().map(collect).collect::<Result<Vec<_>, _>>();
     match &args.output {
-        // The file is opened first: not to measure for nothing.
+        // Open the file before the long measurement.
         Some(path) => output::create(path, |out| {
             let collected = collect()?;
             progress.finish();
             let tuned = match args.tune {
-                Some(None) => Some(tune::in_short(&traces)?),
+                Some(None) => Some(tune::quick_search(&traces)?),
                 _ => read,
             };
             let page = page::of(collected, tuned.as_ref(), &parameters)?;

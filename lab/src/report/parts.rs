@@ -1,8 +1,8 @@
-//! Parts of the page that several sections have.
+//! Parts of the page shared by several sections.
 
 use maud::{Markup, html};
 
-/// Formats sentences, each with its topic in front.
+/// Formats sentences, each with its topic first.
 pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     html! {
         div.verdict {
@@ -16,7 +16,7 @@ pub(super) fn verdict(sentences: impl IntoIterator<Item = String>) -> Markup {
     }
 }
 
-/// Returns a figure that the script fills.
+/// Writes a figure for the script to fill.
 pub(super) fn figure(kind: &str, trace: usize, title: &str, about: &str) -> Markup {
     html! {
         figure data-kind=(kind) data-trace=(trace) {

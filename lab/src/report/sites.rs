@@ -15,23 +15,23 @@ use crate::who::group::{self, By, Group};
 use crate::who::name::Names;
 use crate::who::waste;
 
-/// Functions that have a curve of their own.
+/// Number of functions with their own curve.
 const CURVES: usize = 6;
 
 /// The allocating call sites.
 #[derive(Debug)]
 pub(super) struct Sites {
-    /// Functions, those first that have the most bytes live at the peak.
+    /// Functions, by descending bytes live at the peak.
     pub(super) groups: Vec<Group>,
     pub(super) total: Figures,
-    /// The allocators that tell the lengths of blocks.
+    /// The allocators that report the lengths of blocks.
     pub(super) told: Vec<&'static str>,
     pub(super) flame: Flame,
-    /// Which of the first functions each site belongs to that has a curve; the others have none.
+    /// For each site of a function with a curve, the index of that function.
     pub(super) series: HashMap<u32, usize>,
 }
 
-/// The data that the script draws of live bytes over time.
+/// The data for the script: live bytes over time.
 #[derive(Debug, Serialize)]
 pub(super) struct Areas<'s> {
     name: &'s str,
@@ -39,10 +39,10 @@ pub(super) struct Areas<'s> {
 }
 
 impl Sites {
-    /// Of a trace with call stacks.
+    /// Collects the call sites of a trace with call stacks.
     ///
     /// # Errors
-    /// If the trace cannot be read, or an allocator not be run.
+    /// If the trace cannot be read, or an allocator cannot be run.
     pub(super) fn of(
         workload: &Workload,
         path: &Path,
@@ -75,7 +75,7 @@ impl Sites {
         })
     }
 
-    /// Returns the curves of a course that was followed by [`series`](Self::series).
+    /// Returns the curves of a course that was followed with [`series`](Self::series).
     pub(super) fn areas<'s>(&'s self, live: &'s [Vec<u64>]) -> Vec<Areas<'s>> {
         let names = self.groups.iter().take(live.len().saturating_sub(1));
         let names = names.map(|group| &*group.function).chain(["all others"]);

@@ -1,4 +1,4 @@
-//! The gain of tuning: the Pareto front of each family, the choice beside others, the code to
+//! The gain of tuning: each family's Pareto front, the choice compared with others, and the code to
 //! paste.
 
 use maud::{Markup, html};
@@ -8,18 +8,18 @@ use serde::Serialize;
 use super::parts::{figure, verdict};
 use crate::tune::{Family, Found, OnFront, Relative, Standing, Tuned};
 
-/// The data that the page's script draws of one family. Measures are multiples of the default's.
+/// One family's data for the page's script. Measures are multiples of the default's.
 #[derive(Debug, Serialize)]
 pub(super) struct Front<'t> {
-    /// The name of the measure of memory.
+    /// The name of the memory measure.
     memory: &'static str,
     points: Vec<Point<'t>>,
 }
 
-/// A point in three directions.
+/// A point with its three measures.
 #[derive(Debug, Serialize)]
 struct Point<'t> {
-    /// The label, if there is one.
+    /// Empty if the point has no label.
     name: &'static str,
     candidate: &'t str,
     time: f64,
@@ -27,7 +27,7 @@ struct Point<'t> {
     faults: f64,
 }
 
-/// Returns the fronts, by family, and where the default lies.
+/// Returns the fronts by family, with the default's position.
 pub(super) fn fronts(tuned: &Tuned) -> Vec<Front<'_>> {
     tuned.families.iter().map(Front::of).collect()
 }
@@ -35,7 +35,7 @@ pub(super) fn fronts(tuned: &Tuned) -> Vec<Front<'_>> {
 impl<'t> Front<'t> {
     fn of(found: &'t Found) -> Self {
         let mut points: Vec<_> = found.front.iter().map(Point::of).collect();
-        // The default may be on the front itself.
+        // The default may itself be on the front.
         match points.iter_mut().find(|one| (one.time, one.memory, one.faults) == (1.0, 1.0, 1.0)) {
             Some(default) if default.name.is_empty() => default.name = "default",
             Some(_) => {}
@@ -56,7 +56,7 @@ impl<'t> Point<'t> {
     }
 }
 
-/// Returns the section.
+/// Writes the section.
 pub(super) fn section(tuned: &Tuned) -> Markup {
     html! {
         section {
@@ -67,7 +67,7 @@ pub(super) fn section(tuned: &Tuned) -> Markup {
     }
 }
 
-/// Returns one family: the verdict, the front, the choice beside others, the code.
+/// Writes one family: the verdict, the front, the choice compared with others, the code.
 fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     let (title, memory) = (found.family.title(), found.family.memory());
     let about = format!(
@@ -90,7 +90,7 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     }
 }
 
-/// Returns the choice beside others, on the held-out part.
+/// Writes the comparison of the choice with others, on the held-out part.
 fn table(tuned: &Tuned, found: &Found, memory: &'static str) -> Markup {
     let part = match tuned.second_halves {
         true => "the second half of each trace",

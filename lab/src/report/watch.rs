@@ -1,4 +1,4 @@
-//! Watches one replay: bytes requested and held over time, and the heap as a picture.
+//! Watches a replay: bytes requested and held over time, and a picture of the heap.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use super::heap_map::{Block, HeapMap, Painter};
 use crate::system::gauge::Gauge;
 use crate::timeline::Timeline;
 
-/// Parts of a curve over time, at most.
+/// Maximum parts of a curve over time.
 pub(super) const PARTS: u64 = 400;
 
-/// The course of one replay.
+/// What was observed in one replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Watched {
     pub(super) timeline: Timeline,
@@ -25,14 +25,13 @@ pub(crate) struct Watched {
     pub(super) map: HeapMap,
 }
 
-/// Tells how many bytes a target holds.
+/// Reports the bytes that a target holds.
 pub(super) trait Holds<T: ?Sized> {
-    /// Returns the bytes held after an operation on a block of `size` bytes; none if that cannot be
-    /// known.
+    /// Returns the bytes held after an operation on a block of `size` bytes; `None` if unknown.
     fn held(&mut self, target: &T, size: usize) -> Option<u64>;
 }
 
-/// A strategy says so itself.
+/// Strategies report the bytes they hold.
 #[derive(Debug)]
 pub(super) struct Usage;
 
@@ -42,7 +41,7 @@ impl<T: Strategy + ?Sized> Holds<T> for Usage {
     }
 }
 
-/// So does Lea's allocator.
+/// Lea's allocator reports the bytes it holds.
 #[derive(Debug)]
 pub(super) struct LeaUsage;
 
@@ -52,7 +51,7 @@ impl Holds<Lea> for LeaUsage {
     }
 }
 
-/// The C library has to be asked; others do not tell.
+/// A process's allocator: the C library's is queried; others do not report the bytes they hold.
 pub(super) struct Asked(pub(super) Option<Gauge>);
 
 impl<T: ?Sized> Holds<T> for Asked {
@@ -63,17 +62,17 @@ impl<T: ?Sized> Holds<T> for Asked {
     }
 }
 
-/// The observer of a replay. It stops observing at the end of the trace, when the remaining blocks
-/// are freed.
+/// The observer of a replay. It stops at the end of the trace, before the remaining blocks are
+/// freed.
 #[derive(Debug)]
 pub(super) struct Watch<H> {
     holds: H,
     requested: u64,
-    /// Operation that allocated the live block at each address.
+    /// The operation that allocated the live block at each address.
     births: HashMap<usize, u64>,
-    /// That of the block that is being resized.
+    /// The same for the block being resized.
     resizing: u64,
-    /// Size of the block that the operation under way is about.
+    /// Size of the current operation's block.
     size: usize,
     done: u64,
     operations: u64,
@@ -83,7 +82,7 @@ pub(super) struct Watch<H> {
 }
 
 impl<H> Watch<H> {
-    /// For the replay of a trace.
+    /// Observes the replay of a trace.
     pub(super) fn new(facts: Facts, holds: H) -> Self {
         let operations = facts.pairs() + facts.frees;
         Self {
@@ -169,7 +168,7 @@ mod tests {
     use pagewise_replay::workload::Workload;
 
     #[test]
-    fn what_is_freed_behind_the_trace_is_not_watched() {
+    fn frees_after_the_trace_are_not_watched() {
         let events = [
             Event::Allocate { slot: 0, size: 1000, align: 16 },
             Event::Reallocate { slot: 0, size: 3000 },

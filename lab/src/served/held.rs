@@ -1,5 +1,5 @@
-//! Measures how much a process's own allocator holds, if it tells, and the OS pages that its blocks
-//! touch.
+//! Measures how much a process's own allocator holds, if it reports that, and the OS pages that its
+//! blocks touch.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -19,16 +19,16 @@ const TAG: usize = if cfg!(target_env = "gnu") { size_of::<usize>() } else { 0 }
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub(super) server: Server,
-    /// Only the C library's own allocator tells, and has a tag of known length.
+    /// Only the C library's own allocator reports it, and has tags of known length.
     pub(super) is_c_library: bool,
 }
 
 /// The findings.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Holding {
-    /// The most bytes held at one time, if the allocator tells.
+    /// Peak of the bytes held, if the allocator reports it.
     pub(crate) peak_held: Option<u64>,
-    /// Distinct OS pages in which a block, or the C library's tag of one, lies.
+    /// Distinct OS pages that contain a block, or the C library's tag of one.
     pub(crate) pages_touched: u64,
 }
 
@@ -47,7 +47,7 @@ impl Job for Held {
     }
 }
 
-/// The replay of the process.
+/// The process's replay.
 struct Watching<'w> {
     workload: &'w Workload,
     watch: Watch,

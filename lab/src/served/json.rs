@@ -1,4 +1,4 @@
-//! Parameters of the library as JSON has them.
+//! JSON forms of the library's parameters.
 
 use pagewise::global::{HugePages, Tuning};
 use pagewise::hybrid;
@@ -6,11 +6,11 @@ use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// [`Config`] as JSON has it.
+/// The JSON form of [`Config`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Config")]
 pub(super) struct ConfigJson {
-    // With a getter serde makes a `Config` by `From`, since its fields are private.
+    // Its fields are private, so serde reads it with getters and makes it with `From`.
     #[serde(getter = "page_size")]
     page_size: usize,
     unit: usize,
@@ -37,7 +37,7 @@ impl From<ConfigJson> for Config {
     }
 }
 
-/// [`SizeMap`] as JSON has it.
+/// The JSON form of [`SizeMap`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SizeMap")]
 enum SizeMapJson {
@@ -47,16 +47,16 @@ enum SizeMapJson {
     Classes(#[serde(deserialize_with = "leaked")] &'static [u32]),
 }
 
-/// Classes that outlive the program, as a `SizeMap` wants them; a few hundred bytes.
+/// Leaks a few hundred bytes, since a `SizeMap` needs static classes.
 fn leaked<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [u32], D::Error> {
     Ok(Vec::<u32>::deserialize(from)?.leak())
 }
 
-/// [`hybrid::Settings`] as JSON has it.
+/// The JSON form of [`hybrid::Settings`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "hybrid::Settings")]
 pub(super) struct HybridJson {
-    // As of `ConfigJson::page_size`.
+    // As for `ConfigJson::page_size`.
     #[serde(getter = "ql_high")]
     ql_high: usize,
     coalesce: bool,
@@ -96,7 +96,7 @@ impl From<HybridJson> for hybrid::Settings {
     }
 }
 
-/// [`Tuning`] as JSON has it.
+/// The JSON form of [`Tuning`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct TuningJson {
     #[serde(with = "ConfigJson")]
@@ -140,7 +140,7 @@ impl TuningJson {
     }
 }
 
-/// [`HugePages`] as JSON has them.
+/// The JSON form of [`HugePages`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "HugePages")]
 enum HugePagesJson {

@@ -1,9 +1,8 @@
-//! Servers of a replay in a process of its own, and the measurements made there. A server is a
-//! strategy; the global allocator, whose heap is the process's and whose tuning is fixed at its
-//! first use; Lea's allocator; or `malloc`, the C library's or that of a library loaded in its
-//! place.
+//! The allocators that serve replays in child processes, and the measurements made there. A server
+//! is a strategy; the global allocator, whose heap is the process's and whose tuning is fixed at
+//! its first use; Lea's allocator; or `malloc`, the C library's or a preloaded one.
 //!
-//! As everywhere in the lab, a metered run is not timed.
+//! As everywhere in the lab, metered runs are not timed.
 
 mod held;
 mod json;
@@ -26,7 +25,7 @@ pub(crate) use self::held::{Held, Holding};
 pub(crate) use self::resident::Memory;
 pub(crate) use self::server::{Replay, Server};
 
-/// Nanoseconds of processor time.
+/// Measures processor time, in nanoseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Timed(Server);
 
@@ -49,7 +48,7 @@ impl Job for Timed {
     }
 }
 
-/// A replay that measures the system's resources.
+/// Measures the system's resources used by a replay.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Metered(Server);
 
@@ -73,12 +72,12 @@ impl Job for Metered {
     }
 }
 
-/// Watches nothing.
+/// Observes nothing.
 struct Nobody;
 
 impl<T: ?Sized> Observer<T> for Nobody {}
 
-/// Processor time of one replay in a fresh process.
+/// Returns the processor time of one replay in a fresh process.
 ///
 /// # Errors
 /// If the process cannot be run or fails, or the library was not loaded.
@@ -87,24 +86,24 @@ pub(crate) fn time(
     server: &Server,
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Duration, Stop>> {
-    let found = child::ask(&Timed(server.clone()), trace, library)?;
+    let found = child::run_in_child(&Timed(server.clone()), trace, library)?;
     Ok(found.map(Duration::from_nanos))
 }
 
-/// Returns the system's resources that one replay takes in a fresh process.
+/// Returns the system's resources used by one replay in a fresh process.
 ///
 /// # Errors
-/// As [`time`]; if the system does not tell.
+/// As [`time`]; if the system does not report them.
 pub(crate) fn memory(
     trace: &Path,
     server: &Server,
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Memory, Stop>> {
-    child::ask(&Metered(server.clone()), trace, library)
+    child::run_in_child(&Metered(server.clone()), trace, library)
 }
 
-/// Returns the bytes that `malloc` holds in one replay in a fresh process, if it tells, and the OS
-/// pages touched.
+/// Returns the bytes that `malloc` holds in one replay in a fresh process, if it reports that, and
+/// the OS pages touched.
 ///
 /// # Errors
 /// As [`time`].
@@ -114,5 +113,5 @@ pub(crate) fn holding(
     library: Option<&Library>,
 ) -> anyhow::Result<Result<Holding, Stop>> {
     let is_c_library = *server == Server::Malloc && library.is_none();
-    child::ask(&Held { server: server.clone(), is_c_library }, trace, library)
+    child::run_in_child(&Held { server: server.clone(), is_c_library }, trace, library)
 }

@@ -1,11 +1,11 @@
-//! The resources that a replay takes: the peak of resident memory, and page faults.
+//! The resources used by a replay: peak resident memory, and page faults.
 //!
 //! Every OS page of every block is written, as by a program that uses all that it requests. The
-//! kernel records the peak of resident memory, but for small programs not exactly (its counters lag
-//! by some dozens of pages), and including everything that was there before. So the replay asks for
-//! the amount of anonymous memory, for which the kernel looks at the page tables: whenever the
-//! requested bytes exceed their last maximum by a 64th and at least an OS page, and at each 256th
-//! of the run. The first time is just before the first block; that amount is subtracted.
+//! kernel's own record of the peak is inexact for small programs (its counters lag by some dozens
+//! of pages), and includes everything resident before. So the replay queries the amount of
+//! anonymous memory, which the kernel computes from the page tables: whenever the requested bytes
+//! exceed their last maximum by a 64th and at least an OS page, and at each 256th of the run. The
+//! first query is just before the first block; its result is subtracted.
 
 use std::alloc::Layout;
 use std::fs::File;
@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::touched::os_page_size;
 
-/// Number of parts of a run; the kernel is asked for the resident size at the end of each.
+/// Number of equal parts of a run; memory is queried at the end of each.
 const PARTS: u64 = 256;
-/// How much more must be requested than when it was asked last: one of this many parts.
+/// Memory is also queried when the requested bytes have grown by one of this many parts.
 const STEP: usize = 64;
 
-/// The resources that a replay takes.
+/// The resources used by a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
-    /// The most bytes that were resident at one time, beyond those that were before.
+    /// Peak of the resident bytes, beyond those resident before.
     pub(crate) resident: u64,
     /// Minor page faults.
     pub(crate) faults: u64,
@@ -38,26 +38,26 @@ pub(super) struct Watched<'t, T: ?Sized> {
     target: &'t mut T,
     os_page: usize,
     requested: usize,
-    /// Asks again when this much is requested, or after this many more operations.
-    ask_at: usize,
-    ask_after: u64,
+    /// Query again when this much is requested, or after this many more operations.
+    query_at: usize,
+    query_after: u64,
     part: u64,
     before: Option<Memory>,
-    /// The most so far, including the memory from before the replay.
+    /// The peak so far, including the memory resident before the replay.
     peak: u64,
     failed: Option<anyhow::Error>,
 }
 
 impl<'t, T: Target + ?Sized> Watched<'t, T> {
-    /// Watches a replay of that many pairs of allocation and free.
+    /// Watches a replay of `pairs` pairs of allocation and free.
     pub(super) fn new(target: &'t mut T, pairs: u64) -> Self {
         let part = (pairs / PARTS).max(1);
         Self {
             target,
             os_page: os_page_size(),
             requested: 0,
-            ask_at: 0,
-            ask_after: part,
+            query_at: 0,
+            query_after: part,
             part,
             before: None,
             peak: 0,
@@ -65,12 +65,12 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
         }
     }
 
-    /// Returns the resources that the replay took.
+    /// Returns the resources used by the replay.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report them.
     pub(super) fn finish(mut self) -> anyhow::Result<Memory> {
-        self.ask();
+        self.query();
         let faults = Faults::of_process().minor;
         if let Some(error) = self.failed {
             return Err(error);
@@ -82,17 +82,17 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
         })
     }
 
-    /// Measures the memory without any block, before the first one.
+    /// Measures the memory before the first block.
     fn begin(&mut self) {
         if self.before.is_none() {
-            // The first question touches the memory that asking needs.
-            self.ask();
-            self.ask();
+            // The first query touches the memory that queries need.
+            self.query();
+            self.query();
             self.before = Some(Memory { resident: self.peak, faults: Faults::of_process().minor });
         }
     }
 
-    /// A block is there: writes to each of its OS pages, and asks if it is time.
+    /// Writes to each OS page of a new block, and queries memory if it is due.
     fn wrote(&mut self, block: NonNull<u8>, size: usize) {
         for offset in (0..size).step_by(self.os_page).chain([size - 1]) {
             // SAFETY: the block is live and longer than `offset`; a replay does not read blocks, so
@@ -100,16 +100,16 @@ impl<'t, T: Target + ?Sized> Watched<'t, T> {
             unsafe { block.add(offset).write_volatile(1) };
         }
         self.requested += size;
-        self.ask_after -= 1;
-        if self.requested >= self.ask_at || self.ask_after == 0 {
-            self.ask();
+        self.query_after -= 1;
+        if self.requested >= self.query_at || self.query_after == 0 {
+            self.query();
         }
     }
 
-    fn ask(&mut self) {
-        self.ask_after = self.part;
-        if self.requested >= self.ask_at {
-            self.ask_at = self.requested + (self.requested / STEP).max(self.os_page);
+    fn query(&mut self) {
+        self.query_after = self.part;
+        if self.requested >= self.query_at {
+            self.query_at = self.requested + (self.requested / STEP).max(self.os_page);
         }
         match anonymous() {
             Ok(bytes) => self.peak = self.peak.max(bytes),
@@ -147,7 +147,7 @@ unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
     }
 }
 
-/// Returns the bytes of anonymous memory of this process that are resident, exactly.
+/// Returns the exact number of resident bytes of anonymous memory of this process.
 fn anonymous() -> anyhow::Result<u64> {
     const FILE: &str = "/proc/self/smaps_rollup";
     let mut text = [0; 2048];

@@ -35,10 +35,10 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// Returns the strategy, ready to serve.
+    /// Returns the strategy, ready for use.
     ///
     /// # Errors
-    /// If the parameters make no sense, or it is no strategy.
+    /// If the parameters are invalid, or it is not a strategy.
     pub(crate) fn strategy(&self) -> anyhow::Result<Box<dyn Strategy + Send>> {
         match self {
             Self::Strategy { name, config } => {
@@ -57,7 +57,7 @@ impl Server {
     /// Serves a replay.
     ///
     /// # Errors
-    /// A [`Stop`] of the replay; parameters that make no sense.
+    /// A [`Stop`] of the replay; invalid parameters.
     pub(crate) fn serve(&self, replay: &mut impl Replay) -> anyhow::Result<()> {
         match self {
             Self::Strategy { .. } | Self::Hybrid(_) => replay.of(&mut *self.strategy()?)?,
@@ -65,7 +65,7 @@ impl Server {
                 tuning.check()?;
                 replay.of(&mut Direct(Pagewise::with(*tuning)))?;
             }
-            // Called as the strategies are: through a table of functions.
+            // Called through a vtable, as the strategies are.
             Self::Lea => replay.of::<dyn Target>(&mut Lea::new(CAPACITY))?,
             Self::Malloc => replay.of(&mut System)?,
         }
@@ -75,14 +75,14 @@ impl Server {
 
 /// A replay that measures a server.
 pub(crate) trait Replay {
-    /// Replays.
+    /// Runs the replay.
     ///
     /// # Errors
     /// Why it stopped.
     fn of<T: Target + ?Sized>(&mut self, target: &mut T) -> Result<(), Stop>;
 }
 
-/// The global allocator, called as a program calls it.
+/// The global allocator, called as programs call it.
 struct Direct(Pagewise);
 
 // SAFETY: the contract is `GlobalAlloc`'s own; sizes are not 0.
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_serves_is_the_same_after_a_journey_as_json() {
+    fn a_server_survives_a_json_round_trip() {
         let classes = SizeMap::Classes(&[16, 48, 1024]);
         let config = Config::arena().sizemap(classes).freetol(99);
         let servers = [

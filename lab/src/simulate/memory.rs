@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use super::setup::Touch;
 
-/// Working sets of a curve between one and its double.
+/// Working sets of a curve per doubling.
 const STEPS: usize = 8;
 
-/// Simulated memory that takes addresses, from the program and from the strategy's bookkeeping.
+/// Simulated memory: receives addresses from the program and from the strategy's bookkeeping.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// Binary logarithm of the page size in bytes.
@@ -36,8 +36,8 @@ struct Pagings {
 }
 
 impl Memory {
-    /// Memory of pages of `page_size` bytes, a power of two; with CLOCK also for the working sets
-    /// `clock`.
+    /// Returns memory with pages of `page_size` bytes, a power of two; for the working sets `clock`
+    /// also with CLOCK.
     pub(super) fn new(page_size: usize, clock: Option<&[usize]>) -> Self {
         let paging = Pagings { lru: Lru::new(), clock: clock.map(Clock::new) };
         Self { shift: page_size.trailing_zeros(), paging: RefCell::new(paging) }
@@ -55,12 +55,12 @@ impl Memory {
         }
     }
 
-    /// LRU faults with this working set.
+    /// Returns the LRU faults with this working set.
     pub(super) fn faults(&self, pages: usize) -> u64 {
         self.paging.borrow().lru.faults(pages)
     }
 
-    /// Returns the results at these working sets, and as a curve.
+    /// Returns the results at these working sets, and the curve.
     pub(super) fn found(&self, working_sets: &[usize]) -> Found {
         let Pagings { lru, clock } = &*self.paging.borrow();
         let faults = |&pages: &usize| Faults {
@@ -77,7 +77,7 @@ impl Memory {
     }
 }
 
-/// Bookkeeping refers to memory wherever it looks at a record.
+/// Bookkeeping references memory whenever it visits an item.
 // SAFETY: a panic of the simulation ends the process; it uses addresses as numbers only.
 unsafe impl Meter for Memory {
     fn item(&self, address: usize, _: u32) {
@@ -87,23 +87,24 @@ unsafe impl Meter for Memory {
     fn served(&self, _: Part) {}
 }
 
-/// Working sets for a curve: every one up to [`STEPS`], then that many for each doubling, and `last`.
+/// Returns working sets for a curve: every one up to [`STEPS`], then that many per doubling, and
+/// `last`.
 fn curve_points(last: usize) -> impl Iterator<Item = usize> {
     let next = |&pages: &usize| Some(pages + ((1 << pages.ilog2()) / STEPS).max(1));
     let before = std::iter::successors(Some(1), next).take_while(move |&pages| pages < last);
     before.chain((last > 0).then_some(last))
 }
 
-/// How a reference string fared in memory.
+/// The results of a reference string.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(super) references: u64,
-    /// Different pages referred to.
+    /// Distinct pages referenced.
     pub(super) pages_touched: u64,
-    /// Faults at each working set asked for.
+    /// Faults at each requested working set.
     pub(super) faults: Vec<Faults>,
     /// The page-fault curve: pairs of working set and LRU faults. The last working set is the
-    /// pages touched; larger ones fault as often.
+    /// number of pages touched; larger ones have the same faults.
     pub(super) curve: Vec<(usize, u64)>,
 }
 
@@ -111,11 +112,11 @@ pub(crate) struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Faults {
     pub(super) lru: u64,
-    /// None unless CLOCK was asked for.
+    /// `None` unless CLOCK was requested.
     pub(super) clock: Option<u64>,
 }
 
-/// The program: refers to its blocks as a replay gives them to it.
+/// The program: references its blocks as the replay allocates and frees them.
 pub(super) struct Program<'m> {
     pub(super) memory: &'m Memory,
     pub(super) touch: Touch,

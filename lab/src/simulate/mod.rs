@@ -1,14 +1,14 @@
-//! Simulates paging: replays traces, and counts the page faults each strategy's choice of addresses
-//! would cause in memory of any size.
+//! Simulates paging: replays traces, and counts the page faults that each strategy's choice of
+//! addresses would cause in memory of any size.
 //!
 //! Brent §7.3 assumes "that each block was referenced twice, once when allocated and once just
-//! before being freed". So the reference string is made of the blocks' own pages, and on request of
-//! the records the bookkeeping looks at. Strict LRU answers for all working sets in one pass
-//! ([`paging`](pagewise_replay::paging)).
+//! before being freed". So the reference string consists of the blocks' own pages and, on request,
+//! of the items that bookkeeping visits. Strict LRU gives the results for all working sets in one
+//! pass ([`paging`](pagewise_replay::paging)).
 //!
-//! The working sets of a trace are the same number of pages for every strategy, so that a strategy
-//! that spreads its blocks pays for it: percentages are of the *peak*, the most bytes the program
-//! ever requested at one time, in pages, rounded up. No allocator can hold that in fewer pages.
+//! A trace's working sets have the same number of pages for every strategy, so that a strategy that
+//! spreads its blocks pays for it: percentages are of the *peak*, the most bytes that the program
+//! ever requested at one time, in pages, rounded up. No allocator can use fewer pages for these.
 
 mod memory;
 mod overview;
@@ -110,7 +110,7 @@ Simulation:
   requested at one time, in simulated pages, rounded up. It is the same for
   every strategy.";
 
-/// Below the tables.
+/// Printed below the tables.
 const NOTES: &str = "\
 *         the fewest in its column
 touched   pages referenced: the faults if memory holds everything
@@ -120,15 +120,15 @@ Next: --plot FILE.svg draws the curves, --working-set sets other memory sizes.
 /// Runs the subcommand.
 ///
 /// # Errors
-/// An unknown strategy, parameters out of range, a trace that cannot be read, a library that is not
-/// there, a plot that cannot be written.
+/// An unknown strategy, parameters out of range, a trace that cannot be read, a missing library, a
+/// plot that cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.check()?;
     let subjects = args.subjects()?;
     output::claim(args.plot.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
-    // A fault of any trace should be known before the first is simulated.
+    // Report faults of any trace before simulating the first.
     for path in &traces {
         input::open(path)?;
     }
@@ -169,11 +169,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Simulates these competitors over one trace in the usual way: pages of the operating system, the
-/// usual working sets, strict LRU, blocks written whole.
+/// Simulates these competitors over one trace with the usual settings: pages of the operating
+/// system, the usual working sets, strict LRU, blocks written completely.
 ///
 /// # Errors
-/// If the trace cannot be read any more, or the system's allocator not be run.
+/// If the trace can no longer be read, or the system's allocator cannot be run.
 pub(crate) fn usual(
     path: &Path,
     workload: &Workload,
@@ -201,14 +201,15 @@ pub(crate) fn usual(
 }
 
 /// Returns memory for half of a workload's peak of requested bytes, in pages of the operating
-/// system: their size, and how many.
+/// system: page size, and number of pages.
 fn half(workload: &Workload) -> (usize, usize) {
     let page_size = os_page_size();
     let peak = usize::try_from(workload.facts.peak_requested).unwrap_or(usize::MAX);
     (page_size, WorkingSet::Percent(50.0).pages(peak.div_ceil(page_size)))
 }
 
-/// Page faults of a replay with memory for half of the peak (strict LRU, blocks written whole).
+/// Returns the page faults of a replay with memory for half of the peak (strict LRU, blocks written
+/// completely).
 ///
 /// # Errors
 /// As [`Workload::replay`].
@@ -222,7 +223,7 @@ pub(crate) fn faults_at_half<T: Target + ?Sized>(
     Ok(memory.faults(pages))
 }
 
-/// Like [`faults_at_half`], of the system's allocator in a process of its own.
+/// Like [`faults_at_half`], for the system's allocator in its own process.
 ///
 /// # Errors
 /// If the process cannot be run or fails.
@@ -233,11 +234,11 @@ pub(crate) fn faults_of_system_at_half(
     let (page_size, pages) = half(workload);
     let (working_sets, touch) = (vec![pages], Touch::Written);
     let job = Paged { server: Server::Malloc, page_size, working_sets, clock: false, touch };
-    let found = child::ask(&job, path, None)?;
+    let found = child::run_in_child(&job, path, None)?;
     Ok(found.map(|found| found.faults.first().map_or(0, |faults| faults.lru)))
 }
 
-/// Whose choice of addresses is simulated.
+/// The allocator whose choice of addresses is simulated.
 #[derive(Clone, Debug)]
 enum Subject {
     Competitor(Competitor),
@@ -252,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// Returns the strategy of the catalogue that it is, if it is one.
+    /// Returns the strategy of the catalogue, if it is one.
     fn strategy(&self) -> Option<&'static Entry> {
         match self {
             Self::Competitor(Competitor::Strategy(entry)) => Some(entry),
@@ -262,8 +263,8 @@ impl Subject {
 }
 
 impl Args {
-    /// Checks the parameters of the strategies, and gives them as they head the report: a line for
-    /// each size of the strategies' pages.
+    /// Checks the strategies' parameters, and returns them as the report's head shows them: a line
+    /// per size of the strategies' pages.
     fn check(&self) -> Result<String, Usage> {
         if !self.same_page {
             return self.config.check();
@@ -380,6 +381,6 @@ impl Run<'_> {
         let Args { clock, touch, .. } = *self.args;
         let working_sets = self.pages.to_vec();
         let job = Paged { server, page_size: self.page_size, working_sets, clock, touch };
-        child::ask(&job, self.path, library)
+        child::run_in_child(&job, self.path, library)
     }
 }

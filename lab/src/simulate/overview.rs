@@ -1,4 +1,4 @@
-//! Over all traces: which strategy faults least on each, and how each does on the whole.
+//! Over all traces: the strategy with the fewest faults on each, and each strategy's means.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
         let page = bytes(page_size as u64);
         text += &format!("\nFewest LRU page faults by a strategy, pages of {page}\n");
         let sets = traces.first().map_or(0, |one| one.working_sets.len());
-        // A terminal has no room for all of them beside each other.
+        // A terminal has no room for all of them side by side.
         let together = if markdown { sets.max(1) } else { 1 };
         for start in (0..sets).step_by(together) {
             let shown = start..(start + together).min(sets);
@@ -38,8 +38,8 @@ pub(super) fn of(all: &[Simulated], markdown: bool) -> String {
     text
 }
 
-/// Makes a sheet, for each trace and these working sets, of the strategy with the fewest faults,
-/// with the figures of SYSTEM and the libraries beside it.
+/// Makes a sheet with, for each trace and these working sets, the strategy with the fewest faults
+/// beside the figures of SYSTEM and the libraries.
 fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     let rivals: Vec<&str> =
         first(traces).filter(|row| !row.is_strategy()).map(Row::short_name).collect();
@@ -64,7 +64,7 @@ fn fewest(traces: &[&Simulated], sets: Range<usize>) -> Sheet {
     Sheet::new(heads).with_rows(traces.iter().map(row))
 }
 
-/// Returns each strategy's faults and pages touched relative to SYSTEM's; none without SYSTEM.
+/// Returns each strategy's faults and pages touched relative to SYSTEM's; `None` without SYSTEM.
 fn means(traces: &[&Simulated]) -> Option<Sheet> {
     let system = first(traces).position(|row| row.strategy == SYSTEM)?;
     let sets = &traces.first()?.working_sets;
@@ -88,12 +88,12 @@ fn means(traces: &[&Simulated]) -> Option<Sheet> {
     Some(Sheet::new(heads).with_rows(first(traces).enumerate().map(line)))
 }
 
-/// Returns the rows of the first trace: every trace has the same, in the same order.
+/// Returns the rows of the first trace: all traces have the same rows, in the same order.
 fn first<'a>(traces: &[&'a Simulated]) -> impl Iterator<Item = &'a Row> + use<'a> {
     traces.first().copied().into_iter().flat_map(|one| &one.rows)
 }
 
-/// Returns the geometric mean; `None` of nothing.
+/// Returns the geometric mean; `None` without values.
 fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, number) =
         values.fold((0.0, 0), |(sum, number), value| (sum + value.ln(), number + 1));

@@ -8,7 +8,7 @@ use pagewise_replay::units::{bytes, thousands};
 use super::row::{Row, Simulated};
 use crate::competitor::SYSTEM;
 
-/// Size of one chart, in pixels; higher if its curves are many.
+/// Size of one chart, in pixels; higher if there are many curves.
 const SIZE: (u32, u32) = (780, 480);
 
 /// Writes the file.

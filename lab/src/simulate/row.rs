@@ -11,11 +11,11 @@ use super::setup::WorkingSet;
 pub(crate) struct Simulated {
     pub(crate) trace: String,
     pub(crate) page_size: usize,
-    /// The most bytes requested at one time.
+    /// Peak of the bytes requested.
     pub(crate) peak_requested: u64,
-    /// That in pages.
+    /// The peak in pages.
     pub(crate) peak: usize,
-    /// As asked for, and in pages.
+    /// Each as requested, and its size in pages.
     pub(crate) working_sets: Vec<(WorkingSet, usize)>,
     pub(crate) rows: Vec<Row>,
 }
@@ -30,28 +30,28 @@ pub(super) struct About<'a> {
     pub(super) pages: &'a [usize],
 }
 
-/// One strategy's row. The fields named here are those of `--json`; one without a value is null.
+/// One strategy's row. These field names are those of `--json`; a missing value is null.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     trace: String,
     pub(crate) strategy: String,
     /// Bytes of a simulated page.
     page_size: usize,
-    /// Bytes of the strategy's own pages; null of SYSTEM.
+    /// Bytes of the strategy's own pages; null for SYSTEM.
     pub(crate) strategy_page_size: Option<usize>,
     peak_requested_bytes: u64,
-    /// The peak in simulated pages, of which percentages are taken.
+    /// The peak in simulated pages, to which percentages refer.
     peak_pages: usize,
     pub(crate) references: Option<u64>,
     pub(crate) pages_touched: Option<u64>,
     faults: Vec<AtWorkingSet>,
     /// The page-fault curve: pairs of working set and faults under LRU.
     pub(crate) curve: Vec<(usize, u64)>,
-    /// Why there is no result, if there is none.
+    /// Why there is no result.
     pub(crate) stopped: Option<String>,
 }
 
-/// Faults at one of the working sets asked for.
+/// Faults at one of the requested working sets.
 #[derive(Debug, Serialize)]
 struct AtWorkingSet {
     /// The working set.
@@ -95,29 +95,29 @@ impl Row {
         row
     }
 
-    /// LRU faults at the `index`-th working set asked for.
+    /// Returns the LRU faults at the `index`-th requested working set.
     pub(crate) fn faults(&self, index: usize) -> Option<u64> {
         self.faults.get(index).map(|at| at.faults.lru)
     }
 
-    /// CLOCK faults at the `index`-th working set asked for.
+    /// Returns the CLOCK faults at the `index`-th requested working set.
     pub(super) fn clock_faults(&self, index: usize) -> Option<u64> {
         self.faults.get(index).and_then(|at| at.faults.clock)
     }
 
-    /// LRU faults at a working set of the curve, or beyond its end.
+    /// Returns the LRU faults at a working set of the curve, or beyond its end.
     pub(super) fn on_curve(&self, working_set: usize) -> Option<u64> {
         let found = self.curve.iter().find(|(pages, _)| *pages == working_set);
         let end = self.curve.last().filter(|(pages, _)| *pages < working_set);
         found.or(end).map(|(_, faults)| *faults)
     }
 
-    /// Returns the name; a library's without its file.
+    /// Returns the name; for a library, without its file.
     pub(super) fn short_name(&self) -> &str {
         self.strategy.split(" (lib").next().unwrap_or(&self.strategy)
     }
 
-    /// Returns whether a strategy of the catalogue made it, rather than SYSTEM or a library.
+    /// Returns whether this is a strategy of the catalogue, not SYSTEM or a library.
     pub(super) fn is_strategy(&self) -> bool {
         self.strategy_page_size.is_some()
     }

@@ -1,5 +1,5 @@
-//! The simulated memory and the program's use of it: the options that `simulate` shares with the
-//! process that it starts for the system's allocator.
+//! The simulated memory and how the program uses it: options that `simulate` shares with the child
+//! process for the system's allocator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use clap::ValueEnum;
 use pagewise_replay::units::parse_bytes;
 use serde::{Deserialize, Serialize};
 
-/// Sizes a simulated page may have, in bytes.
+/// Allowed sizes of a simulated page, in bytes.
 const PAGE_SIZES: std::ops::RangeInclusive<usize> = 512..=2 << 20;
 
-/// Which of a block's pages a program refers to.
+/// Which of a block's pages a program references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Touch {
@@ -35,10 +35,10 @@ impl Touch {
     }
 }
 
-/// Reads the size of a simulated page.
+/// Parses the size of a simulated page.
 ///
 /// # Errors
-/// If the text is wrong: how.
+/// If the text is not a page size.
 pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
     let size = parse_bytes(text)?;
     if size.is_power_of_two() && PAGE_SIZES.contains(&size) {
@@ -49,11 +49,11 @@ pub(super) fn parse_page_size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// An amount of memory, as asked for.
+/// An amount of memory, as requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WorkingSet {
     Pages(usize),
-    /// Of the peak, in percent.
+    /// Percentage of the peak.
     Percent(f64),
 }
 
@@ -62,7 +62,7 @@ impl WorkingSet {
     pub(super) const USUAL: [Self; 4] =
         [Self::Percent(10.0), Self::Percent(25.0), Self::Percent(50.0), Self::Percent(100.0)];
 
-    /// Returns how many pages that is if the peak is `peak` pages: rounded up, and at least one.
+    /// Returns the number of pages for a peak of `peak` pages: rounded up, and at least one.
     pub(super) fn pages(self, peak: usize) -> usize {
         match self {
             Self::Pages(pages) => pages,

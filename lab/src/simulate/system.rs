@@ -1,9 +1,9 @@
-//! Paging simulated under an allocator that is a process's own: the C library's, one loaded in its
-//! place, pagewise's global one.
+//! Paging simulated under a process's own allocator: the C library's, a preloaded one, or
+//! pagewise's global one.
 //!
-//! The simulation runs in that process, so that no addresses have to be carried over. The lab's own
-//! data, the simulation's included, come from another allocator (see `main.rs`) that takes memory from
-//! the kernel in mappings of its own: no block of the replay shares a page with them.
+//! The simulation runs in that process, so that no addresses have to be transferred. The lab's own
+//! data, including the simulation's, use another allocator (see `main.rs`) with its own mappings:
+//! no block of the replay shares a page with them.
 
 use pagewise_replay::workload::{Stop, Target, Workload};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use super::setup::Touch;
 use crate::child::Job;
 use crate::served::{Replay, Server};
 
-/// Simulates paging under an allocator that is the process's own.
+/// Simulates paging under the process's own allocator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Paged {
     pub(super) server: Server,
@@ -35,7 +35,7 @@ impl Job for Paged {
     }
 }
 
-/// The replay of the process.
+/// The process's replay.
 struct Simulation<'s> {
     workload: &'s Workload,
     memory: &'s Memory,

@@ -1,4 +1,4 @@
-//! The tables of one trace at one page size: faults at the working sets asked for, and the curve.
+//! The tables of one trace at one page size: faults at the requested working sets, and the curve.
 
 use pagewise_replay::sheet::Sheet;
 use pagewise_replay::units::{bytes, count, thousands};
@@ -6,7 +6,7 @@ use pagewise_replay::units::{bytes, count, thousands};
 use super::row::{Row, Simulated};
 use super::setup::WorkingSet;
 
-/// Formats both tables, with a line above that names their subject.
+/// Formats both tables, below a line that names the trace.
 pub(super) fn of(simulated: &Simulated) -> String {
     let reasons = simulated.rows.iter().filter_map(|row| {
         let reason = row.stopped.as_ref()?;
@@ -24,13 +24,13 @@ pub(super) fn of(simulated: &Simulated) -> String {
     )
 }
 
-/// A column of figures, one for each row that has it. The least bears a star.
+/// A column of figures, one per row that has it. The least has a star.
 struct Column {
     head: String,
     values: Vec<Option<u64>>,
 }
 
-/// Faults at the working sets asked for.
+/// Returns the faults at the requested working sets.
 fn faults(simulated: &Simulated) -> Sheet {
     let rows = &simulated.rows;
     let column = |head: String, value: &dyn Fn(&Row) -> Option<u64>| Column {
@@ -44,7 +44,7 @@ fn faults(simulated: &Simulated) -> Sheet {
     for (index, set) in simulated.working_sets.iter().enumerate() {
         columns.push(column(format!("CLOCK {}", described(set)), &|row| row.clock_faults(index)));
     }
-    // CLOCK's, if it was not asked for.
+    // Drops CLOCK's columns if it was not requested.
     columns.retain(|column| column.values.iter().any(Option::is_some));
     let texts: Vec<_> = columns.iter().map(texts).collect();
     let row = |(index, row): (usize, &Row)| {
@@ -56,7 +56,7 @@ fn faults(simulated: &Simulated) -> Sheet {
         .with_rows(rows.iter().enumerate().map(row))
 }
 
-/// `10 % = 31` or `50 pages`.
+/// Formats a working set: `10 % = 31` or `50 pages`.
 fn described(&(asked, pages): &(WorkingSet, usize)) -> String {
     match asked {
         WorkingSet::Pages(_) => asked.to_string(),
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fewest_faults_bear_a_star() {
+    fn the_fewest_faults_are_marked_with_a_star() {
         let values = vec![Some(20), Some(1_000), None, Some(20)];
         let column = Column { head: "faults".into(), values };
         assert_eq!(texts(&column), ["20*", "1,000 ", "- ", "20*"]);
     }
 
     #[test]
-    fn percentages_say_how_many_pages_they_are() {
+    fn percentages_show_their_number_of_pages() {
         assert_eq!(described(&(WorkingSet::Percent(10.0), 3100)), "10 % = 3,100");
         assert_eq!(described(&(WorkingSet::Pages(50), 50)), "50 pages");
     }

@@ -1,21 +1,21 @@
-//! Asks the C library's allocator how much it holds.
+//! Queries how much the C library's allocator holds.
 
-/// A block smaller than this never gets a mapping of its own: the least the GNU C library's
-/// threshold for that can be, in bytes.
+/// Smaller blocks never get their own mapping: the lowest value of glibc's mmap threshold, in
+/// bytes.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED: usize = 128 << 10;
 
-/// Bytes the GNU C library holds, and the most it held.
+/// The bytes that glibc holds, and their peak.
 ///
-/// Asking for its statistics (`mallinfo2`) takes long. But the bytes held can only change when the
-/// heap's end moves or a block has a mapping of its own, so they are read only then.
+/// Reading its statistics (`mallinfo2`) is slow. But the bytes held can only change when the heap's
+/// end moves or a block has its own mapping, so they are read only then.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) struct Gauge {
-    /// Bytes in use before the replay; not the replay's.
+    /// Bytes in use before the replay, which do not count.
     foreign: u64,
     held: u64,
     peak: u64,
-    /// Where the heap ended when last looked at.
+    /// The heap's end at the last check.
     end: usize,
 }
 
@@ -27,7 +27,7 @@ impl Gauge {
         Self { foreign, held: 0, peak: 0, end: Self::heap_end() }
     }
 
-    /// To be called after each operation, on `size` bytes; the peak needs allocations only.
+    /// Call it after each operation, on `size` bytes; for the peak, allocations suffice.
     pub(crate) fn read_after(&mut self, size: usize) {
         let end = Self::heap_end();
         if end != self.end || size >= MAPPED || self.peak == 0 {
@@ -39,12 +39,12 @@ impl Gauge {
         }
     }
 
-    /// Returns the bytes held when last asked.
+    /// Returns the bytes held at the last check.
     pub(crate) fn held(&self) -> Option<u64> {
         Some(self.held)
     }
 
-    /// Returns the most it held when asked.
+    /// Returns the peak of the bytes held.
     pub(crate) fn peak(&self) -> Option<u64> {
         Some(self.peak)
     }
@@ -60,7 +60,7 @@ impl Gauge {
     }
 }
 
-/// No other C library tells how much it holds.
+/// Other C libraries do not report how much they hold.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) struct Gauge;
 

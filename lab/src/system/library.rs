@@ -1,5 +1,5 @@
-//! Shared libraries whose `malloc` takes the place of the C library's in a process of our own
-//! (`LD_PRELOAD`): finding them, and seeing that they were loaded.
+//! Shared libraries whose `malloc` replaces the C library's in a child process (`LD_PRELOAD`):
+//! finds them, and checks that they were loaded.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -13,17 +13,17 @@ use pagewise_replay::usage::Usage;
 /// An allocator known by name.
 struct Known {
     name: &'static str,
-    /// Its file's name, without `lib` in front and `.so` behind.
+    /// Its file name without `lib` and `.so`.
     stem: &'static str,
-    /// The package that has it.
+    /// The package that contains it.
     from: &'static str,
 }
 
-/// pagewise's own, as programs that are not Rust's are given it.
+/// pagewise's own, for programs not written in Rust.
 pub(crate) const OURS: &str = "libpagewise";
 
-/// The allocators known by name. Ours is also searched beside this program, and where the program
-/// was installed.
+/// The allocators known by name. Ours is also searched beside this program, and in its
+/// installation.
 const KNOWN: [Known; 4] = [
     Known { name: "mimalloc", stem: "mimalloc", from: "Debian's package libmimalloc2.0 has it" },
     Known { name: "jemalloc", stem: "jemalloc", from: "Debian's package libjemalloc2 has it" },
@@ -38,11 +38,11 @@ const KNOWN: [Known; 4] = [
         from: "`cargo build --release -p pagewise-preload` in a checkout makes it, `./install.sh` installs it",
     },
 ];
-/// Folders with libraries; in each, a subfolder for the machine's architecture is searched as well.
+/// Library folders; in each, a subfolder for the machine's architecture is searched as well.
 const FOLDERS: [&str; 6] =
     ["/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/lib", "/lib64"];
 
-/// A library whose `malloc` takes the place of the C library's.
+/// A library whose `malloc` replaces the C library's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Library {
     /// The loader's argument: a path, or a name for the loader to look up.
@@ -54,7 +54,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Returns the library of this path, or of this name in the loader's directories.
+    /// Returns the library at this path, or of this name in the loader's directories.
     ///
     /// # Errors
     /// If it is a path and there is no such file, or the system cannot preload.
@@ -79,7 +79,7 @@ impl Library {
         Ok(Self { name: format!("{short} ({file})"), path, settings: Vec::new() })
     }
 
-    /// Returns the same library, told these settings.
+    /// Returns the same library with these settings.
     pub(crate) fn with_settings(&self, settings: Vec<(&'static str, String)>) -> Self {
         Self { settings, ..self.clone() }
     }
@@ -89,8 +89,8 @@ impl Library {
         &self.path
     }
 
-    /// Returns the library of an allocator, by the allocator's name, its file or a path; none, and
-    /// why, if it is the name of one that is known but not installed.
+    /// Returns an allocator's library, by the allocator's name, its file or a path; for a known
+    /// name that is not installed, the reason.
     ///
     /// # Errors
     /// If it is none of these.
@@ -117,7 +117,7 @@ impl Library {
         })
     }
 
-    /// Returns the allocators known by name that are installed.
+    /// Returns the installed allocators that are known by name.
     pub(crate) fn all_installed() -> &'static [Self] {
         static INSTALLED: OnceLock<Vec<Library>> = OnceLock::new();
         let known = KNOWN.iter().filter_map(|known| Self::installed(known.name).ok()?.ok());
@@ -134,14 +134,14 @@ impl Library {
         self.path.file_name().and_then(OsStr::to_str).unwrap_or_default()
     }
 
-    /// Has the loader load it first in the process.
+    /// Makes the loader load it first in the process.
     pub(crate) fn preload(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.path)
             .envs(self.settings.iter().map(|(name, value)| (name, value)));
     }
 
-    /// Sees that `malloc` is the library's: the process says in which file it lies.
+    /// Checks that `malloc` is the library's: the child reports the file that contains it.
     ///
     /// # Errors
     /// If it is not.
@@ -160,7 +160,7 @@ impl Library {
     }
 }
 
-/// Returns the folders in which our own library is installed: beside this program, or the `lib`
+/// Returns the folders where our own library may be installed: beside this program, or in `lib`
 /// beside the program's `bin`.
 fn own_folders() -> impl Iterator<Item = PathBuf> {
     let program = std::env::current_exe().unwrap_or_default();
@@ -169,8 +169,8 @@ fn own_folders() -> impl Iterator<Item = PathBuf> {
     [folder].into_iter().chain(lib)
 }
 
-/// Returns the files of this prefix in a folder, and in those of its folders that are named after a
-/// machine (`x86_64-linux-gnu`).
+/// Returns the files with this prefix in a folder, and in its subfolders named after a machine
+/// (`x86_64-linux-gnu`).
 fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -186,13 +186,13 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns where a library that is not there could come from.
+/// Suggests where to get a missing library.
 fn hint(file: &str) -> String {
     let known = KNOWN.iter().find(|known| file.contains(&format!("lib{}.so", known.stem)));
     known.map_or_else(String::new, |known| format!("; {}", known.from))
 }
 
-/// Returns the file that this process's `malloc` lies in.
+/// Returns the file that contains this process's `malloc`.
 pub(crate) fn malloc_file() -> Option<PathBuf> {
     // SAFETY: the name is a C string; `dladdr` takes any address and writes `info`; the strings of
     // a file that it found stay valid as long as that file is loaded.
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_library_is_called_by_its_name_and_file() {
+    fn a_library_is_described_by_name_and_file() {
         let name = |path: &str| Library::find(Path::new(path)).map(|library| library.name);
         assert_eq!(name("libmimalloc.so.2").unwrap(), "MIMALLOC (libmimalloc.so.2)");
         let missing = name("/none/libmimalloc.so.2").unwrap_err().to_string();
@@ -223,7 +223,7 @@ mod tests {
             name("libtcmalloc_minimal.so.4").unwrap(),
             "TCMALLOC (libtcmalloc_minimal.so.4)"
         );
-        // The strategy of our arenas has the other name.
+        // Our arenas' strategy has the other name.
         assert_eq!(name("libpagewise.so").unwrap(), "LIBPAGEWISE (libpagewise.so)");
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_knows_where_its_malloc_lies() {
+    fn the_file_of_malloc_is_found() {
         if cfg!(all(target_os = "linux", target_env = "gnu")) {
             let file = malloc_file().unwrap();
             assert!(file.to_string_lossy().contains("libc.so"), "{}", file.display());

@@ -1,5 +1,5 @@
-//! Calls of the operating system: the bytes that its allocator holds, another allocator in its
-//! place, signals.
+//! Calls of the operating system: the bytes that its allocator holds, preloading another allocator,
+//! signals.
 
 pub(crate) mod gauge;
 pub(crate) mod library;

@@ -2,50 +2,50 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// The running command; `STARTING`, or `OVER`.
+/// Process id of the running command; or `STARTING`, or `OVER`.
 static COMMAND: AtomicI32 = AtomicI32::new(OVER);
 const STARTING: i32 = -1;
 const OVER: i32 = 0;
-/// A signal that came while the command was starting.
+/// A signal that arrived while the command was starting.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether a signal asked to end after the command had ended.
+/// Returns whether a signal asked this process to end after the command had ended.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// A signal's request to the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum Request {
     Start,
     Stop,
 }
 
-/// The signal of the latest wish; 0: none.
-static WISHED: AtomicI32 = AtomicI32::new(0);
+/// The signal of the latest request; 0 if there is none.
+static REQUESTED: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the latest request that has not been returned yet.
-pub(crate) fn wish() -> Option<Wish> {
-    match WISHED.swap(0, Ordering::Relaxed) {
+/// Returns the latest request, once.
+pub(crate) fn take_request() -> Option<Request> {
+    match REQUESTED.swap(0, Ordering::Relaxed) {
         0 => None,
-        libc::SIGUSR1 => Some(Wish::Start),
-        _ => Some(Wish::Stop),
+        libc::SIGUSR1 => Some(Request::Start),
+        _ => Some(Request::Stop),
     }
 }
 
-extern "C" fn on_wish(signal: libc::c_int) {
-    WISHED.store(signal, Ordering::Relaxed);
+extern "C" fn on_request(signal: libc::c_int) {
+    REQUESTED.store(signal, Ordering::Relaxed);
 }
 
-/// Takes SIGUSR1 as the wish to start, and SIGUSR2 as the wish to stop.
-pub(crate) fn take_wishes() {
+/// Treats SIGUSR1 as the request to start, and SIGUSR2 as the request to stop.
+pub(crate) fn handle_requests() {
     for signal in [libc::SIGUSR1, libc::SIGUSR2] {
-        handle(signal, on_wish);
+        handle(signal, on_request);
     }
 }
 
-/// Goes on after a signal that asked for something else to end.
+/// Continues after a signal that was meant to end something else.
 pub(crate) fn forget_interruption() {
     INTERRUPTED.store(false, Ordering::Relaxed);
 }
@@ -68,15 +68,15 @@ extern "C" fn on_signal(signal: libc::c_int) {
         STARTING => EARLY.store(signal, Ordering::Relaxed),
         // The terminal sends these to the command as well.
         _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
-        // SAFETY: sends a signal to our child, which was not waited for yet.
+        // SAFETY: sends a signal to our child, which has not been waited for yet.
         command => unsafe {
             libc::kill(command, signal);
         },
     }
 }
 
-/// Catches the signals that would end this process; one that is ignored stays so. The command
-/// gets their default actions back, since handlers do not outlive an `exec`.
+/// Catches the signals that would end this process, except ignored ones. The command gets their
+/// default actions again, since handlers do not survive an `exec`.
 pub(crate) fn stand_back() {
     COMMAND.store(STARTING, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
@@ -84,10 +84,10 @@ pub(crate) fn stand_back() {
     }
 }
 
-/// Has a signal handled, unless it is ignored. The handler touches nothing but atomics, and may send a
+/// Installs a handler, unless the signal is ignored. The handler only uses atomics, and may send a
 /// signal.
 fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
-    // SAFETY: all that a handler does is allowed in one; an all-zero `sigaction` is a valid value.
+    // SAFETY: the handlers are async-signal-safe; an all-zero `sigaction` is a valid value.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, std::ptr::null(), &mut action) == 0

@@ -1,7 +1,7 @@
-//! Candidates: the global allocator's parameters, or strategies for an arena and theirs, drawn
-//! at random and changed a little.
+//! Candidates: random and slightly changed parameters of the global allocator, or strategies for an
+//! arena with theirs.
 //!
-//! A new kind of strategy joins by a variant of [`Candidate`], or by its name in [`PAGED`] or
+//! A new kind of strategy joins as a variant of [`Candidate`], or by its name in [`PAGED`] or
 //! [`GROWING`] if [`pages::Config`](Config) has its parameters.
 
 use std::fmt;
@@ -14,14 +14,14 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::global::Global;
-use super::measure::Who;
+use super::measure::Allocator;
 use super::pages::{Limits, Map, Pages, size};
 use crate::served::Server;
 use crate::system::library::Library;
 
-/// Strategies of pages: their page size, unit, SIZEMAP, FREETOL and FFCROSSOVER are searched.
+/// Paged strategies: page size, unit, SIZEMAP, FREETOL and FFCROSSOVER are searched.
 const PAGED: [&str; 5] = ["PAGEWISE", "MRU", "LEAST-FREE", "MOST-FREE", "STACK"];
-/// Strategies whose only parameter is the unit of growth, for which they take the page size.
+/// Strategies whose only parameter is the unit of growth, taken from the page size.
 const GROWING: [&str; 3] = ["BEST-FIT", "FIRST-FIT", "BUDDY"];
 /// Strategies without parameters.
 const FIXED: [&str; 1] = ["KINGSLEY"];
@@ -29,20 +29,20 @@ const FIXED: [&str; 1] = ["KINGSLEY"];
 const LIMITS: Limits =
     Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX, classes: usize::MAX };
 
-/// For whom an allocator is searched.
+/// The use of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Family {
-    /// A whole program in Rust: `Pagewise` with its `Tuning`.
+    /// A whole Rust program: `Pagewise` with its `Tuning`.
     Global,
-    /// A program that is not Rust's: `libpagewise.so` with its settings.
+    /// A program not written in Rust: `libpagewise.so` with its settings.
     Preload,
-    /// A part of a program: a strategy over a source of its own.
+    /// A part of a program: a strategy over its own source.
     Arena,
 }
 
 impl Family {
-    /// Returns the name of the family's measure of memory.
+    /// Returns the name of the family's memory measure.
     pub(crate) fn memory(self) -> &'static str {
         match self {
             Self::Global | Self::Preload => "peak resident",
@@ -67,7 +67,7 @@ type Name = &'static str;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Candidate {
     Global(Global),
-    /// `libpagewise.so`, with the settings that make it so.
+    /// `libpagewise.so` with these parameters as settings.
     Preload(Global),
     Paged(Paged),
     Growing {
@@ -80,7 +80,7 @@ pub(super) enum Candidate {
     Hybrid(hybrid::Settings),
 }
 
-/// A strategy of pages.
+/// A paged strategy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Paged {
     pub(super) name: Name,
@@ -102,8 +102,8 @@ impl Candidate {
         Self::Paged(Paged { name, pages: Pages::of(&shipped(name), Map::PageFitting) })
     }
 
-    /// Returns the candidates that are measured in any case: the default, the first, and others as
-    /// they are without tuning.
+    /// Returns the candidates that are always measured: the default first, then others without
+    /// tuning.
     pub(super) fn usual(family: Family, demand: &[Demand]) -> Vec<Self> {
         match family {
             Family::Global => {
@@ -127,7 +127,7 @@ impl Candidate {
         paged.chain(growing).chain(fixed).chain(hybrids.map(Self::Hybrid)).collect()
     }
 
-    /// Returns a candidate at random.
+    /// Returns a random candidate.
     pub(super) fn random(family: Family, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         let (first, changes) = match (family, rng.random_range(0..10)) {
             (Family::Global | Family::Preload, _) => (Self::default_of(family), 8),
@@ -167,15 +167,14 @@ impl Candidate {
                     5 => settings.growth = 4096 << rng.random_range(0..=6),
                     _ => settings.coalesce_in_free = !settings.coalesce_in_free,
                 }
-                // It counts for the user, not for us.
+                // It counts for the user's information; we do not need it.
                 settings.monitor = false;
                 Self::Hybrid(settings)
             }
         }
     }
 
-    /// Returns the bytes that the demand is expected to take; none if the model knows nothing of
-    /// it.
+    /// Returns the bytes that the demand is expected to take; `None` if the model does not apply.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> Option<f64> {
         match self {
             Self::Global(global) | Self::Preload(global) => {
@@ -186,17 +185,17 @@ impl Candidate {
         }
     }
 
-    /// Returns the server with these parameters; `ours` is the `libpagewise.so` that settings are
-    /// for.
-    pub(super) fn who(&self, ours: Option<&Library>) -> Who {
+    /// Returns the server with these parameters; `ours` is the `libpagewise.so` to which settings
+    /// apply.
+    pub(super) fn allocator(&self, ours: Option<&Library>) -> Allocator {
         let library = match self {
             Self::Preload(global) => ours.map(|library| library.with_settings(global.settings())),
             _ => None,
         };
-        Who { server: self.server(), library }
+        Allocator { server: self.server(), library }
     }
 
-    /// Returns the server without the library to load for it.
+    /// Returns the server without the library to preload.
     fn server(&self) -> Server {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };
         match self {
@@ -210,7 +209,7 @@ impl Candidate {
     }
 }
 
-/// Returns the configuration that a strategy ships with.
+/// Returns a strategy's default configuration.
 fn shipped(name: &str) -> Config {
     catalogue::find(name).map_or_else(Config::new, |entry| entry.config)
 }
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_the_first_of_the_usual() {
+    fn the_first_usual_candidate_is_the_default() {
         for family in [Family::Global, Family::Preload, Family::Arena] {
             assert_eq!(Candidate::usual(family, &[])[0], Candidate::default_of(family));
         }

@@ -1,4 +1,4 @@
-//! The code of a choice, Rust or settings, and the proof that it compiles, or is understood.
+//! The code of a choice, Rust or settings, and the check that it compiles or is accepted.
 
 use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -19,13 +19,13 @@ use super::pages::Pages;
 use crate::system::library::Library;
 use crate::system::signals;
 
-/// Where this pagewise lies, which the code is compiled against.
+/// The pagewise sources that the code is compiled against.
 const PAGEWISE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The comment above code that uses the strategies of the papers.
+/// The comment above code that uses the papers' strategies.
 const NEEDS_STRATEGIES: &str = "// Needs pagewise with its feature `strategies`.\n";
 
-/// Returns the lines that import a type of strategy, with the feature that it needs.
+/// Returns the lines that import a strategy's type, with the feature that it needs.
 fn import(kind: &str) -> String {
     match kind {
         "PageHeap" => "use pagewise::PageHeap;\n".to_owned(),
@@ -33,7 +33,7 @@ fn import(kind: &str) -> String {
     }
 }
 
-/// Returns the type of a strategy that a candidate can be.
+/// Returns the type of a strategy by its name.
 fn type_of(name: &str) -> &'static str {
     match name {
         "PAGEWISE" => "PageHeap",
@@ -48,8 +48,8 @@ fn type_of(name: &str) -> &'static str {
     }
 }
 
-/// Formats all code as one file: the global allocator's as it is pasted into `main.rs`, followed by
-/// an arena's in a module of its own.
+/// Formats all code as one file: the global allocator's, to paste into `main.rs`, followed by an
+/// arena's in its own module.
 pub(super) fn file(codes: &[(Family, &str)]) -> String {
     match codes {
         [] => String::new(),
@@ -67,7 +67,8 @@ pub(super) fn file(codes: &[(Family, &str)]) -> String {
     }
 }
 
-/// Code that makes the allocator with its parameters; `ours` is the library that settings are for.
+/// Returns code that makes the allocator with its parameters; `ours` is the library to which
+/// settings apply.
 pub(super) fn code(
     chosen: &Candidate,
     traces: &[PathBuf],
@@ -124,7 +125,7 @@ pub(super) fn code(
     }
 }
 
-/// Variables of the environment, one a line: for a shell, or as systemd's `EnvironmentFile`.
+/// Returns environment variables, one per line, for a shell or as systemd's `EnvironmentFile`.
 fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
     let mut code = origin.replace("/// ", "# ");
     for (name, value) in global.settings() {
@@ -135,11 +136,11 @@ fn settings(global: &Global, origin: &str, ours: Option<&Library>) -> String {
     code + &format!("LD_PRELOAD={library}\n")
 }
 
-/// Checks that the library accepts the settings as written: a process that loads it must report
-/// nothing about them.
+/// Checks that the library accepts the settings: a process that loads it must report nothing about
+/// them.
 ///
 /// # Errors
-/// If it cannot be run; the library's messages.
+/// If the process cannot be run; the library's messages, if it reports anything.
 pub(super) fn verify_settings(code: &str) -> anyhow::Result<()> {
     let myself =
         std::env::current_exe().context("the path of this program's executable is unknown")?;
@@ -186,7 +187,7 @@ fn sizemap(sizemap: SizeMap) -> String {
             let mut list = String::from("SizeMap::Classes(&[");
             for (index, class) in classes.iter().enumerate() {
                 let separator = if index % 12 == 0 { "\n        " } else { " " };
-                // A `String` takes whatever is written to it.
+                // Writing to a `String` cannot fail.
                 let _ = write!(list, "{separator}{class},");
             }
             list + "\n    ])"
@@ -217,7 +218,7 @@ fn hybrid_settings(settings: &hybrid::Settings) -> String {
     )
 }
 
-/// Compiles the code as a package of its own.
+/// Compiles the code in a package of its own.
 ///
 /// # Errors
 /// If there is no cargo; the compiler's messages.
@@ -238,9 +239,9 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
     let written = std::fs::write(at("Cargo.toml"), manifest)
         .and_then(|()| std::fs::write(at("tuned.rs"), code));
     written.context("the code cannot be compiled")?;
-    // These versions are there, built; without the file cargo may want newer ones.
+    // These versions are already built; without the file, cargo may want newer ones.
     let _ = std::fs::copy(root.join("Cargo.lock"), at("Cargo.lock"));
-    // If a signal asks to end, the package is removed first.
+    // If a signal asks to end, remove the package first.
     signals::stand_back();
     let cargo = Command::new("cargo")
         .args(["check", "--quiet", "--offline"])
@@ -282,7 +283,7 @@ mod tests {
         );
     }
 
-    /// All in one package: the compiler starts once.
+    /// All in one package, so that the compiler starts only once.
     #[test]
     fn all_code_compiles() {
         let code = |one: &Candidate| code(one, &["a.pwt".into()], Goal::Speed, None);
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_strategy_of_the_papers_needs_no_feature() {
+    fn other_strategies_need_no_feature() {
         let default = Candidate::default_of(Family::Arena);
         let code = code(&default, &["a.pwt".into()], Goal::Speed, None);
         assert!(!code.contains(NEEDS_STRATEGIES), "{code}");

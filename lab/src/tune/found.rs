@@ -14,26 +14,26 @@ use crate::competitor::{LEA, SYSTEM};
 /// The results of a search.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tuned {
-    /// Names of the traces tuned for.
+    /// Names of the tuned traces.
     pub(crate) traces: Vec<String>,
     pub(crate) goal: Goal,
     pub(crate) seed: u64,
-    /// Whether the second halves of the traces were held out, or other traces.
+    /// Whether the second halves of the traces were held out, rather than other traces.
     pub(crate) second_halves: bool,
     pub(crate) families: Vec<Found>,
-    /// Whom it could not be compared with, and why.
+    /// Allocators that could not be compared, and why.
     pub(crate) not_compared: Vec<String>,
-    /// The code of all that was chosen and gains: Rust, or settings. Empty if nothing gains.
+    /// The code of every choice that gains: Rust, or settings. Empty if none gains.
     pub(crate) code: String,
 }
 
-/// The findings in one family.
+/// The results in one family.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) family: Family,
-    /// Candidates measured.
+    /// Number of candidates measured.
     pub(crate) measured: usize,
-    /// The candidates that no other beats in time, memory and faults, on the searched part.
+    /// The candidates that no other dominates in time, memory and faults, on the searched part.
     pub(crate) front: Vec<OnFront>,
     pub(crate) chosen: String,
     pub(crate) held_out: HeldOut,
@@ -41,7 +41,7 @@ pub(crate) struct Found {
     pub(crate) code: String,
 }
 
-/// A candidate of the Pareto front; its measures relative to the default's.
+/// A candidate on the Pareto front; its measures are relative to the default's.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OnFront {
     pub(crate) candidate: String,
@@ -51,10 +51,10 @@ pub(crate) struct OnFront {
 }
 
 impl Tuned {
-    /// Loads the file of a run of `tune --json` or `tune -o`.
+    /// Loads a file written by `tune --json` or `tune -o`.
     ///
     /// # Errors
-    /// If it cannot be read, or something else is in it.
+    /// If it cannot be read, or has other contents.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
         let text =
             std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -68,8 +68,8 @@ impl Tuned {
 }
 
 impl Found {
-    /// Formats the verdict: first which other allocator does better, if any; then the gain, or that
-    /// there is none; how certain that is; and how the others rank.
+    /// Formats the verdict: another allocator that does better, if any; then the gain, or that
+    /// there is none; how certain that is; and the ranking of the others.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
         let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
@@ -128,8 +128,7 @@ impl Found {
         format!("Gained: {change} than the default{price}.")
     }
 
-    /// Returns our figure for the goal as a multiple of a rival's, and its name; `None` if it is
-    /// not known.
+    /// Returns our figure for the goal as a multiple of a rival's, and its name; `None` if unknown.
     fn ratio(&self, goal: Goal, rival: &Standing) -> Option<(f64, String)> {
         let chosen = &self.held_out.chosen;
         let measures = chosen.relative().zip(rival.relative());
@@ -138,7 +137,7 @@ impl Found {
             (_, Some((ours, theirs))) => {
                 Some((goal.measure(&ours) / goal.measure(&theirs), goal.noun(self.family)))
             }
-            // A library's held bytes are not known, but its resident ones are.
+            // A library's held bytes are unknown, but its resident bytes are not.
             (Goal::Memory, None) => {
                 Some((chosen.resident / rival.resident, "peak resident".to_owned()))
             }
@@ -146,15 +145,14 @@ impl Found {
         }
     }
 
-    /// Names an allocator that does better than the proposal, beyond the noise, and that should be
-    /// used instead.
+    /// Names an allocator that beats the proposal beyond the noise, and should be used instead.
     fn better(&self, goal: Goal) -> Option<String> {
         let held_out = &self.held_out;
-        // Without a gain the default is proposed.
+        // Without a gain, the proposal is the default.
         let ours = if held_out.gained { 1.0 } else { 1.0 - held_out.gain };
         let standing = |(name, rival): &'_ (String, Option<Standing>)| {
             let (ratio, noun) = self.ratio(goal, rival.as_ref()?)?;
-            // The proposal's figure in multiples of the rival's.
+            // The proposal's figure as a multiple of the rival's.
             Some((ratio / ours, name.clone(), noun))
         };
         let best = held_out.rivals.iter().filter_map(standing).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -185,8 +183,8 @@ mod tests {
         Standing { time: measure, memory: Some(measure), faults: Some(1.0), resident: measure }
     }
 
-    /// Returns the words about a candidate of this family with rivals' measures; the default's is
-    /// 1.
+    /// Returns the words about a candidate of this family, with rivals of these measures; the
+    /// default's is 1.
     fn words(family: Family, chosen: f64, rivals: &[(&str, f64)]) -> String {
         let held_out = HeldOut {
             chosen: standing(chosen),
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_better_is_named_first() {
+    fn a_better_allocator_is_named_first() {
         let stay = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 0.6)]);
         assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.67 times the peak resident of libpagewise.so as tuned here. Gained: 10.0 % less"), "{stay}");
         let other = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.5), (SYSTEM, 0.6)]);
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gain_the_default_stands_beside_the_others() {
+    fn without_a_gain_the_default_is_compared_with_the_others() {
         let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
         assert!(none.starts_with("No gain: the best candidate takes 10.0 % more peak"), "{none}");
         let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);

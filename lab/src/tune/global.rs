@@ -1,7 +1,7 @@
-//! The global allocator's parameters, as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
+//! The global allocator's parameters as a candidate: a [`Tuning`], or settings of `libpagewise.so`.
 //!
-//! Not searched: `heaps_per_cpu`, for a replay has one thread; `purge_delay`, for it goes by the
-//! clock, and a replay is over in less.
+//! Two parameters are not searched: `heaps_per_cpu`, because a replay has one thread, and
+//! `purge_delay`, because it depends on the clock, and a replay is shorter.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -21,7 +21,7 @@ const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;
 const MAPPING_FROM: RangeInclusive<u32> = 16..=26;
 const BEYOND: RangeInclusive<u32> = 21..=26;
-/// The most classes that settings of the library can name.
+/// Maximum number of classes that settings of the library can list.
 const MOST_CLASSES: usize = 256;
 
 /// The global allocator with its parameters; sizes in bytes.
@@ -35,19 +35,19 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// As it is without tuning.
+    /// The default parameters.
     pub(super) fn untuned() -> Self {
         let Tuning { quick_blocks, quick_bytes, mapping_from, huge_pages, .. } = Tuning::new();
         Self { pages: Pages::of_global(), quick_blocks, quick_bytes, mapping_from, huge_pages }
     }
 
-    /// As `libpagewise.so` has it without settings.
+    /// The defaults of `libpagewise.so`.
     pub(super) fn preloaded() -> Self {
         Self { huge_pages: HugePages::Beyond(16 << 20), ..Self::untuned() }
     }
 
-    /// Returns the default, and the most obvious variations: less kept on quick lists, smaller
-    /// pages, both; huge pages always and never.
+    /// Returns the default and its obvious variations: shorter quick lists, smaller pages, both;
+    /// huge pages always and never.
     pub(super) fn usual(default: Self, demand: &[Demand]) -> Vec<Self> {
         let pages = default.pages.resized(1 << LIMITS.page_sizes.start(), demand, &LIMITS);
         let (quick_blocks, quick_bytes) = (8, 1 << 10);
@@ -61,7 +61,7 @@ impl Global {
         ]
     }
 
-    /// With one parameter changed at random.
+    /// Returns it with one parameter changed at random.
     pub(super) fn changed(mut self, rng: &mut ChaCha8Rng, demand: &[Demand]) -> Self {
         match rng.random_range(0..8) {
             0 => self.quick_blocks = 1 << rng.random_range(QUICK_BLOCKS),
@@ -77,7 +77,7 @@ impl Global {
         self
     }
 
-    /// As `Pagewise` takes it.
+    /// Returns the tuning for `Pagewise`.
     pub(super) fn tuning(&self) -> Tuning {
         let default = Tuning::new();
         default
@@ -88,7 +88,7 @@ impl Global {
             .huge_pages(self.huge_pages)
     }
 
-    /// Returns the variables of the environment that make this of `libpagewise.so`: a test has it
+    /// Returns the environment variables that give `libpagewise.so` these parameters; a test has it
     /// read them.
     pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
         let default = Self::preloaded();
@@ -111,14 +111,18 @@ impl Global {
             (
                 pages.page_size != default.pages.page_size,
                 "PAGEWISE_PAGE_SIZE",
-                suffixed(pages.page_size),
+                with_suffix(pages.page_size),
             ),
             (pages.sizemap != default.pages.sizemap, "PAGEWISE_SIZEMAP", sizemap),
-            (pages.freetol != default.pages.freetol, "PAGEWISE_FREETOL", suffixed(pages.freetol)),
+            (
+                pages.freetol != default.pages.freetol,
+                "PAGEWISE_FREETOL",
+                with_suffix(pages.freetol),
+            ),
             (
                 pages.ffcrossover != default.pages.ffcrossover,
                 "PAGEWISE_FFCROSSOVER",
-                suffixed(pages.ffcrossover),
+                with_suffix(pages.ffcrossover),
             ),
             (
                 quick_blocks != default.quick_blocks,
@@ -128,9 +132,13 @@ impl Global {
             (
                 quick_bytes != default.quick_bytes,
                 "PAGEWISE_QUICK_BYTES",
-                suffixed(quick_bytes as usize),
+                with_suffix(quick_bytes as usize),
             ),
-            (mapping_from != default.mapping_from, "PAGEWISE_MAPPING_FROM", suffixed(mapping_from)),
+            (
+                mapping_from != default.mapping_from,
+                "PAGEWISE_MAPPING_FROM",
+                with_suffix(mapping_from),
+            ),
             (huge_pages != default.huge_pages, "PAGEWISE_HUGE_PAGES", huge),
         ];
         is_other
@@ -162,8 +170,8 @@ impl Global {
     }
 }
 
-/// Returns a number of bytes as a setting has it: `64K`.
-fn suffixed(bytes: usize) -> String {
+/// Formats a number of bytes as settings do: `64K`.
+fn with_suffix(bytes: usize) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
@@ -194,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_those_that_are_not_the_default_of_the_library() {
+    fn only_settings_that_differ_from_the_librarys_default_are_printed() {
         let default = Global::preloaded();
         assert_eq!(default.settings(), []);
         let pages = default.pages.resized(16 << 10, &[], &LIMITS);
@@ -208,9 +216,9 @@ mod tests {
         let settings = one.settings();
         let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, &**value)).collect();
         assert!(expected.iter().all(|one| settings.contains(one)), "{settings:?}");
-        assert_eq!(suffixed(32 << 20), "32M");
+        assert_eq!(with_suffix(32 << 20), "32M");
         assert_eq!(
-            (suffixed(1), suffixed(0), suffixed(1025)),
+            (with_suffix(1), with_suffix(0), with_suffix(1025)),
             ("1".into(), "0".into(), "1025".into())
         );
     }

@@ -1,4 +1,4 @@
-//! The goal, and how candidates are ordered by it.
+//! The goal, and the order of candidates by it.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::candidate::Family;
 use super::measure::Relative;
 
-/// The weight of the measures other than the goal: enough to break ties, and so that twice the time
-/// must save 7 % of memory.
+/// The weight of the measures other than the goal: it breaks ties, and makes twice the time
+/// acceptable only for 7 % less memory.
 const ASIDE: f64 = 0.1;
 
 /// The measure to minimise.
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// Returns the measure of which the gain is claimed.
+    /// Returns the measure whose gain is reported.
     pub(super) fn measure(self, relative: &Relative) -> f64 {
         let Relative { time, memory, faults } = *relative;
         match self {
@@ -50,7 +50,7 @@ impl Goal {
         }
     }
 
-    /// Its noise, if that of the three measures is `noise`.
+    /// Returns the goal's noise, given that of the three measures.
     pub(super) fn noise(self, noise: &Relative) -> f64 {
         match self {
             Self::Balanced => (noise.time + noise.memory + noise.faults) / 3.0,
@@ -63,7 +63,7 @@ impl Goal {
         matches!(self, Self::Memory | Self::Faults)
     }
 
-    /// Returns the name of the measure in a sentence.
+    /// Returns the measure's name for a sentence.
     pub(crate) fn noun(self, family: Family) -> String {
         match self {
             Self::Speed => "time".to_owned(),
@@ -76,12 +76,12 @@ impl Goal {
     }
 }
 
-/// The most memory that may be taken.
+/// The maximum memory allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cap {
     None,
     Bytes(u64),
-    /// As a multiple of the most requested at one time.
+    /// A multiple of the peak requested.
     Ratio(f64),
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Cap {
 }
 
 impl Cap {
-    /// Returns whether `memory` keeps it where `requested` bytes are asked for.
+    /// Returns whether `memory` is within the cap, if `requested` bytes are requested.
     pub(super) fn allows(self, memory: u64, requested: u64) -> bool {
         match self {
             Self::None => true,

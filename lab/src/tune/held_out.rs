@@ -1,6 +1,6 @@
-//! Measures the worth of a choice on data that the search has not seen: beside the default, the C
-//! library's allocator, Lea's, and those of other libraries, taking turns on one CPU, each run in a
-//! process of its own.
+//! Measures a choice on data that the search has not seen: beside the default, the C library's
+//! allocator, Lea's, and those of other libraries. They take turns on one CPU, each run in its own
+//! process.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, Family};
 use super::goal::{Cap, Goal};
-use super::measure::{Course, Measured, Relative, Who, finished, mean_ratio, median};
+use super::measure::{Allocator, Course, Measured, Relative, finished, mean_ratio, median};
 use crate::competitor::{LEA, SYSTEM};
 use crate::served::{self, Server};
 use crate::simulate;
@@ -20,42 +20,40 @@ use crate::system::library::Library;
 
 /// Timed rounds.
 const ROUNDS: usize = 9;
-/// Gains below this are none, however exact.
+/// Smaller gains do not count, however exact.
 pub(super) const LEAST: f64 = 0.005;
 
-/// The verdict of the part held out.
+/// The results on the held-out part.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeldOut {
-    /// The choice's standing; the default is 1.
+    /// The choice's standing; the default's is 1.
     pub(crate) chosen: Standing,
-    /// Of the others; the default is 1. None of one that ran out of memory.
+    /// The rivals' standings; the default's is 1. `None` for one that ran out of memory.
     pub(crate) rivals: Vec<(String, Option<Standing>)>,
     /// The possible error of the default's measures, as a fraction: the difference between the
-    /// default and the default measured again, and for times the spread of the rounds, if that is
-    /// more.
+    /// default and the default measured again; for times the spread of the rounds, if larger.
     pub(crate) noise: Relative,
     /// How much less than the default's the goal's measure is, as a fraction.
     pub(crate) gain: f64,
-    /// Whether that is more than the noise.
+    /// Whether the gain exceeds the noise.
     pub(crate) gained: bool,
-    /// Whether the cap holds here as well.
+    /// Whether the cap is kept here as well.
     pub(crate) keeps_cap: bool,
 }
 
-/// The measures of a participant relative to the default's, which are 1: geometric means over the
-/// traces.
+/// A participant's measures relative to the default's: geometric means over the traces.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Standing {
     pub(crate) time: f64,
-    /// The family's measure of memory, and its page faults; none if they are not known of it.
+    /// The family's memory measure, and page faults; `None` if unknown.
     pub(crate) memory: Option<f64>,
     pub(crate) faults: Option<f64>,
-    /// The most that was resident.
+    /// Peak of the resident bytes.
     pub(crate) resident: f64,
 }
 
 impl Standing {
-    /// As far as all is known.
+    /// Returns the standing as relative measures; `None` if one is unknown.
     pub(crate) fn relative(&self) -> Option<Relative> {
         Some(Relative { time: self.time, memory: self.memory?, faults: self.faults? })
     }
@@ -64,26 +62,26 @@ impl Standing {
 /// A participant.
 struct Lane {
     name: String,
-    who: Who,
+    allocator: Allocator,
 }
 
 impl Lane {
-    fn new(name: &str, who: Who) -> Self {
-        Self { name: name.to_owned(), who }
+    fn new(name: &str, allocator: Allocator) -> Self {
+        Self { name: name.to_owned(), allocator }
     }
 
     fn of_server(name: &str, server: Server) -> Self {
-        Self::new(name, Who { server, library: None })
+        Self::new(name, Allocator { server, library: None })
     }
 
     fn of_library(library: &Library) -> Self {
-        let who = Who { server: Server::Malloc, library: Some(library.clone()) };
-        Self::new(&library.name, who)
+        let allocator = Allocator { server: Server::Malloc, library: Some(library.clone()) };
+        Self::new(&library.name, allocator)
     }
 
-    /// Returns the exact measures on one trace; `None` without enough memory.
+    /// Returns the exact measures on one trace; `None` if memory did not suffice.
     fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
-        let (server, library) = (&self.who.server, self.who.library.as_ref());
+        let (server, library) = (&self.allocator.server, self.allocator.library.as_ref());
         let memory = served::memory(&course.path, server, library)?;
         let Some(memory) = finished(memory)? else { return Ok(None) };
         let exact = match family {
@@ -93,23 +91,23 @@ impl Lane {
         Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
     }
 
-    /// Returns the most held, and page faults as the search counts them for an arena; none if they
-    /// are not known.
+    /// Returns the peak of the bytes held, and page faults as the search counts them for an arena;
+    /// `None` if unknown.
     fn of_arena(&self, course: &Course) -> anyhow::Result<Option<(u64, u64)>> {
-        match &self.who.server {
+        match &self.allocator.server {
             Server::Lea => {
                 let mut lea = Lea::new(CAPACITY);
                 let faults = finished(simulate::faults_at_half(&course.workload, &mut lea))?;
                 Ok(faults.map(|faults| (lea.peak_held() as u64, faults)))
             }
-            // A loaded library cannot be asked how much it holds.
-            Server::Malloc if self.who.library.is_some() => Ok(None),
+            // A preloaded library does not report how much it holds.
+            Server::Malloc if self.allocator.library.is_some() => Ok(None),
             Server::Malloc => {
                 let faults = simulate::faults_of_system_at_half(&course.path, &course.workload)?;
                 let held = finished(served::holding(&course.path, &Server::Malloc, None)?)?;
                 Ok(held.and_then(|held| held.peak_held).zip(finished(faults)?))
             }
-            _ => course.exact(&self.who),
+            _ => course.exact(&self.allocator),
         }
     }
 }
@@ -123,29 +121,30 @@ struct Run {
 }
 
 impl Run {
-    /// For comparisons in which all is known, or only times matter.
+    /// Returns the measurements, with 0 for unknown memory and faults. Use it only if all values are
+    /// known, or only times matter.
     fn measured(&self) -> Measured {
         let (memory, faults) = self.exact.unwrap_or_default();
         Measured { times: self.times.clone(), memory, faults }
     }
 }
 
-/// The candidates' contest: how they are verified, and with whom they are compared.
+/// How candidates are verified, and with whom they are compared.
 pub(super) struct Contest<'c> {
     pub(super) family: Family,
     pub(super) goal: Goal,
     pub(super) cap: Cap,
-    /// The library that settings are for.
+    /// The library to which settings apply.
     pub(super) ours: Option<&'c Library>,
     pub(super) libraries: &'c [Library],
 }
 
-/// Measures these candidates, the best of the search first, on these traces. Returns the first of
-/// them that gains and keeps the cap, and its results; if none does, the first candidate.
+/// Measures these candidates, the best of the search first, on these traces. Returns the first one
+/// that gains and keeps the cap, with its results; if none does, the first candidate.
 ///
 /// # Errors
-/// If a trace cannot be read, the default runs out of memory, or all candidates do, or a process
-/// cannot be run.
+/// If a trace cannot be read, the default or all candidates run out of memory, or a process cannot
+/// be run.
 pub(super) fn judge<'c>(
     contest: &Contest<'_>,
     candidates: &'c [Candidate],
@@ -156,10 +155,10 @@ pub(super) fn judge<'c>(
     let default = contest.default();
     let mut lanes =
         vec![Lane::new("default", default.clone()), Lane::new("default again", default)];
-    lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.who(contest.ours))));
+    lanes.extend(candidates.iter().map(|one| Lane::new("candidate", one.allocator(contest.ours))));
     let rivals_from = lanes.len();
     if contest.family != Family::Preload {
-        // A crate, which only a program in Rust can have.
+        // Lea's is a crate, which only a Rust program can use.
         lanes.push(Lane::of_server(LEA, Server::Lea));
     }
     lanes.push(Lane::of_server(SYSTEM, Server::Malloc));
@@ -183,13 +182,12 @@ pub(super) fn judge<'c>(
 }
 
 impl Contest<'_> {
-    fn default(&self) -> Who {
-        Candidate::default_of(self.family).who(self.ours)
+    fn default(&self) -> Allocator {
+        Candidate::default_of(self.family).allocator(self.ours)
     }
 
     /// Returns the candidates to compare with the rivals. If an exact measure decides, that is the
-    /// first candidate that gains and keeps the cap, or the first one if none does; otherwise all
-    /// of them.
+    /// first candidate that gains and keeps the cap, or else the first one; otherwise all of them.
     fn screened<'c>(
         &self,
         candidates: &'c [Candidate],
@@ -199,15 +197,15 @@ impl Contest<'_> {
             return Ok(candidates.iter().collect());
         }
         let progress = Progress::new(candidates.len() as u64);
-        let exact = |who: Who| {
-            let lane = Lane::new("", who);
+        let exact = |allocator: Allocator| {
+            let lane = Lane::new("", allocator);
             let run = |course: &Course| lane.run(self.family, course);
             let runs = courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?;
             anyhow::Ok(runs.map(|runs| runs.iter().map(Run::measured).collect::<Vec<_>>()))
         };
         let default = exact(self.default())?;
         for candidate in candidates {
-            let measured = exact(candidate.who(self.ours))?;
+            let measured = exact(candidate.allocator(self.ours))?;
             progress.step(1, || format!("held out: {candidate}"));
             if let Some((ours, default)) = measured.as_deref().zip(default.as_deref())
                 && self.goal.measure(&Relative::of(ours, default)) < 1.0 - LEAST
@@ -227,7 +225,7 @@ impl Contest<'_> {
         })
     }
 
-    /// Returns the results of a candidate beside the default, which is measured twice.
+    /// Returns a candidate's results relative to the default, which is measured twice.
     fn judged(
         &self,
         runs: &[Run],
@@ -251,7 +249,7 @@ impl Contest<'_> {
     }
 }
 
-/// Measures everybody, by lane and course; none of one that ran out of memory.
+/// Measures every lane on every course; `None` for one that ran out of memory.
 fn measure(
     family: Family,
     lanes: &[Lane],
@@ -270,8 +268,8 @@ fn measure(
             let index = (round + place) % lanes.len();
             let lane = &lanes[index];
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
-                let library = lane.who.library.as_ref();
-                let time = served::time(&course.path, &lane.who.server, library)?;
+                let library = lane.allocator.library.as_ref();
+                let time = served::time(&course.path, &lane.allocator.server, library)?;
                 run.times.extend(finished(time)?.map(|time| time.as_nanos() as f64));
             }
             progress.step(1, || format!("held out: timing, round {}", round + 1));
@@ -304,8 +302,8 @@ fn noise(ours: &[Measured], default: &[Measured], twin: &[Measured]) -> Relative
     Relative { time: off(time).max(median(&spreads)), memory: off(memory), faults: off(faults) }
 }
 
-/// Returns the possible error of the median of the times, as a fraction of it: half the distance
-/// between the quartiles, divided by the root of their number.
+/// Returns the possible error of the median time, as a fraction of it: half the interquartile
+/// range, divided by the root of the number of times.
 fn spread(measured: &Measured) -> f64 {
     let mut times = measured.times.clone();
     times.sort_by(f64::total_cmp);

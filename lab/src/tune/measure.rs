@@ -10,21 +10,21 @@ use crate::served::{self, Server};
 use crate::simulate;
 use crate::system::library::Library;
 
-/// A server of a replay, and the library to load for it, if any.
+/// A server of a replay, and the library to preload for it, if any.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(super) struct Allocator {
     pub(super) server: Server,
     pub(super) library: Option<Library>,
 }
 
-impl Who {
-    /// Returns whether it is the allocator of a process of its own.
+impl Allocator {
+    /// Returns whether it is a process's own allocator.
     fn is_alone(&self) -> bool {
         matches!(self.server, Server::Global(_) | Server::Malloc)
     }
 }
 
-/// A trace, or a part of one, that candidates are measured on.
+/// A trace, or a part of one, on which candidates are measured.
 #[derive(Debug)]
 pub(super) struct Course {
     pub(super) path: PathBuf,
@@ -38,7 +38,7 @@ impl Course {
         Ok(Self { path: path.to_owned(), workload: Workload::load(path)? })
     }
 
-    /// Loads all of them.
+    /// Loads several.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -46,39 +46,39 @@ impl Course {
         paths.iter().map(|path| Self::load(path)).collect()
     }
 
-    /// Returns memory and page faults; `None` if there was not enough memory. For a process's
-    /// allocator: peak resident memory, minor faults. For a strategy: the most bytes held, and
-    /// faults with memory for half of the peak (LRU).
+    /// Returns memory and page faults; `None` if memory did not suffice. For a process's allocator:
+    /// peak resident memory, minor faults. For a strategy: the peak of the bytes held, and faults
+    /// with memory for half of the peak (LRU).
     ///
     /// # Errors
-    /// If the trace cannot be read any more, or a process cannot be run.
-    pub(super) fn exact(&self, who: &Who) -> anyhow::Result<Option<(u64, u64)>> {
-        if who.is_alone() {
-            let memory = served::memory(&self.path, &who.server, who.library.as_ref())?;
+    /// If the trace can no longer be read, or a process cannot be run.
+    pub(super) fn exact(&self, allocator: &Allocator) -> anyhow::Result<Option<(u64, u64)>> {
+        if allocator.is_alone() {
+            let memory = served::memory(&self.path, &allocator.server, allocator.library.as_ref())?;
             return Ok(finished(memory)?.map(|memory| (memory.resident, memory.faults)));
         }
-        let mut strategy = who.server.strategy()?;
+        let mut strategy = allocator.server.strategy()?;
         let faults = simulate::faults_at_half(&self.workload, &mut *strategy);
         let held = strategy.usage().peak_held as u64;
         Ok(finished(faults)?.map(|faults| (held, faults)))
     }
 
-    /// Returns the nanoseconds of one replay; none if there was not enough memory.
+    /// Returns the nanoseconds of one replay; `None` if memory did not suffice.
     ///
     /// # Errors
     /// As [`exact`](Self::exact).
-    pub(super) fn time(&self, who: &Who) -> anyhow::Result<Option<f64>> {
-        if who.is_alone() {
-            let time = served::time(&self.path, &who.server, who.library.as_ref())?;
+    pub(super) fn time(&self, allocator: &Allocator) -> anyhow::Result<Option<f64>> {
+        if allocator.is_alone() {
+            let time = served::time(&self.path, &allocator.server, allocator.library.as_ref())?;
             return Ok(finished(time)?.map(|time| time.as_nanos() as f64));
         }
-        let mut strategy = who.server.strategy()?;
+        let mut strategy = allocator.server.strategy()?;
         let outcome = finished(self.workload.replay(&mut *strategy, &mut Writes))?;
         Ok(outcome.map(|outcome| outcome.elapsed.as_nanos() as f64))
     }
 }
 
-/// Returns the result of a replay that got to its end.
+/// Returns the result of a replay that finished.
 ///
 /// # Errors
 /// If the trace could not be read.
@@ -90,7 +90,7 @@ pub(super) fn finished<T>(result: Result<T, Stop>) -> anyhow::Result<Option<T>> 
     }
 }
 
-/// The measures of one candidate on one trace. Times are of several rounds.
+/// One candidate's measures on one trace, with the times of several rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) times: Vec<f64>,
@@ -105,7 +105,7 @@ impl Measured {
     }
 }
 
-/// Returns the median; not a number of nothing.
+/// Returns the median; NaN without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -126,7 +126,7 @@ pub(crate) struct Relative {
 }
 
 impl Relative {
-    /// Of one to another, trace by trace.
+    /// Returns the ratio of one to another, averaged over the traces.
     pub(super) fn of(ours: &[Measured], theirs: &[Measured]) -> Self {
         let mean = |value: &dyn Fn(&Measured) -> f64| {
             mean_ratio(ours.iter().zip(theirs).map(|(a, b)| (value(a), value(b))))
@@ -138,7 +138,7 @@ impl Relative {
         }
     }
 
-    /// As a cost in three directions.
+    /// Returns the three measures as a cost.
     pub(super) fn cost(&self) -> [f64; 3] {
         [self.time, self.memory, self.faults]
     }

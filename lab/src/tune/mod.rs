@@ -6,8 +6,9 @@
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
 //!         └─► second half ──────────────────────────────────────────────────────► verdict, code
 //! ```
-//! A candidate chosen for its figures has good figures; that is no evidence. So a part of every trace
-//! is held out ([`split`]), and gains are claimed from it alone, and only beyond the noise.
+//! The measures by which a candidate was chosen are biased in its favour, so they are no evidence
+//! of a gain. Therefore a part of every trace is held out ([`split`]); gains are measured on that
+//! part only, and reported only beyond the noise.
 
 mod candidate;
 mod emit;
@@ -120,10 +121,10 @@ Examples:
       for `pagewise report app.pwt --tune tune.json`
 
 Search space:
-  the global allocator, Pagewise: page size, SIZEMAP (four classes a doubling,
+  the global allocator, Pagewise: page size, SIZEMAP (four classes per doubling,
   optimal by dynamic programming, page-fitting, geometric), FREETOL,
-  FFCROSSOVER, the limits of quick lists, the least size of a mapping, huge
-  pages. Each candidate serves a replay in a process of its own.
+  FFCROSSOVER, the limits of quick lists, the size from which blocks are
+  mappings, huge pages. Each candidate serves a replay in its own process.
   libpagewise.so: the same, as environment variables, called as malloc.
   an arena: strategies (the paged ones, PAGEWISE, fits, BUDDY, Hasan & Chang's
   hybrid, Kingsley) and their parameters: pages as above, and their unit;
@@ -142,7 +143,7 @@ trace, which begins by allocating the blocks live at its middle, or the traces
 of --held-out. The best candidates of the search are tried there in order, and
 the first with a gain is chosen (for memory, the leanest). The output says if
 none has a gain. The C library's allocator, Lea's and those of --against replay
-the same, in processes of their own; if one of them does better, the output says
+the same, in their own processes; if one of them does better, the output says
 so first. docs/tuning.md is a step-by-step guide.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
@@ -155,8 +156,8 @@ fn parse_ratio(text: &str) -> Result<f64, String> {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// A trace that cannot be read or split, a cap that nothing keeps, a file that cannot be written,
-/// code that does not compile.
+/// A trace that cannot be read or split, a cap that no candidate keeps, a file that cannot be
+/// written, code that does not compile.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let families = match (&args.preload, args.global, args.arena) {
         (Some(_), ..) => vec![Family::Preload],
@@ -210,14 +211,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A small number of candidates, for a report that should be ready soon.
+/// Few candidates, for a report that should be ready soon.
 const SHORT: usize = 16;
 
-/// Returns a short search for both families, for all measures alike.
+/// Makes a short search for both families, with equal weights for all measures.
 ///
 /// # Errors
-/// If a trace cannot be read or split, or a process not be run.
-pub(crate) fn in_short(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
+/// If a trace cannot be read or split, or a process cannot be run.
+pub(crate) fn quick_search(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
     let plan = Plan {
         traces,
         held_out: &[],
@@ -237,13 +238,13 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     output::create(path, |out| Ok(std::io::Write::write_all(out, text.as_bytes())?))
 }
 
-/// Returns the library that settings are for: of this path, or found.
+/// Returns the library to which settings apply: at this path, or found by name.
 fn ours(path: Option<&Path>) -> Result<&'static Library, Usage> {
     let library = match path {
         Some(path) => Library::find(path)?,
         None => Library::installed(OURS)?.map_err(Usage)?,
     };
-    // One for the process.
+    // Leaked once per process.
     Ok(Box::leak(Box::new(library)))
 }
 
@@ -259,17 +260,17 @@ fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
     Ok((libraries, missing))
 }
 
-/// The candidates to be searched, and how.
+/// What to search, and how.
 struct Plan<'p> {
     traces: &'p [PathBuf],
-    /// None: the second halves.
+    /// Empty: the second halves.
     held_out: &'p [PathBuf],
     families: Vec<Family>,
-    /// The library that settings are for.
+    /// The library to which settings apply.
     ours: Option<&'static Library>,
     goal: Goal,
     cap: Cap,
-    /// Of each family.
+    /// Number of candidates in each family.
     candidates: usize,
     seed: u64,
     libraries: Vec<Library>,
@@ -278,7 +279,7 @@ struct Plan<'p> {
 
 impl Plan<'_> {
     fn carry_out(self) -> anyhow::Result<Tuned> {
-        // A fault of any trace should be known before the first is measured.
+        // Report faults of any trace before measuring the first.
         for path in self.traces.iter().chain(self.held_out) {
             input::open(path)?;
         }
@@ -317,8 +318,8 @@ impl Plan<'_> {
             self.candidates,
         )?;
         search.run()?;
-        let put_forward = search.put_forward();
-        if put_forward.is_empty() {
+        let candidates_to_verify = search.candidates_to_verify();
+        if candidates_to_verify.is_empty() {
             return Err(Usage(format!(
                 "no candidate stays within {}: the least {} is {}, and the peak requested is {}; \
                  raise the cap, or try more --candidates",
@@ -331,7 +332,7 @@ impl Plan<'_> {
         }
         let (goal, cap, ours) = (self.goal, self.cap, self.ours);
         let contest = Contest { family, goal, cap, ours, libraries: &self.libraries };
-        let (chosen, held_out) = held_out::judge(&contest, &put_forward, held_out)?;
+        let (chosen, held_out) = held_out::judge(&contest, &candidates_to_verify, held_out)?;
         let code = match held_out.gained {
             true => emit::code(chosen, self.traces, goal, ours),
             false => String::new(),

@@ -1,5 +1,5 @@
-//! The parameters of pages, which the paged strategies and the global allocator share: page size, unit,
-//! SIZEMAP, FREETOL, FFCROSSOVER.
+//! The parameters of pages, shared by the paged strategies and the global allocator: page size,
+//! unit, SIZEMAP, FREETOL, FFCROSSOVER.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,15 +16,15 @@ use rand_chacha::ChaCha8Rng;
 pub(super) struct Limits {
     /// Binary logarithms of page sizes in bytes.
     pub(super) page_sizes: RangeInclusive<u32>,
-    /// The units in bytes, of which sizes are multiples.
+    /// The units in bytes; sizes are multiples of the unit.
     pub(super) units: &'static [usize],
-    /// The largest FFCROSSOVER, bytes.
+    /// Maximum FFCROSSOVER, bytes.
     pub(super) crossover: usize,
-    /// The most classes of a SIZEMAP that lists them.
+    /// Maximum number of classes of a listed SIZEMAP.
     pub(super) classes: usize,
 }
 
-/// Pages of a strategy, or of the global allocator.
+/// The pages of a strategy, or of the global allocator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pages {
     /// Bytes.
@@ -33,7 +33,7 @@ pub(super) struct Pages {
     map: Map,
     pub(super) freetol: usize,
     pub(super) ffcrossover: usize,
-    /// The SIZEMAP, made of `map` and the demand.
+    /// The SIZEMAP, made from `map` and the demand.
     pub(super) sizemap: SizeMap,
 }
 
@@ -53,7 +53,7 @@ impl Map {
         match self {
             Self::PageFitting => SizeMap::PageFitting,
             Self::Geometric(ratio) => SizeMap::Geometric { ratio },
-            // A few hundred bytes for each, of at most some thousands.
+            // Leaks a few hundred bytes for each of at most some thousand maps.
             Self::Optimal => {
                 SizeMap::Classes(optimise(demand, unit, ffcrossover, page_size).leak())
             }
@@ -63,18 +63,18 @@ impl Map {
 }
 
 impl Pages {
-    /// As the global allocator has them without tuning.
+    /// The global allocator's defaults.
     pub(super) fn of_global() -> Self {
         Self::of(&Tuning::new().pages, Map::Doublings)
     }
 
-    /// Returns those of a configuration, whose SIZEMAP is made in this way.
+    /// Returns the pages of a configuration, with a SIZEMAP made by `map`.
     pub(super) fn of(config: &Config, map: Map) -> Self {
         let Config { page_size, unit, sizemap, freetol, ffcrossover, .. } = *config;
         Self { page_size, unit, map, freetol, ffcrossover, sizemap }
     }
 
-    /// With one parameter changed at random.
+    /// Changes one parameter at random.
     pub(super) fn change(&mut self, rng: &mut ChaCha8Rng, demand: &[Demand], limits: &Limits) {
         match rng.random_range(0..5) {
             0 => self.resize(1 << rng.random_range(limits.page_sizes.clone())),
@@ -96,7 +96,7 @@ impl Pages {
         self.map_anew(demand, limits);
     }
 
-    /// With pages of another size; FREETOL and FFCROSSOVER keep their share of it.
+    /// Changes the page size; FREETOL and FFCROSSOVER change in proportion.
     fn resize(&mut self, size: usize) {
         let share = (self.ffcrossover * size / self.page_size).max(256);
         self.ffcrossover = share.next_multiple_of(self.unit);
@@ -104,7 +104,7 @@ impl Pages {
         self.page_size = size;
     }
 
-    /// With pages of this size, and all else in proportion.
+    /// Returns the pages with this size, and everything else in proportion.
     pub(super) fn resized(mut self, size: usize, demand: &[Demand], limits: &Limits) -> Self {
         self.resize(size);
         self.map_anew(demand, limits);
@@ -112,7 +112,7 @@ impl Pages {
     }
 
     fn map_anew(&mut self, demand: &[Demand], limits: &Limits) {
-        // Classes made for larger pages may not fit these.
+        // Classes for larger pages may not fit these.
         if self.map == Map::Doublings && self.page_size < Tuning::new().pages.ffcrossover {
             self.map = Map::PageFitting;
         }
@@ -131,8 +131,8 @@ impl Pages {
             .ffcrossover(self.ffcrossover)
     }
 
-    /// Returns the bytes of pages that the demand is expected to take (Brent §5.3): of each class
-    /// its blocks' share of pages, and half a page. Above FFCROSSOVER nothing is lost.
+    /// Returns the bytes of pages that the demand is expected to take (Brent §5.3): for each class
+    /// the pages its blocks fill, and half a page. Nothing is lost above FFCROSSOVER.
     pub(super) fn expected_bytes(&self, demand: &[Demand]) -> f64 {
         let config = self.config(Config::new());
         let mut classes = self.sizemap.classes(config.unit, self.ffcrossover, self.page_size);
@@ -156,7 +156,7 @@ impl Pages {
     }
 }
 
-/// Returns a size in words: `64 KiB`.
+/// Formats a size: `64 KiB`.
 pub(super) fn size(count: usize) -> String {
     bytes(count as u64).replace(".0 ", " ")
 }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_prefers_what_loses_less() {
+    fn the_model_prefers_less_waste() {
         let demand = [Demand { size: 1040, live: 1000.0 }];
         let small = Pages::of(&Config::new(), Map::PageFitting);
         let wasteful = Pages { sizemap: SizeMap::Geometric { ratio: 2.0 }, ..small };

@@ -1,5 +1,5 @@
-//! Draws the Pareto fronts as an SVG: time against memory, page faults by colour, a chart for each
-//! family with its points numbered, and below it a key to the numbers.
+//! Plots the Pareto fronts as an SVG: time against memory, page faults by colour; a chart per
+//! family with its points numbered, and a key to the numbers below it.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::pareto;
 
 /// Size of one chart, in pixels.
 const SIZE: (u32, u32) = (760, 480);
-/// Letters of a line below a chart, and its height in pixels.
+/// Characters per line below a chart, and a line's height in pixels.
 const LETTERS: usize = 100;
 const LINE: u32 = 17;
-/// The colours of candidates that fault as often as the default or more, and of the one that faults
-/// least.
+/// The colours of candidates with as many faults as the default or more, and of the one with the
+/// fewest.
 const MANY: RGBColor = PALETTE[1];
 const FEW: RGBColor = PALETTE[0];
 
@@ -77,7 +77,7 @@ fn cloud(found: &Found, traces: &str) -> Cloud {
     }
 }
 
-/// Returns the border of the region reached in time and memory, along the axes.
+/// Returns the border of the dominated region in time and memory: axis-parallel steps.
 fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     let costs: Vec<_> = points.iter().map(|point| [point.1.0, point.1.1]).collect();
     let mut front: Vec<_> = pareto::front(&costs).into_iter().map(|index| costs[index]).collect();
@@ -88,7 +88,7 @@ fn border(points: &[(String, (f64, f64), f64, bool)]) -> Vec<(f64, f64)> {
     line
 }
 
-/// Returns the key to the numbers, in lines.
+/// Returns the lines of the key to the numbers.
 fn key(found: &Found) -> Vec<String> {
     let options = textwrap::Options::new(LETTERS).subsequent_indent("    ");
     let lines = found.front.iter().enumerate().flat_map(|(number, one)| {
@@ -103,7 +103,7 @@ fn key(found: &Found) -> Vec<String> {
 fn list(area: &Area<'_>, found: &Found) -> anyhow::Result<()> {
     let font = ("sans-serif", 13).into_font();
     for (number, line) in (0..).zip(key(found)) {
-        // An SVG drops blanks at the beginning.
+        // SVG drops leading blanks.
         let text = line.trim_start();
         let left = 24 + 7 * (line.len() - text.len()) as i32;
         area.draw_text(text, &font.color(&BLACK), (left, 4 + LINE as i32 * number))?;
@@ -111,7 +111,7 @@ fn list(area: &Area<'_>, found: &Found) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Between the colours of many faults (the default's, 1) and of the fewest.
+/// Interpolates between the colours of many faults (the default's, 1) and of the fewest.
 fn colour(faults: f64, least: f64) -> RGBColor {
     let share = ((1.0 - faults) / (1.0 - least).max(1e-9)).clamp(0.0, 1.0);
     let between = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share) as u8;

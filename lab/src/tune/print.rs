@@ -8,7 +8,7 @@ use super::found::{Found, Tuned};
 use super::held_out::Standing;
 use pagewise_replay::text::{last_column, paragraph};
 
-/// Formats for each family the verdict in words, the choice, the held-out measures and the front;
+/// Formats, for each family, the verdict in words, the choice, the held-out measures and the front;
 /// then the code, and the next step.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     let mut text = String::new();
@@ -101,7 +101,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     )
 }
 
-/// Returns the front: figures first, since candidates are long.
+/// Formats the front: figures first, since candidates are long.
 fn front(found: &Found, memory: &str) -> String {
     let mut lines = format!(" {:>5}  {memory:>5}  faults  candidate\n", "time");
     for one in &found.front {

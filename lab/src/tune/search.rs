@@ -1,10 +1,10 @@
 //! The search: generations of candidates, each bred from the best so far, then finals by halving.
 //!
-//! 1. *Model.* Of three candidates drawn, the one whose pages are expected to take least is measured
-//!    (not for speed: the model knows nothing of it).
-//! 2. *Generations.* Each candidate is replayed twice: once for its memory and page faults, once
-//!    for its time. Both on all cores. The next generation is made of the best and of the front,
-//!    each with a few parameters changed.
+//! 1. *Model.* Of three random candidates, the one whose pages are expected to take least is
+//!    measured (not for speed, about which the model knows nothing).
+//! 2. *Generations.* Each candidate is replayed twice on all cores: once for its memory and page
+//!    faults, once for its time. The next generation consists of the best and the front, each with
+//!    a few parameters changed.
 //! 3. *Finals.* The best are timed alone on one CPU, taking turns. The slower half is dropped after
 //!    each set of rounds, so that the closest rivals are timed most (successive halving).
 //!
@@ -27,27 +27,27 @@ use crate::system::library::Library;
 use crate::{demand, pareto};
 use pagewise_replay::text::paragraph;
 
-/// Generations, the first included.
+/// Number of generations, the first included.
 const GENERATIONS: usize = 4;
-/// How many take part in the finals.
+/// Number of candidates in the finals.
 const FINALISTS: usize = 12;
 /// Timed rounds between two halvings.
 const ROUNDS: usize = 4;
-/// The most candidates to verify: if times decide, and if an exact measure does.
+/// Maximum number of candidates to verify: if times decide, and if an exact measure does.
 const PUT_FORWARD: (usize, usize) = (3, 12);
 
-/// A candidate and its measures, course by course; `None` if it ran out of memory.
+/// A candidate and its measures, per course; `None` if it ran out of memory.
 #[derive(Debug)]
 struct Trial {
     candidate: Candidate,
     measured: Option<Vec<Measured>>,
 }
 
-/// A search under way.
+/// A running search.
 #[derive(Debug)]
 pub(super) struct Search {
     family: Family,
-    /// The library that settings are for.
+    /// The library to which settings apply.
     ours: Option<&'static Library>,
     courses: Vec<Course>,
     demand: Vec<Demand>,
@@ -55,7 +55,7 @@ pub(super) struct Search {
     cap: Cap,
     rng: ChaCha8Rng,
     candidates: usize,
-    /// The default is the first.
+    /// The first is the default.
     trials: Vec<Trial>,
     progress: Progress,
 }
@@ -95,7 +95,7 @@ impl Search {
     /// Measures all candidates.
     ///
     /// # Errors
-    /// If a trace cannot be read any more.
+    /// If a trace can no longer be read.
     pub(super) fn run(&mut self) -> anyhow::Result<()> {
         let mut first = Candidate::usual(self.family, &self.demand);
         let share = self.candidates.div_ceil(GENERATIONS).max(first.len());
@@ -110,22 +110,22 @@ impl Search {
             let left = self.candidates.saturating_sub(self.trials.len());
             let next = self.breed(left / (GENERATIONS + 1 - generation));
             self.measure(next)?;
-            self.tell(generation);
+            self.report_progress(generation);
         }
         self.finals()?;
         self.progress.finish();
         Ok(())
     }
 
-    /// Returns how many candidates were measured.
+    /// Returns the number of candidates measured.
     pub(super) fn measured(&self) -> usize {
         self.trials.len()
     }
 
-    /// Returns those that are put forward, the best first: all keep the cap and do better than the
-    /// default; or the default, if none does. None if nothing keeps the cap. For memory they are
-    /// the leanest, whatever their time: the first is the end of the front.
-    pub(super) fn put_forward(&self) -> Vec<Candidate> {
+    /// Returns the candidates to verify, best first: those that keep the cap and do better than the
+    /// default; if none does, the default; empty if nothing keeps the cap. For the goal of memory
+    /// they are the leanest, whatever their time: the first is the end of the front.
+    pub(super) fn candidates_to_verify(&self) -> Vec<Candidate> {
         let mut order = self.ranking();
         let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
         if self.goal == Goal::Memory {
@@ -145,7 +145,7 @@ impl Search {
         least.map_or_else(|| "unknown: all ran out of memory".to_owned(), units::bytes)
     }
 
-    /// Returns the most requested in any of the traces, in words.
+    /// Returns the largest requested peak of all traces, in words.
     pub(super) fn peak_requested(&self) -> String {
         let requested = self.courses.iter().map(|course| course.workload.facts.peak_requested);
         units::bytes(requested.max().unwrap_or(0))
@@ -169,7 +169,7 @@ impl Search {
         front
     }
 
-    /// Returns a candidate at random; of three, the one that the model expects least of.
+    /// Returns the best of three random candidates by the model.
     fn draw(&mut self) -> Candidate {
         let Self { family, rng, demand, goal, .. } = self;
         let drawn = Candidate::random(*family, rng, demand);
@@ -188,7 +188,7 @@ impl Search {
         best.1
     }
 
-    /// New candidates made of the best and of the front.
+    /// Makes new candidates from the best and the front.
     fn breed(&mut self, number: usize) -> Vec<Candidate> {
         let mut parents = self.ranking();
         parents.truncate((self.trials.len() / 6).max(2));
@@ -216,10 +216,10 @@ impl Search {
     /// Measures these candidates on all cores.
     fn measure(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<()> {
         let one = |candidate: Candidate| {
-            let (who, mut measured) = (candidate.who(self.ours), Vec::new());
+            let (allocator, mut measured) = (candidate.allocator(self.ours), Vec::new());
             for course in &self.courses {
-                let exact = course.exact(&who)?;
-                let time = course.time(&who)?;
+                let exact = course.exact(&allocator)?;
+                let time = course.time(&allocator)?;
                 measured.push(exact.zip(time).map(|((memory, faults), time)| Measured {
                     times: vec![time],
                     memory,
@@ -234,10 +234,10 @@ impl Search {
         Ok(())
     }
 
-    /// Times the best alone, and the closest the most.
+    /// Times the best candidates alone, the closest ones most.
     fn finals(&mut self) -> anyhow::Result<()> {
         let _pinned = Pinned::to_one_cpu();
-        // Times taken beside other replays do not count any more.
+        // Drop times taken while other replays ran.
         let mut left = self.ranking();
         left.truncate(FINALISTS);
         let mut takes_part = left.clone();
@@ -267,22 +267,22 @@ impl Search {
         Ok(())
     }
 
-    /// Some timed rounds of these trials, which take turns.
+    /// Times some rounds of these trials, which take turns.
     fn time(&mut self, indices: &[usize]) -> anyhow::Result<()> {
         for round in 0..ROUNDS {
             for place in 0..indices.len() {
                 let Trial { candidate, measured } =
                     &mut self.trials[indices[(round + place) % indices.len()]];
-                let who = candidate.who(self.ours);
+                let allocator = candidate.allocator(self.ours);
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
-                    measured.times.extend(course.time(&who)?);
+                    measured.times.extend(course.time(&allocator)?);
                 }
             }
         }
         Ok(())
     }
 
-    /// Measures relative to the default's.
+    /// Returns the measures relative to the default's.
     fn relative(&self, index: usize) -> Option<Relative> {
         let default = self.trials.first()?.measured.as_ref()?;
         Some(Relative::of(self.trials[index].measured.as_ref()?, default))
@@ -303,15 +303,15 @@ impl Search {
         scores.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Returns those that no other beats in time, memory and faults.
+    /// Returns the candidates that no other dominates in time, memory and faults.
     fn front_indices(&self) -> Vec<usize> {
         let cost = |index| self.relative(index).map_or([f64::NAN; 3], |one| one.cost());
         let costs: Vec<_> = (0..self.trials.len()).map(cost).collect();
         pareto::front(&costs)
     }
 
-    /// Says on stderr how far the search has come.
-    fn tell(&self, generation: usize) {
+    /// Reports the search's progress on stderr.
+    fn report_progress(&self, generation: usize) {
         let front = self.front_indices().len();
         let Some(&best) = self.ranking().first() else { return };
         let Some(relative) = self.relative(best) else { return };

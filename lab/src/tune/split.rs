@@ -1,7 +1,7 @@
-//! A trace in two halves: one to search with, one held out.
+//! Splits a trace into two halves: one to search with, one held out.
 //!
-//! The second half must stand alone: it begins by allocating, in the order in which they were
-//! allocated, the blocks that live at the middle.
+//! The second half must be complete by itself: it begins by allocating the blocks that are live at
+//! the middle, in the order in which they were allocated.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,13 +11,13 @@ use anyhow::{Context, bail};
 use pagewise::trace::{Event, Origin, Slots, Writer};
 use pagewise_replay::input;
 
-/// Events that a half must have at least.
+/// Minimum number of events of a half.
 const LEAST: u64 = 64;
 
 /// Returns the halves of these traces, as temporary files.
 ///
 /// # Errors
-/// If a trace cannot be read or is too short, or there is no place for its halves.
+/// If a trace cannot be read or is too short, or there is no space for its halves.
 pub(super) fn halves(traces: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut halves = (Vec::new(), Vec::new());
     for path in traces {
@@ -47,7 +47,7 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     };
     let ((mut before, first), (mut after, second)) = (create("first")?, create("second")?);
     let mut thread = 0;
-    // Size, alignment and slot of the live blocks by age; the age of each slot's block.
+    // Size, alignment and slot of the live blocks by age; and the age of each slot's block.
     let mut live = BTreeMap::new();
     let mut ages = BTreeMap::new();
     for (index, event) in (0..).zip(input::open(path)?.with_progress()) {
@@ -84,13 +84,13 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((first, second))
 }
 
-/// Writes one half, its blocks and threads named by the format's rule.
+/// Writes one half, with slots and threads numbered by the format's rules.
 struct Half {
     writer: Writer<File>,
     slots: Slots,
     /// By the slot in the whole trace.
     names: BTreeMap<u32, u32>,
-    /// Threads of the whole trace, in the order in which they appear in this half.
+    /// Threads of the whole trace, in the order of their appearance in this half.
     threads: Vec<u32>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use pagewise_replay::workload::Workload;
 
     #[test]
-    fn the_halves_stand_alone_and_make_up_the_whole() {
+    fn each_half_is_complete_and_both_contain_the_whole_trace() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("whole.pwt");
         let file = File::create(&path).expect("a file");
@@ -143,7 +143,8 @@ mod tests {
         for block in 0..200_u32 {
             half.write(Event::Allocate { slot: block, size: u64::from(block) + 1, align: 16 })
                 .unwrap();
-            // A second thread, and one more in the second half, which begins in the second.
+            // A second thread, and another one in the second half, which begins with the second
+            // thread.
             if [30, 150, 170].contains(&block) {
                 half.write(Event::Thread { thread: if block == 150 { 2 } else { 1 } }).unwrap();
             }

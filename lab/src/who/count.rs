@@ -1,4 +1,4 @@
-//! Adds up a trace's requests, site by site.
+//! Adds up a trace's requests by call site.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,13 +8,13 @@ use pagewise::trace::{Event, Stacks};
 use pagewise_replay::input;
 use serde::Serialize;
 
-/// When the live blocks are looked at.
+/// When to count live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// When the most bytes are live, for the first time.
+    /// When the number of live bytes is first at its peak.
     Peak,
     End,
-    /// After that many events.
+    /// After this many events.
     Event(u64),
 }
 
@@ -30,15 +30,15 @@ pub(crate) struct Figures {
     /// Live at the end.
     pub(crate) leaked_blocks: u64,
     pub(crate) leaked_bytes: u64,
-    /// Freed, by the thread that allocated them, before it allocated anything else.
+    /// Freed by the allocating thread before its next allocation.
     pub(crate) temporary: u64,
-    /// Gone within `SHORT` events.
+    /// Freed within `SHORT` events.
     pub(crate) short_lived: u64,
     /// Alive for at least a tenth of the trace.
     pub(crate) long_lived: u64,
 }
 
-/// Events of a short life.
+/// Maximum lifetime of a short-lived block, in events.
 pub(crate) const SHORT: u64 = 1000;
 
 impl Figures {
@@ -55,19 +55,19 @@ impl Figures {
     }
 }
 
-/// The figures of a trace's sites.
+/// The figures of a trace's call sites.
 pub(crate) struct Counted {
     pub(crate) stacks: Stacks,
-    /// Of each site that allocated; site 0 stands for allocations whose stack is not known.
+    /// By site; site 0 stands for allocations with an unknown stack.
     pub(crate) sites: Vec<(u32, Figures)>,
-    /// Size and number of the blocks live at the end, by site.
+    /// Sizes and numbers of the blocks live at the end, by site.
     pub(crate) leaked_sizes: HashMap<(u32, u64), u64>,
     pub(crate) total: Figures,
     pub(crate) events: u64,
     /// The blocks live at the chosen point, in the order in which they were last allocated or
     /// reallocated.
     pub(crate) live: Vec<LiveBlock>,
-    /// The event after which the live blocks were looked at, and the operations until then: allocations,
+    /// The event after which live blocks were counted, and the operations until then: allocations,
     /// reallocations and frees.
     pub(crate) at: u64,
     pub(crate) at_operation: u64,
@@ -90,7 +90,7 @@ struct Block {
     /// The operation that made it.
     made: u64,
     thread: u32,
-    /// How many allocations its thread had made with it.
+    /// The number of allocations that its thread had made, including this one.
     turn: u64,
 }
 
@@ -104,10 +104,10 @@ struct Walk {
     /// Allocations of each thread.
     turns: HashMap<u32, u64>,
     thread: u32,
-    /// Events so far, and operations.
+    /// Events and operations so far.
     now: u64,
     operations: u64,
-    /// Events of a long life.
+    /// Minimum lifetime of a long-lived block, in events.
     long: u64,
 }
 
@@ -150,7 +150,7 @@ impl Walk {
         self.live_bytes += size;
     }
 
-    /// A block is gone: freed, or reallocated.
+    /// Removes a block that was freed or reallocated.
     fn free(&mut self, slot: u32, freed: bool) {
         let Some(block) = self.blocks.get_mut(slot as usize).and_then(Option::take) else { return };
         let (blocks, bytes) = &mut self.live[block.index as usize];
@@ -163,8 +163,8 @@ impl Walk {
         figures.long_lived += u64::from(self.now - block.born >= self.long);
     }
 
-    /// Looks at the live blocks: the event and the operation before, and the blocks.
-    fn look(&mut self) -> (u64, u64, Vec<LiveBlock>) {
+    /// Returns the current event and operation, and the live blocks.
+    fn snapshot(&mut self) -> (u64, u64, Vec<LiveBlock>) {
         for ((_, figures), &(blocks, bytes)) in self.figures.iter_mut().zip(&self.live) {
             (figures.live_blocks, figures.live_bytes) = (blocks, bytes);
         }
@@ -175,7 +175,7 @@ impl Walk {
     }
 }
 
-/// Reads a trace and adds up.
+/// Reads a trace and adds it up.
 pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
     let mut events = input::open(path)?.with_progress().with_stacks();
     let header = events.header().clone();
@@ -214,7 +214,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
             At::Event(event) => walk.now == event,
         };
         if now && looked.is_none() {
-            looked = Some(walk.look());
+            looked = Some(walk.snapshot());
         }
     }
     let stacks = events.take_stacks().context("the call stacks are missing")?;

@@ -1,4 +1,4 @@
-//! The call stacks for other tools: folded stacks, and pprof's format.
+//! Exports call stacks for other tools: folded stacks, and pprof's format.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -12,8 +12,8 @@ use super::count::{Counted, Figures};
 use super::name::{Names, Place};
 use super::view::View;
 
-/// Returns one line for each call stack, the outermost function first, then the figure:
-/// `main;parse;node 4096`. Flame graphs are drawn from it.
+/// Returns one line per call stack for drawing flame graphs: the outermost function first, then the
+/// figure, as in `main;parse;node 4096`.
 pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (site, figures) in &counted.sites {
@@ -30,7 +30,7 @@ pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String
     lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect()
 }
 
-/// Name, unit, and which of the figures.
+/// Name, unit, and figure.
 type Sample = (&'static str, &'static str, fn(&Figures) -> u64);
 
 /// The figures of a sample, as `go tool pprof` shows them.
@@ -60,7 +60,7 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
         let mut locations: Vec<u64> =
             stacks.callers(*site).map(|node| u64::from(node.frame) + 1).collect();
         if locations.is_empty() {
-            // Allocations whose stack is not known have a location of their own.
+            // Allocations with an unknown stack have their own location.
             locations.push(stacks.frames.len() as u64 + 1);
         }
         let mut sample = Message::default();
@@ -72,7 +72,8 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
         let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut mapping = Message::default();
         mapping.number(1, id);
-        // Addresses are those in the file, so the mappings' own are not known; each is its own.
+        // Addresses are relative to the file, so the mappings' own addresses are unknown; use
+        // placeholders.
         mapping.number(5, number(&mut texts, &module.path));
         mapping.number(6, number(&mut texts, &build_id));
         (7..=10).for_each(|has| mapping.number(has, 1));
@@ -130,7 +131,7 @@ fn number(texts: &mut IndexSet<String>, text: &str) -> u64 {
     texts.insert_full(text.to_owned()).0 as u64
 }
 
-/// A message in the encoding of protocol buffers.
+/// A message in protocol buffers encoding.
 #[derive(Default)]
 struct Message(Vec<u8>);
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::count::{Counted, Figures};
 use super::name::{Names, Place};
 
-/// What makes two sites one.
+/// What sites are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     /// The function that allocates
@@ -19,7 +19,7 @@ pub(crate) enum By {
     Stack,
 }
 
-/// Sites put together.
+/// A group of sites.
 #[derive(Debug, Serialize)]
 pub(crate) struct Group {
     pub(crate) function: String,
@@ -31,13 +31,13 @@ pub(crate) struct Group {
     pub(crate) module: Option<String>,
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// Different call stacks.
+    /// Number of distinct call stacks.
     pub(crate) stacks: u64,
-    /// The stack with the most live bytes, the innermost function first.
+    /// The stack with the most live bytes, innermost function first.
     pub(crate) stack: Vec<String>,
-    /// The sizes that most leaked blocks have, and how many.
+    /// The sizes of most leaked blocks, and their numbers.
     pub(crate) leaked_sizes: Vec<(u64, u64)>,
-    /// The bytes that the live blocks take under each requested allocator.
+    /// The bytes that the live blocks take, for each requested allocator.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) taken: BTreeMap<&'static str, Taken>,
     #[serde(skip)]
@@ -47,9 +47,9 @@ pub(crate) struct Group {
 /// The memory that the live blocks of a group take under an allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Taken {
-    /// Bytes of the blocks, at least those requested.
+    /// Bytes of the blocks, at least the requested ones.
     pub(crate) bytes: u64,
-    /// The requested size that adds the most bytes beyond the requested ones.
+    /// The requested size with the most bytes beyond the requested ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worst: Option<Worst>,
 }
@@ -58,27 +58,27 @@ pub(crate) struct Taken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Worst {
     pub(crate) requested: u64,
-    /// Bytes of the block that serves it.
+    /// Bytes of the block for this size.
     pub(crate) block: u64,
     pub(crate) blocks: u64,
 }
 
 impl Worst {
-    /// As people write it: `1,200 × 129 B in 144 B`.
-    pub(crate) fn told(&self) -> String {
+    /// Formats it as `1,200 × 129 B in 144 B`.
+    pub(crate) fn formatted(&self) -> String {
         let Self { requested, block, blocks } = *self;
         let [requested, block, blocks] = [requested, block, blocks].map(thousands);
         format!("{blocks} × {requested} B in {block} B")
     }
 }
 
-/// Every group, and which the sites of [`Counted::sites`] belong to.
+/// All groups, and the group of each site in [`Counted::sites`].
 pub(crate) struct Groups {
     pub(crate) groups: Vec<Group>,
     pub(crate) of_site: Vec<usize>,
 }
 
-/// Leaked sizes that are told of each group.
+/// Number of leaked sizes shown per group.
 const SIZES: usize = 3;
 
 /// Returns every group.
@@ -119,7 +119,7 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
         if group.stack.is_empty() || weight > group.heaviest {
             group.heaviest = weight;
             group.stack = stack.iter().map(Place::to_string).collect();
-            // The line of a function is that of its heaviest stack.
+            // A function is shown with the line of its heaviest stack.
             if let Some((file, line)) = caller.source {
                 (group.file, group.line) = (Some(file), Some(line).filter(|&line| line > 0));
             }

@@ -1,4 +1,4 @@
-//! `pagewise who`: tells which code allocated, from the call stacks of a trace.
+//! `pagewise who`: shows which code allocated, from a trace's call stacks.
 //!
 //! ```text
 //!  trace ─► count: the figures of each site ─► group: by function, line or stack ─► print, JSON
@@ -105,7 +105,7 @@ again. A block live at the end was never freed, which is a leak only if nothing
 refers to it. A function without debug data has no line; in a module without
 symbols, the module's name and an offset stand for the function.";
 
-/// Below everything.
+/// Printed below the results.
 const NEXT: &str = "\
 Next: --callers 8 shows the calls that lead there, --waste the functions whose
 sizes fit their blocks badly; `pagewise report` draws a flame graph.";
@@ -122,7 +122,7 @@ fn parse_at(text: &str) -> Result<At, String> {
     }
 }
 
-/// Everything, for `--json`.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Json<'a> {
     trace: String,

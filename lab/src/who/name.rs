@@ -1,11 +1,11 @@
-//! Names the frames of a site: [`Names`].
+//! Names the functions of a site's stack: [`Names`].
 
 use std::path::Path;
 
 use pagewise::trace::Stacks;
 use pagewise::trace::stacks::Frame;
 
-/// A function on a stack, with its place in the source.
+/// A function on a stack, with its source location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) function: String,
@@ -15,7 +15,7 @@ pub(crate) struct Place {
     pub(crate) module: Option<String>,
 }
 
-/// Functions that allocate for others.
+/// Functions that allocate on behalf of others.
 const RUNTIME: &[&str] = &[
     "malloc",
     "calloc",
@@ -37,7 +37,7 @@ const RUNTIME: &[&str] = &[
     "g_slice_alloc",
 ];
 
-/// The beginnings of the names of others: the libraries of C++ and Rust.
+/// Prefixes of other such names: the libraries of C++ and Rust.
 const LIBRARIES: &[&str] = &[
     "operator new",
     "__gnu_cxx::",
@@ -55,8 +55,8 @@ const LIBRARIES: &[&str] = &[
     "__rustc",
 ];
 
-/// Returns whether a source file is one of Rust's own libraries: as they were built, or as they lie
-/// beside the compiler.
+/// Returns whether a source file belongs to Rust's own libraries, by its path when they were built,
+/// or as installed with the compiler.
 fn is_of_rust(file: &str) -> bool {
     file.starts_with("/rustc/")
         || file.starts_with("library/")
@@ -65,9 +65,9 @@ fn is_of_rust(file: &str) -> bool {
 
 pub(crate) struct Names<'a> {
     stacks: &'a Stacks,
-    /// Further beginnings of names to pass over.
+    /// Further prefixes of names to skip.
     skip: &'a [String],
-    /// Whether nothing is passed over.
+    /// Skip nothing.
     raw: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Names<'a> {
         Self { stacks, skip, raw }
     }
 
-    /// Returns the functions on the stack of a site, the innermost first.
+    /// Returns the functions on a site's stack, innermost first.
     pub(crate) fn stack(&self, site: u32) -> Vec<Place> {
         let frames = self.stacks.callers(site);
         let mut places: Vec<_> =
@@ -113,13 +113,13 @@ impl<'a> Names<'a> {
         frame.lines.iter().map(place).collect()
     }
 
-    /// Returns the function that allocates: the innermost one of a stack that does not allocate for
-    /// others.
+    /// Returns the allocating function: the innermost one on a stack that does not allocate on
+    /// behalf of others.
     pub(crate) fn caller<'p>(&self, stack: &'p [Place]) -> &'p Place {
         stack.iter().find(|place| !self.passed_over(place)).unwrap_or(&stack[0])
     }
 
-    /// Returns whether a function allocates for its callers.
+    /// Returns whether a function allocates on behalf of its callers.
     pub(crate) fn passed_over(&self, place: &Place) -> bool {
         if self.raw {
             return false;

@@ -11,27 +11,27 @@ const WIDTH: usize = 80;
 /// Columns before the names.
 const FIGURES: usize = 32;
 
-/// The settings of the output, beside the groups.
+/// What to print, besides the groups.
 pub(crate) struct Asked<'a> {
     pub(crate) trace: &'a str,
     /// The chosen point, in words.
     pub(crate) at: &'a str,
     pub(crate) views: &'a [View],
     pub(crate) top: usize,
-    /// Frames of the heaviest stack below each group.
+    /// Number of frames of the heaviest stack to show below each group.
     pub(crate) callers: usize,
     pub(crate) by: By,
-    /// Allocators that tell the lengths of blocks, and their parameters.
+    /// Allocators that report the lengths of blocks, and their parameters.
     pub(crate) taken: &'a [&'static str],
     pub(crate) parameters: &'a str,
 }
 
-/// Most allocators that have room in a table.
+/// Maximum number of allocators in a table.
 pub(crate) const MOST_TAKEN: usize = 4;
-/// Columns of each.
+/// Columns per allocator.
 const TAKEN: usize = 12;
 
-/// Returns the groups, view by view.
+/// Formats the groups, view by view.
 pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> String {
     let total = &counted.total;
     let mut lines = vec![
@@ -67,8 +67,8 @@ pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> St
     lines.join("\n") + "\n"
 }
 
-/// Formats how much more than requested the live blocks take under allocators, sorted by the first
-/// allocator.
+/// Formats how much more than requested the live blocks take under each allocator, sorted by the
+/// first one.
 fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> {
     let bytes_of = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond =
@@ -107,7 +107,7 @@ fn taken(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> Vec<String> 
             lines.push(format!("{:margin$}{place}", ""));
         }
         if let Some(worst) = group.taken.get(first).and_then(|taken| taken.worst) {
-            lines.push(format!("{:margin$}{}", "", cut(&worst.told(), WIDTH - margin)));
+            lines.push(format!("{:margin$}{}", "", cut(&worst.formatted(), WIDTH - margin)));
         }
     }
     if rest > 0 {
@@ -182,7 +182,7 @@ fn table(view: View, counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> 
     lines
 }
 
-/// File and line, the end of it if it is long; the module if there is none.
+/// Returns file and line, shortened at the front if long; without a file, the module.
 fn place(group: &Group, room: usize) -> Option<String> {
     let place = match (&group.file, group.line, &group.module) {
         (Some(file), Some(line), _) => format!("{file}:{line}"),
@@ -202,7 +202,7 @@ fn place(group: &Group, room: usize) -> Option<String> {
     })
 }
 
-/// Returns the beginning of a text that is longer than `room` columns.
+/// Shortens a text to `room` columns.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

@@ -22,7 +22,7 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// Those that are shown unless others are asked for.
+    /// The figures shown by default.
     pub(crate) const USUAL: [Self; 5] =
         [Self::Live, Self::Leaked, Self::Allocated, Self::Count, Self::Temporary];
 
@@ -39,7 +39,7 @@ impl View {
         }
     }
 
-    /// Returns the blocks that have it.
+    /// Returns the number of blocks counted in the figure.
     pub(crate) fn blocks(self, figures: &Figures) -> u64 {
         match self {
             Self::Live => figures.live_blocks,

@@ -1,4 +1,4 @@
-//! Internal fragmentation: what the live blocks take under allocators, by the call site that
+//! Internal fragmentation: the bytes that live blocks take under allocators, by the call site that
 //! requested them.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::competitor::{Competitor, Parameters};
 use crate::lengths;
 
 /// Replays the trace under each of these allocators up to the chosen moment, and adds to each group
-/// the memory that its blocks take there. Returns the names of the allocators that tell.
+/// the memory that its blocks take there. Returns the names of the allocators that report it.
 ///
 /// # Errors
 /// If the trace cannot be read, or an allocator cannot be run.
@@ -48,7 +48,7 @@ pub(crate) fn add(
 
 /// Returns the memory that each group with live blocks takes, given the blocks' lengths.
 fn taken(grouped: &Groups, counted: &Counted, lengths: &[u64]) -> HashMap<usize, Taken> {
-    // Blocks by group, requested size and length.
+    // Number of blocks by group, requested size and length.
     let mut alike: HashMap<(usize, u64, u64), u64> = HashMap::new();
     for (block, &length) in counted.live.iter().zip(lengths) {
         let group = grouped.of_site[block.index as usize];
@@ -68,8 +68,7 @@ fn taken(grouped: &Groups, counted: &Counted, lengths: &[u64]) -> HashMap<usize,
 }
 
 impl Worst {
-    /// Returns a sort key: the bytes beyond the requested ones, and two more that decide among
-    /// equals.
+    /// Returns a sort key: the bytes beyond the requested ones, then two tie-breakers.
     fn beyond(&self) -> (u64, u64, u64) {
         let beyond = self.block.saturating_sub(self.requested);
         (beyond * self.blocks, self.requested, self.block)

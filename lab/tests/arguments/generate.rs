@@ -1,5 +1,5 @@
-//! Command lines: one of the commands, some of its options, values of the kind or not, words that belong
-//! nowhere.
+//! Generates command lines: a command, some of its options, values of the right kind or not, and
+//! misplaced words.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use std::path::Path;
 use crate::grammar::{Command, Opt};
 use crate::random::Random;
 
-/// The files in the folder where a command runs, beside an empty folder: two kinds of traces (one
-/// of them cut), a file of sizes, a malloc lab's file, an empty file and a file of noise.
+/// The files in the folder where a command runs, besides an empty folder: two kinds of traces (one
+/// truncated), a file of sizes, a malloc lab file, an empty file and a file of random bytes.
 pub(crate) const FILES: [&str; 6] =
     ["small.pwt", "cut.pwt", "sizes.csv", "lab.rep", "empty", "noise"];
 
-/// Makes them, with a run of `pagewise`.
+/// Creates the files, with a run of `pagewise`.
 pub(crate) fn make_files(folder: &Path, pagewise: impl Fn(&[&str])) {
     let write = |name: &str, content: &[u8]| {
         fs::write(folder.join(name), content).expect("the folder can be written to");
@@ -29,7 +29,7 @@ pub(crate) fn make_files(folder: &Path, pagewise: impl Fn(&[&str])) {
     write("cut.pwt", &whole[..whole.len() / 2]);
 }
 
-/// Values that make sense for one thing or another.
+/// Returns plausible values for a value name.
 fn sensible(name: &str) -> &'static [&'static str] {
     match name {
         "TRACE" => &["small.pwt", "small.pwt", "small.pwt", "cut.pwt", "-"],
@@ -52,7 +52,7 @@ fn sensible(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Values that make no sense anywhere, or not for the options that they are given to.
+/// Values that are wrong everywhere, or at least for some options.
 const HOSTILE: [&str; 56] = [
     "",
     " ",
@@ -112,7 +112,7 @@ const HOSTILE: [&str; 56] = [
     "1s1s1s",
 ];
 
-/// Returns those, and some that are too long or no text.
+/// Returns these, and some that are too long or not valid text.
 fn all_hostile() -> impl Iterator<Item = OsString> {
     let bytes = [vec![b'x'; 70_000], vec![0xff, 0xfe, b'a'], vec![b'9'; 400]];
     HOSTILE.into_iter().map(OsString::from).chain(bytes.map(OsString::from_vec))
@@ -122,7 +122,7 @@ fn hostile(random: &mut Random) -> OsString {
     all_hostile().nth(random.below(HOSTILE.len() + 3)).expect("one of them")
 }
 
-/// Returns a value of the kind that this is the name of, mostly.
+/// Returns a value, usually one of the kind that `name` means.
 fn value(name: &str, choices: &[String], random: &mut Random) -> OsString {
     let sensible = sensible(name);
     match random.below(8) {
@@ -139,7 +139,7 @@ fn append_option(option: &Opt, random: &mut Random, words: &mut Vec<OsString>) {
     };
     let value = value(name, &option.choices, random);
     match random.below(16) {
-        // Twice; without its value.
+        // Given twice; without its value.
         0 => words.extend([word.clone(), value.clone(), word, value]),
         1 => words.push(word),
         2..=5 => {
@@ -151,8 +151,9 @@ fn append_option(option: &Opt, random: &mut Random, words: &mut Vec<OsString>) {
     }
 }
 
-/// Returns each hostile value for each kind of value, of one option and another that takes such,
-/// and for each kind of argument. Where a command reads another file, there is none.
+/// Returns command lines that pass each hostile value, for each kind of value, to one option and to
+/// another of that kind, and for each kind of argument. Values that may read another file are left
+/// out.
 pub(crate) fn hostile_values(commands: &[Command]) -> Vec<Vec<OsString>> {
     let mut takers: BTreeMap<&str, Vec<(&Command, &str)>> = BTreeMap::new();
     let mut arguments = BTreeMap::new();
@@ -187,11 +188,11 @@ pub(crate) fn hostile_values(commands: &[Command]) -> Vec<Vec<OsString>> {
     options.map(of_option).chain(arguments).collect()
 }
 
-/// Returns a command line.
+/// Returns a random command line.
 pub(crate) fn arguments(commands: &[Command], random: &mut Random) -> Vec<OsString> {
     let command = &commands[random.below(commands.len())];
     let mut words: Vec<OsString> = command.path.iter().map(OsString::from).collect();
-    // Help and version are tested elsewhere; a compiler takes too long.
+    // Help and version are tested elsewhere; compiling takes too long.
     let options: Vec<&Opt> = command
         .options
         .iter()

@@ -1,13 +1,13 @@
-//! Which commands and options there are, as `--help` shows them.
+//! The commands and options, parsed from `--help`.
 
-/// An option, with the name of its value, if it takes one, and the values that help lists.
+/// An option, with the name of its value, if it takes one, and the listed values.
 pub(crate) struct Opt {
     pub(crate) name: String,
     pub(crate) value: Option<String>,
     pub(crate) choices: Vec<String>,
 }
 
-/// A command: the words that lead to it, its options, the names of those it needs and of its arguments.
+/// A command: its words, its options, and the names of its required options and arguments.
 pub(crate) struct Command {
     pub(crate) path: Vec<String>,
     pub(crate) options: Vec<Opt>,
@@ -15,10 +15,10 @@ pub(crate) struct Command {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Returns all commands, that without a name first.
+/// Returns all commands; the one without a name is first.
 pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     let mut all = Vec::new();
-    // Those that help hides; children of the program's own.
+    // Hidden commands, which the program runs as children.
     let mut paths = vec![vec!["alone".to_owned()], Vec::new()];
     while let Some(path) = paths.pop() {
         let asked: Vec<String> = path.iter().cloned().chain(["--help".to_owned()]).collect();
@@ -33,7 +33,7 @@ pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     all
 }
 
-/// Returns a command, and the names of those below it.
+/// Parses a command, and returns it with the names of its subcommands.
 fn read(path: Vec<String>, help: &str) -> (Command, Vec<String>) {
     let (options, needed, arguments) = (Vec::new(), Vec::new(), Vec::new());
     let mut command = Command { path, options, needed, arguments };
@@ -69,7 +69,8 @@ fn read(path: Vec<String>, help: &str) -> (Command, Vec<String>) {
     (command, below)
 }
 
-/// Parses `-o, --output <FILE>  What it is`: the last name, and that of its value.
+/// Parses `-o, --output <FILE>  What it is`: the last name of the option, and the name of its
+/// value.
 fn option(text: &str) -> Opt {
     let words = text.split_whitespace();
     let names: Vec<&str> = words.clone().take_while(|word| word.starts_with('-')).collect();
@@ -79,7 +80,7 @@ fn option(text: &str) -> Opt {
     Opt { name: name.to_owned(), value, choices: Vec::new() }
 }
 
-/// Returns the name within `<FILE>`, `[TRACE]...` or `[<N>]`.
+/// Extracts the name from `<FILE>`, `[TRACE]...` or `[<N>]`.
 fn name_of(word: &str) -> String {
     word.trim_matches(['<', '>', '[', ']', '.', ' ']).to_owned()
 }

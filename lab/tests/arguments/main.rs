@@ -1,8 +1,7 @@
-//! Runs random command lines, of the commands and options that `--help` shows, with sensible values
-//! and others. Each must do what it says, or write one line on standard error that tells what is
-//! wrong.
+//! Runs random command lines, made of the commands and options in `--help`, with plausible and
+//! hostile values. Each must work, or write one line on standard error that says what is wrong.
 //!
-//! A process may take a second of processor time, since some of the requests would take for ever.
+//! A process gets one second of processor time, because some requests would run forever.
 #![cfg(target_os = "linux")]
 
 mod generate;
@@ -25,10 +24,10 @@ use process::Ended;
 use random::Random;
 use tempfile::TempDir;
 
-/// Far more than a second of processor time takes.
+/// Far longer than a second of processor time can take.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Seconds of processor time and bytes of a file that a process may take.
+/// Limits of a process: seconds of processor time, and bytes of a file.
 const LIMITS: [(libc::__rlimit_resource_t, u64); 2] =
     [(libc::RLIMIT_CPU, 1), (libc::RLIMIT_FSIZE, 256 << 20)];
 
@@ -37,7 +36,7 @@ fn run(folder: &Path, arguments: &[OsString]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::piped());
     command.env("XDG_CACHE_HOME", folder).env("TMPDIR", folder);
-    // SAFETY: setting limits is all that is done between `fork` and `exec`.
+    // SAFETY: only `setrlimit` is called between `fork` and `exec`.
     unsafe {
         command.pre_exec(|| {
             for (resource, most) in LIMITS {
@@ -53,7 +52,7 @@ fn run(folder: &Path, arguments: &[OsString]) -> Ended {
     ended.unwrap_or_else(|| panic!("{arguments:?} did not end within {LIMIT:?}"))
 }
 
-/// What is wrong with an answer, if something is.
+/// Returns what is wrong with the result, if anything.
 fn fault(arguments: &[OsString], ended: &Ended) -> Option<&'static str> {
     let Ended { code, signal, out, err } = ended;
     let told = err.lines().last().is_some_and(|line| line.starts_with("pagewise: "));
@@ -75,7 +74,7 @@ fn fault(arguments: &[OsString], ended: &Ended) -> Option<&'static str> {
     }
 }
 
-/// Where command lines are tried.
+/// Prepared files for running command lines.
 struct Bench {
     commands: Vec<grammar::Command>,
     made: TempDir,
@@ -99,7 +98,8 @@ impl Bench {
         Self { commands, made }
     }
 
-    /// Tries a command line in a folder of its own, since it may write to any file. The status.
+    /// Runs a command line in a folder of its own, since it may write to any file. Returns the
+    /// status.
     fn answer(&self, arguments: &[OsString]) -> Option<i32> {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("folder")).expect("a new folder");
@@ -114,7 +114,7 @@ impl Bench {
         ended.code
     }
 
-    /// Tries random ones, from this seed on.
+    /// Runs random command lines from this seed on.
     fn try_random(&self, seed: u64, count: usize) {
         let mut random = Random(seed);
         let mut answers = [0_usize; 3];
@@ -143,8 +143,8 @@ fn every_hostile_value_for_every_kind() {
     }
 }
 
-/// `cargo test --release -p pagewise-lab --test arguments -- --ignored --nocapture`; takes a seed and a number
-/// of command lines from the environment.
+/// Run with `cargo test --release -p pagewise-lab --test arguments -- --ignored --nocapture`; takes
+/// a seed and the number of command lines from the environment.
 #[test]
 #[ignore = "takes as long as one likes"]
 fn many_command_lines() {

@@ -1,21 +1,21 @@
-//! A real browser without a screen, if there is one: Debian's package `chromium`, or the program
-//! that `PAGEWISE_BROWSER` names.
+//! A headless browser, if installed: Debian's package `chromium`, or the program named by
+//! `PAGEWISE_BROWSER`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The browsers to try, in this order, if `PAGEWISE_BROWSER` is not set.
+/// The browsers to try, in this order, unless `PAGEWISE_BROWSER` is set.
 const NAMES: [&str; 4] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
-/// A browser that can be run.
+/// A browser's program.
 #[derive(Debug)]
 pub(crate) struct Browser(PathBuf);
 
 impl Browser {
-    /// Returns the browser of this machine; without one, says so on stderr: the caller skips its
-    /// test. One that was asked for must be there.
+    /// Returns this machine's browser. Without one, prints a note on stderr, and the caller skips
+    /// its test; but a browser named in the environment must exist.
     pub(crate) fn find() -> Option<Self> {
         let runs = |name: &Path| {
             let tried = Command::new(name).arg("--version").output();
@@ -27,21 +27,21 @@ impl Browser {
         }
         let found = NAMES.iter().map(Path::new).find(|name| runs(name));
         if found.is_none() {
-            // Not by a macro, whose output the test harness would keep to itself.
+            // Not with a macro, because the test runner captures its output.
             let note = "SKIPPED: no browser (apt-get install chromium, or set PAGEWISE_BROWSER)";
             let _ = writeln!(std::io::stderr(), "{note}");
         }
         found.map(|name| Self(name.to_owned()))
     }
 
-    /// Returns the page's elements once its scripts have run, as HTML.
+    /// Returns the page's DOM as HTML, after its scripts have run.
     pub(crate) fn dom(&self, page: &Path) -> String {
         let output = self.command(page).arg("--dump-dom").output().expect("the browser runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Takes a picture of the page as PNG; `size` is its width and height in pixels.
+    /// Takes a screenshot of the page as PNG; `size` is width and height in pixels.
     pub(crate) fn screenshot(&self, page: &Path, size: (u32, u32), dark: bool, to: &Path) {
         let mut command = self.command(page);
         command.arg(format!("--window-size={},{}", size.0, size.1));
@@ -61,7 +61,7 @@ impl Browser {
 
     fn command(&self, page: &Path) -> Command {
         let mut command = Command::new(&self.0);
-        // In a container, and as root, its own sandbox does not work; the pages are ours.
+        // The browser's sandbox does not work in a container or as root; the pages are our own.
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
         command.args(["--virtual-time-budget=5000", "--disable-dev-shm-usage"]);
         command.arg(format!("file://{}", page.display()));

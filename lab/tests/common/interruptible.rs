@@ -3,14 +3,15 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Makes a program end at SIGINT. A shell makes its background commands ignore that signal, and the
+/// Makes a program end at SIGINT. Shells make background commands ignore that signal, and the
 /// programs that the tests start would inherit that.
 pub(crate) fn interruptible(command: &mut Command) -> &mut Command {
     let listen = || {
-        // SAFETY: the call changes how this process, which is to become the program, takes a signal.
+        // SAFETY: only changes the signal disposition of this child, which is about to execute the
+        // program.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         Ok(())
     };
-    // SAFETY: it calls nothing that a forked child must not.
+    // SAFETY: `listen` calls only functions that are allowed between fork and exec.
     unsafe { command.pre_exec(listen) }
 }

@@ -1,6 +1,6 @@
-//! Running the binary, and small traces to run it on.
+//! Runs the binary, and makes small traces for it.
 
-// Each test binary uses only a part.
+// Each test binary uses only some of this.
 #![allow(dead_code)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The results of a run of `pagewise`.
+/// The result of a run of `pagewise`.
 pub(crate) struct Run {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -31,7 +31,7 @@ fn run(output: Output) -> Run {
 }
 
 impl Run {
-    /// Asserts success, and gives stdout.
+    /// Asserts success; returns stdout.
     #[track_caller]
     pub(crate) fn succeeds(self) -> String {
         assert_eq!(self.status, 0, "{}", self.stderr);
@@ -50,7 +50,7 @@ impl Run {
     }
 }
 
-/// `libpagewise.so`, built if it is not.
+/// Returns the path of `libpagewise.so`; builds it if necessary.
 pub(crate) fn libpagewise() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_pagewise"));
     let folder = program.parent().expect("a folder");
@@ -97,7 +97,7 @@ impl Workbench {
         self.directory.path().join(name).to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// Writes a file in the directory and gives its path.
+    /// Writes a file in the directory; returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, content).expect("the file can be written");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory to work in, with a cache of its own for the recorder, and a directory for temporary files.
+/// A directory to work in, with its own cache for the recorder and its own temporary directory.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -25,7 +25,7 @@ impl Place {
         self.root().join(name)
     }
 
-    /// `pagewise`, in this place.
+    /// Returns the command `pagewise`, run in this place.
     pub(crate) fn pagewise(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
         command

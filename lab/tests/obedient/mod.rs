@@ -1,4 +1,4 @@
-//! A program that obeys commands, a letter at a time: this test program, started again.
+//! A program that obeys one-letter commands: this test program, started again.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::{self, File};
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Names the scenario in the environment of the program started again.
+/// Environment variable that selects the scenario of the restarted program.
 const SCENARIO: &str = "PAGEWISE_TEST_OBEDIENT";
-/// A size that nothing else asks for.
+/// A size that nothing else requests.
 pub(crate) const ODD: u64 = 7_531_357;
-/// A forked child asks for this one.
+/// The size that a forked child requests.
 pub(crate) const OF_CHILD: u64 = ODD + 1;
-/// Number of threads that allocate all the time, in a busy process.
+/// Number of threads that allocate continuously in a busy process.
 pub(crate) const THREADS: u32 = 4;
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// Plays the part, if this is the program started again.
+/// Plays the program, if this process was started as such.
 pub(crate) fn play() {
     let Ok(how) = std::env::var(SCENARIO) else { return };
     BUSY.store(how == "busy", Ordering::Relaxed);
@@ -52,7 +52,7 @@ fn churn(thread: u32) {
 fn obey() {
     let mut input = File::open("/dev/stdin").unwrap();
     let mut letter = [0];
-    // No allocation but those that are asked for: `said` has its own text.
+    // No allocations except requested ones: `said` uses static text.
     while input.read_exact(&mut letter).is_ok() {
         match letter[0] {
             b'a' => mem::forget(black_box(vec![1_u8; ODD as usize])),
@@ -83,7 +83,7 @@ fn fork() {
     }
 }
 
-/// Loads zlib, and a second later has it allocate its window, of 64 KiB.
+/// Loads zlib, and a second later makes it allocate its window of 64 KiB.
 fn load() {
     type Init = unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_int) -> c_int;
     // SAFETY: the names are C strings; `deflateInit_` has this type, and takes a `z_stream` of zeros.
@@ -107,14 +107,14 @@ pub(crate) fn has_zlib() -> bool {
     unsafe { !libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW).is_null() }
 }
 
-/// The program, running.
+/// The running program.
 pub(crate) struct Obedient {
     pub(crate) child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-/// Has a command start this program so.
+/// Makes a command start this program in this mode.
 pub(crate) fn command<'c>(command: &'c mut Command, how: &str) -> &'c mut Command {
     command
         .args(["--exact", "scenarios", "--nocapture", "--test-threads", "1"])
@@ -126,7 +126,7 @@ pub(crate) fn command<'c>(command: &'c mut Command, how: &str) -> &'c mut Comman
 impl Obedient {
     /// Starts it: `quiet` or `busy`.
     ///
-    /// Once this returns, a quiet program allocates only when it is told to.
+    /// Once this returns, a quiet program allocates only on command.
     pub(crate) fn start(how: &str) -> Self {
         let mut program = Command::new(std::env::current_exe().unwrap());
         let program = Self::of(command(&mut program, how));
@@ -138,22 +138,22 @@ impl Obedient {
         program
     }
 
-    /// Returns whether the thread that obeys waits for a letter, and the one that started it for
-    /// its end.
+    /// Returns whether the obeying thread waits for a letter, and the thread that started it waits
+    /// for its end.
     ///
-    /// The test harness allocates before it waits, and may get to that after the first letter.
+    /// The test runner allocates before it waits, perhaps only after the first letter.
     fn is_asleep(&self) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let asleep = tasks.map(|task| {
             let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
-            // The name of the thread may hold anything, but is in parentheses.
+            // The thread's name may contain anything, but is in parentheses.
             stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
         });
         let asleep: Vec<bool> = asleep.collect();
         asleep.len() == 2 && asleep.iter().all(|&asleep| asleep)
     }
 
-    /// Starts it as the command says.
+    /// Starts it with this command.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take().unwrap();
@@ -161,9 +161,9 @@ impl Obedient {
         Self { child, input, output }
     }
 
-    /// Tells it something, and waits until it was done.
+    /// Sends a command, and waits until it is done.
     pub(crate) fn tell(&mut self, letter: char) {
-        writeln_letter(&mut self.input, letter);
+        write_letter(&mut self.input, letter);
         let done = format!("!{letter}\n");
         let mut line = String::new();
         while line != done {
@@ -172,15 +172,15 @@ impl Obedient {
         }
     }
 
-    /// Ends it. Returns whether it succeeded.
+    /// Ends it; returns whether it succeeded.
     pub(crate) fn end(mut self) -> bool {
-        writeln_letter(&mut self.input, 'x');
+        write_letter(&mut self.input, 'x');
         let mut rest = String::new();
         let _ = self.output.read_to_string(&mut rest);
         self.child.wait().unwrap().success()
     }
 }
 
-fn writeln_letter(input: &mut ChildStdin, letter: char) {
+fn write_letter(input: &mut ChildStdin, letter: char) {
     input.write_all(&[letter as u8]).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Scenarios: small programs for the recorder, played by the test program started again.
+//! Scenarios: small programs for the recorder, played by the restarted test program.
 
 #[path = "../../../trace/tests/storm/mod.rs"]
 mod storm;
@@ -15,19 +15,19 @@ use storm::storm;
 
 pub(crate) use storm::THREADS;
 
-/// Names the scenario in the environment of the program started again.
+/// Environment variable that selects the scenario of the restarted program.
 const SCENARIO: &str = "PAGEWISE_TEST_SCENARIO";
-/// Names the trace to perform.
+/// Environment variable with the trace to perform.
 pub(crate) const TRACE: &str = "PAGEWISE_TEST_TRACE";
 
-/// A size that nothing else asks for; the scenarios add up to 30.
+/// A size that nothing else requests; scenarios add up to 30.
 pub(crate) const ODD: u64 = 7_654_321;
 
 pub(crate) fn is_odd(size: u64) -> bool {
     (ODD..ODD + 30).contains(&size)
 }
 
-/// Lets `command` start this program with a scenario.
+/// Makes `command` start this program with a scenario.
 pub(crate) fn start<'c>(command: &'c mut Command, scenario: &str) -> &'c mut Command {
     command
         .arg(std::env::current_exe().unwrap())
@@ -35,18 +35,18 @@ pub(crate) fn start<'c>(command: &'c mut Command, scenario: &str) -> &'c mut Com
         .env(SCENARIO, scenario)
 }
 
-/// What a scenario said, without what the test harness prints about itself.
+/// Returns what a scenario printed, without the test runner's own output.
 pub(crate) fn said(stdout: &str) -> Vec<&str> {
     stdout.lines().filter_map(|line| line.split("said: ").nth(1)).collect()
 }
 
-/// Plays the scenario of the environment, if there is one.
+/// Plays the scenario from the environment, if there is one.
 pub(crate) fn play() {
     match std::env::var(SCENARIO).as_deref() {
         Ok("seen") => seen(),
         Ok("functions") => functions(),
-        Ok("storm") => witnessed_storm(),
-        Ok("starved") => starved(),
+        Ok("storm") => storm_with_message(),
+        Ok("starved") => storm_without_files(),
         Ok("family") => family(),
         Ok("perform") => perform(&std::env::var(TRACE).unwrap()),
         Ok("grandchild") => drop(black_box(vec![0_u8; (ODD + 2) as usize])),
@@ -54,7 +54,7 @@ pub(crate) fn play() {
     }
 }
 
-/// Says what a recorder could disturb: `errno`, the usable sizes of blocks, open files.
+/// Prints what a recorder could disturb: `errno`, the usable sizes of blocks, open files.
 fn seen() {
     let errno = || std::io::Error::last_os_error().raw_os_error();
     let set_errno = |value| {
@@ -97,13 +97,14 @@ fn seen() {
 }
 
 unsafe extern "C" {
-    // Not in the `libc` crate for this system.
+    // The `libc` crate lacks these for this system.
     fn pvalloc(size: usize) -> *mut c_void;
     fn valloc(size: usize) -> *mut c_void;
     fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
 }
 
-/// What [`functions`] leaves in the trace: `a` size-over-ODD alignment, `r` size-over-ODD, `f`.
+/// The events that [`functions`] leaves in the trace: `a` size-over-ODD alignment, `r`
+/// size-over-ODD, `f`.
 pub(crate) const FUNCTIONS: &[&str] = &[
     "a 0 16", "f", // malloc
     "a 6 16", "f", // calloc
@@ -119,7 +120,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
 /// Calls every function of the family.
 fn functions() {
     let odd = ODD as usize;
-    // The compiler knows these functions, and would leave out what has no effect.
+    // The compiler knows these functions, and would remove calls without effect.
     let [zero, one] = black_box([0, 1]);
     // SAFETY: every block is freed once and not used.
     unsafe {
@@ -135,7 +136,7 @@ fn functions() {
         libc::free(black_box(libc::aligned_alloc(128, odd + 7)));
         libc::free(black_box(libc::memalign(32, odd + 8)));
         libc::free(black_box(valloc(odd + 9)));
-        // Whole pages: not one of the odd sizes.
+        // Whole pages, hence none of the odd sizes.
         libc::free(black_box(pvalloc(odd)));
         let block = black_box(libc::malloc(odd + 10));
         assert!(black_box(libc::realloc(block, zero)).is_null());
@@ -145,29 +146,29 @@ fn functions() {
     }
 }
 
-/// A storm that says when it is over.
-fn witnessed_storm() {
+/// A storm that prints when it is over.
+fn storm_with_message() {
     storm();
     println!("storm is over");
 }
 
-/// The storm, in a process that can open no more files.
-fn starved() {
+/// The storm, in a process that cannot open more files.
+fn storm_without_files() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `none` is valid for reads.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
-    witnessed_storm();
+    storm_with_message();
 }
 
-/// A parent with two blocks; a child that inherits and frees them, asks for one of its own, and
-/// becomes another program.
+/// A parent with two blocks; a child that inherits and frees them, allocates one of its own, and
+/// executes another program.
 fn family() {
     let inherited = black_box([vec![1_u8; ODD as usize], vec![1_u8; ODD as usize]]);
     let program = std::env::current_exe().unwrap();
     let mut exec = Command::new(program);
     exec.args(["--exact", "scenarios", "--test-threads", "1"]).env(SCENARIO, "grandchild");
-    // SAFETY: no other thread of this process holds a lock that the child needs: the harness
-    // waits. The child ends without returning.
+    // SAFETY: no other thread of this process holds a lock that the child needs: the test runner
+    // waits. The child does not return.
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(inherited);
@@ -191,11 +192,11 @@ fn perform(path: &str) {
     let slots = reader.header().peak_blocks as usize;
     let events: Vec<Event> = reader.map(|event| event.unwrap()).collect();
     let mut blocks: Vec<*mut c_void> = vec![ptr::null_mut(); slots];
-    // SAFETY: as in `family`; the child calls nothing but C's allocator.
+    // SAFETY: as in `family`; the child only calls C's allocator.
     let child = unsafe { libc::fork() };
     if child == 0 {
         for event in &events {
-            // SAFETY: a trace that was read to its end frees and reallocates live blocks only.
+            // SAFETY: a trace that was read to its end only frees and reallocates live blocks.
             unsafe {
                 match *event {
                     Event::Allocate { slot, size, align: 16 } => {
@@ -222,7 +223,7 @@ fn perform(path: &str) {
     assert_eq!(status, 0);
 }
 
-/// Writes a program that needs no loader: it exits with status 7.
+/// Writes a program without a loader, which exits with status 7.
 pub(crate) fn write_static_program(path: &Path) {
     const BASE: u64 = 0x40_0000;
     const HEADERS: u64 = 64 + 56;

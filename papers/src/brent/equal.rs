@@ -1,5 +1,4 @@
-//! Code that the tables of §3 share: the strategies for equal blocks, as the paper's rows name
-//! them.
+//! Shared by the tables of §3: the strategies for equal blocks, named as in the paper's rows.
 
 use pagewise::pages::Config;
 use pagewise::sizemap::SizeMap;
@@ -9,7 +8,7 @@ use pagewise::{Strategy, catalogue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) strategy: &'static str,
-    /// φ0, blocks.
+    /// φ0, in blocks.
     pub(super) tolerance: usize,
 }
 
@@ -22,7 +21,7 @@ impl Choice {
         Self { strategy, tolerance }
     }
 
-    /// As the paper's rows have it.
+    /// Returns the name as in the paper's rows.
     pub(super) fn name(&self) -> String {
         match self.tolerance {
             1 => self.strategy.to_owned(),
@@ -33,7 +32,7 @@ impl Choice {
     /// Returns the strategy for blocks of `block` bytes, a multiple of 4, in pages of `page` bytes.
     ///
     /// # Errors
-    /// If the parameters make no sense.
+    /// If the parameters are invalid.
     pub(super) fn build(
         &self,
         block: usize,

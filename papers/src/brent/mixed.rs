@@ -1,5 +1,5 @@
-//! Tables 7.1 and 7.2: the distributions, and the memory that strategies hold and the items that
-//! they visit under them.
+//! Tables 7.1 and 7.2: the distributions; and for each strategy the storage efficiency and the
+//! items visited.
 
 use std::ptr::NonNull;
 
@@ -32,7 +32,7 @@ pub(super) const UNIT: usize = 8;
 /// Bytes of address space; only touched pages take memory.
 pub(super) const CAPACITY: usize = 1 << 32;
 
-/// Returns the distribution YKTVMV, or the one in which sizes have lifetimes of their own.
+/// Returns the distribution YKTVMV, or the variant in which each size has its own lifetimes.
 pub(super) fn yktvmv(spread: bool) -> anyhow::Result<Distribution> {
     Distribution::load(if spread { YKTVMV_SPREAD } else { YKTVMV })
 }
@@ -83,22 +83,22 @@ pub(super) fn table_7_1(_: Options, progress: &Progress) -> anyhow::Result<Made>
 /// The strategy in a row of Table 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
-    /// A strategy of the catalogue; with FFCROSSOVER 0 FIRST-FIT with segments of a page.
+    /// A strategy of the catalogue; FFCROSSOVER 0 means FIRST-FIT with segments of a page.
     Named(&'static str),
     /// LEAST-FREE whose free blocks are linked within the page (§4).
     InBand,
-    /// FIRST-FIT, whose searches of a segment also count the blocks in use.
+    /// FIRST-FIT whose searches of a segment also count the blocks in use.
     CountingAll,
-    /// Binary buddies that know of a buddy by its list alone.
+    /// Binary buddies without tags, which look for a buddy on its list.
     Tagless,
 }
 
 /// A row of Table 7.2.
 struct Row {
     name: &'static str,
-    /// The server, page size and FFCROSSOVER, if we have the strategy.
+    /// The server, page size and FFCROSSOVER; `None` if we lack the strategy.
     ours: Option<(Server, usize, usize)>,
-    /// Storage efficiency, then items visited, of CAMBRIDG and YKTVMV.
+    /// Storage efficiency, then items visited, for CAMBRIDG and YKTVMV.
     published: Option<[f64; 4]>,
 }
 
@@ -106,7 +106,7 @@ const fn row(name: &'static str, ours: (Server, usize, usize), published: [f64; 
     Row { name, ours: Some(ours), published: Some(published) }
 }
 
-/// Another form of the row before.
+/// A variant of the previous row.
 const fn form(name: &'static str, ours: (Server, usize, usize)) -> Row {
     Row { name, ours: Some(ours), published: None }
 }
@@ -144,7 +144,7 @@ const ROWS: [Row; 21] = {
     ]
 };
 
-/// Runs of Table 7.2: two distributions over the rows that we have.
+/// Runs of Table 7.2: two distributions for each row that we have.
 pub(super) const RUNS: u64 = 2 * (ROWS.len() as u64 - 1);
 
 /// Returns the parameters of Brent's §7: FREETOL 1, SIZEMAP by dynamic programming.
@@ -160,7 +160,7 @@ pub(super) fn config(
         .map(|class| Demand { size: class.size as usize, live: class.live })
         .collect();
     let classes = sizemap::optimise(&demand, UNIT, ffcrossover.max(UNIT), page_size);
-    // A configuration lives as long as the program.
+    // A configuration needs a static list.
     let classes = SizeMap::Classes(classes.leak());
     Config::new()
         .page_size(page_size)
@@ -195,13 +195,13 @@ impl Server {
         })
     }
 
-    /// Returns whether it searches all free blocks one by one, which takes long.
+    /// Returns whether it searches free blocks linearly, which is slow.
     fn is_linear(self) -> bool {
         matches!(self, Self::Named("FIRST-FIT (LIST)" | "NEXT-FIT") | Self::Tagless)
     }
 }
 
-/// Nothing but the storage efficiency is watched.
+/// Samples only the storage efficiency.
 impl Watch for Efficiency {
     fn reference(&mut self, _: NonNull<u8>) {}
     fn second(&mut self, usage: &Usage) {
@@ -209,7 +209,7 @@ impl Watch for Efficiency {
     }
 }
 
-/// Mean storage efficiency, and items visited per block.
+/// Returns the mean storage efficiency, and the items visited per block.
 fn measure(
     distribution: &Distribution,
     (server, page_size, ffcrossover): (Server, usize, usize),
@@ -235,16 +235,16 @@ fn measure(
 
 /// Table 7.2.
 pub(super) fn table_7_2(options: Options, progress: &Progress) -> anyhow::Result<Made> {
-    made_over([CAMBRIDG, YKTVMV], "7.2", "", options, progress)
+    table_7_2_of([CAMBRIDG, YKTVMV], "7.2", "", options, progress)
 }
 
-/// Table 7.2.1, ours: the same where sizes live for times of their own.
+/// Table 7.2.1, ours: the same, where each size has its own lifetimes.
 pub(super) fn table_7_2_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let title = ", over the distributions with lifetimes of their own";
-    made_over([CAMBRIDG_SPREAD, YKTVMV_SPREAD], "7.2.1", title, options, progress)
+    table_7_2_of([CAMBRIDG_SPREAD, YKTVMV_SPREAD], "7.2.1", title, options, progress)
 }
 
-fn made_over(
+fn table_7_2_of(
     names: [&str; 2],
     number: &'static str,
     title: &str,

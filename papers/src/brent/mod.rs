@@ -1,5 +1,5 @@
 //! `pagewise tables brent`: Brent (1984), "Dynamic storage allocation on a computer with virtual
-//! memory". How each experiment was rebuilt is told in `docs/brent.md`.
+//! memory". `docs/brent.md` explains how each experiment was reconstructed.
 
 mod equal;
 mod mixed;
@@ -48,7 +48,7 @@ Examples:
 #[derive(Debug)]
 struct Experiment {
     number: &'static str,
-    /// Runs of a program it makes: steps of the progress bar.
+    /// Number of program runs, for the progress bar.
     steps: u64,
     run: fn(Options<'_>, &Progress) -> anyhow::Result<Made>,
 }
@@ -83,7 +83,7 @@ impl Paper for Brent {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// If a strategy has no memory, or a plot cannot be written.
+/// If a strategy runs out of memory, or a plot cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let experiment = |number| EXPERIMENTS.iter().find(|one| one.number == number);
     let chosen: Vec<_> = args.asked.tables().into_iter().filter_map(experiment).collect();

@@ -9,20 +9,20 @@ use crate::table::Table;
 pub(super) struct Options<'r> {
     pub(super) quick: bool,
     pub(super) seed: u64,
-    /// PQSIM at its usual load, once a table has needed it.
+    /// The results of PQSIM at its usual load, once a table has needed them.
     pub(super) usual: &'r OnceLock<Vec<Measured>>,
 }
 
 /// The results of the runs over a strategy.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
-    /// Mean of the runs, pages.
+    /// Mean over the runs, in pages.
     pub(super) virtual_size: f64,
-    /// Of each run.
+    /// Faults of each run.
     pub(super) faults: Vec<f64>,
 }
 
-/// A table, and its picture if it has one.
+/// A table, and its plot if it has one.
 pub(super) struct Made {
     pub(super) table: Table,
     pub(super) svg: Option<String>,

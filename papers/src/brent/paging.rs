@@ -10,7 +10,7 @@ use crate::table::{Column, Near, Pair, Ranked, Table};
 /// Load factors.
 pub(super) const LOADS: [f64; 3] = [0.5, 0.75, 1.0];
 
-/// The paper compares the rows of a load.
+/// The paper compares the rows within a load.
 pub(super) const BY_LOAD: Ranked =
     Ranked::Within(|row| row.rsplit(", ").next().unwrap_or_default());
 
@@ -21,7 +21,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns the row's name at a load.
+    /// Returns the row's name for a load.
     pub(super) fn name(&self, load: f64) -> String {
         let Server { strategy, ffcrossover, .. } = self.server;
         format!("{strategy}, {ffcrossover}, load {load:.2}")
@@ -52,7 +52,7 @@ pub(super) const PUBLISHED: [Row; 9] = [
 /// VAX-VMS's pf/t and CPU/t, as published.
 const VMS: [[f64; 2]; 3] = [[156.6, 12.048], [1121.6, 24.941], [33_557.9, 60.562]];
 
-/// Runs: each row at each load, simulated and for real.
+/// Runs: each row at each load, simulated and real.
 pub(super) const RUNS: u64 = 2 * (PUBLISHED.len() * LOADS.len()) as u64;
 
 /// The measurements of a row at a load.
@@ -78,7 +78,7 @@ pub(super) fn table_7_3(options: Options, progress: &Progress) -> anyhow::Result
         Ok((simulated, real))
     });
     let faults: Vec<_> = faults.collect::<anyhow::Result<_>>()?;
-    // Times one after the other, so that runs do not disturb each other.
+    // Measure times sequentially, so that runs do not disturb each other.
     let mut measured = Vec::new();
     for ((load, row), ([efficiency, simulated], real)) in cases.into_iter().zip(faults) {
         let cpu = load.time(row.server, options)?;

@@ -1,4 +1,4 @@
-//! Tables 3.2, 3.3 and 3.4: PQSIM at its usual load, after a doubled one, and for every φ0.
+//! Tables 3.2, 3.3 and 3.4: PQSIM at its usual load, after a doubled load, and for every φ0.
 
 use pagewise_replay::paging::Lru;
 use pagewise_replay::progress::Progress;
@@ -16,7 +16,7 @@ pub(super) const WORKING_SET: usize = 50;
 /// c = ⌊p/s⌋.
 const CAPACITY: usize = PAGE / NODE;
 
-/// How near normalised faults should come.
+/// Tolerance for normalised faults.
 const NEAR: f64 = 0.08;
 
 const MF: &str = "MOST-FREE";
@@ -28,7 +28,7 @@ struct Published {
     virtual_size: f64,
     faults: f64,
     normalized: f64,
-    /// Table 3.3: page faults after the doubled load, normalised, and relative to 3.2.
+    /// Table 3.3: page faults after the doubled load, normalised, and relative to Table 3.2.
     doubled: [f64; 3],
 }
 
@@ -87,7 +87,7 @@ const PUBLISHED_3_4: [[f64; 6]; CAPACITY] = [
     [1635., 1622., 1740., 0.54, 0.54, 0.54],
 ];
 
-/// Runs that a row of Tables 3.2 and 3.3 is the mean of.
+/// Number of runs averaged for a row of Tables 3.2 and 3.3.
 const RUNS: u64 = 4;
 
 impl Measured {
@@ -99,7 +99,8 @@ impl Measured {
         self.faults() / random.faults()
     }
 
-    /// Standard deviation of the normalised faults from run to run; none of a single run.
+    /// Returns the standard deviation of the normalised faults over the runs; `None` for a single
+    /// run.
     fn deviation(&self, random: &Self) -> Option<f64> {
         let each: Vec<f64> =
             self.faults.iter().zip(&random.faults).map(|(ours, random)| ours / random).collect();
@@ -112,7 +113,7 @@ fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 
-/// How the runs of a table are made.
+/// How to make a table's runs.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     initial: f64,
@@ -144,9 +145,9 @@ fn measure(
     choices.par_iter().map(one).collect()
 }
 
-/// Simulated time relative to the paper's, and runs.
+/// Returns the simulated time relative to the paper's, and the number of runs.
 pub(super) fn plan(options: Options<'_>) -> (f64, u64) {
-    // Five of the longer lifetimes to warm up; with three, fewer blocks than usual are live.
+    // Warm up for five of the longer lifetimes; after three, fewer blocks than usual are live.
     if options.quick { (0.5, 1) } else { (1.0, RUNS) }
 }
 
@@ -160,7 +161,7 @@ fn rows_measured(
     measure(&PUBLISHED.each_ref().map(|row| row.choice), plan, options, progress)
 }
 
-/// Returns the rows at the usual load, which two tables need; measured once.
+/// Returns the rows at the usual load, which two tables need; measures them once.
 fn usual<'r>(options: Options<'r>, progress: &Progress) -> anyhow::Result<&'r [Measured]> {
     if let Some(measured) = options.usual.get() {
         progress.step(ROWS, String::new);
@@ -170,19 +171,19 @@ fn usual<'r>(options: Options<'r>, progress: &Progress) -> anyhow::Result<&'r [M
     Ok(options.usual.get_or_init(|| measured))
 }
 
-/// RANDOM's row, by whose faults the others' are divided.
+/// Returns the row of RANDOM, whose faults the others' are divided by.
 fn reference(measured: &[Measured]) -> &Measured {
     let random = PUBLISHED.iter().position(|row| row.choice == Choice::new("RANDOM"));
     &measured[random.expect("RANDOM is a row")]
 }
 
-/// From pairs of published and our figures, counts those that differ by at most [`NEAR`], and then
-/// how many of those are, at the most, in the paper's order. Equal figures may be in any order.
+/// Counts, among pairs of published and our figures, those that differ by at most [`NEAR`], and the
+/// largest subset of these in the paper's order. Equal figures may be in any order.
 fn agreement(figures: impl IntoIterator<Item = (f64, f64)>) -> [usize; 2] {
     let near = |&(published, ours): &(f64, f64)| (published - ours).abs() <= NEAR;
     let mut near: Vec<(f64, f64)> = figures.into_iter().filter(near).collect();
     near.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
-    // The longest ascent that ends with each row.
+    // For each row, the length of the longest ascending subsequence that ends with it.
     let mut ascents: Vec<usize> = Vec::new();
     for (index, (_, ours)) in near.iter().enumerate() {
         let before = near[..index].iter().zip(&ascents).filter(|((_, earlier), _)| earlier <= ours);
@@ -299,7 +300,7 @@ pub(super) fn table_3_4(options: Options<'_>, progress: &Progress) -> anyhow::Re
     Ok(Made { table, svg: Some(svg) })
 }
 
-/// Where a column has its least figure, the paper's and ours.
+/// Describes where a column has its least figure, in the paper and here.
 fn least(table: &Table, column: usize) -> String {
     let least = |of: fn(&Pair) -> Option<f64>| {
         let figures =
@@ -339,10 +340,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agreement_counts_the_near_and_of_these_the_ordered() {
+    fn agreement_counts_close_figures_and_those_in_order() {
         assert_eq!(agreement([]), [0, 0]);
         assert_eq!(agreement([(0.5, 0.55), (0.6, 0.52), (0.7, 0.71), (1.0, 0.9)]), [3, 2]);
-        // Equal in the paper: either may be the larger one.
+        // Equal in the paper, so either may be larger here.
         assert_eq!(agreement([(0.5, 0.55), (0.5, 0.52), (0.6, 0.56)]), [3, 3]);
     }
 

@@ -1,5 +1,5 @@
-//! Tables 3.2.1 and 3.2.2, ours: PQSIM where the strategy asks which pages are in memory (§2.12), of a simulation
-//! and of the system.
+//! Tables 3.2.1 and 3.2.2, ours: PQSIM with strategies that query which pages are resident (§2.12),
+//! in a simulation and on the real system.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use crate::experiments::brent::memory::Memory;
 use crate::experiments::brent::pager::{Pager, page_size};
 use crate::experiments::brent::pqsim::{self, FITTED, Load, PAGE};
 use crate::experiments::brent::residency::{
-    Asking, Knows, MOST_PAGES, Recent, Rule, Told, Touched,
+    MOST_PAGES, RealMemory, Recent, Residency, ResidencyAware, Rule, SimulatedMemory,
 };
 use crate::table::{Pair, Table};
 
@@ -35,36 +35,38 @@ const ROWS: [Row; 4] = [
     Row { name: "MOST-FREE (φ0 = 5)", rule: Rule::MostFree, tolerance: 5 },
 ];
 
-/// Runs of the table: each row asking and not.
+/// Runs of the table: each row with and without queries.
 pub(super) const RUNS: u64 = 2 * ROWS.len() as u64;
 
 impl Row {
-    /// Virtual size, and faults of strict LRU.
-    fn simulated(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
+    /// Returns the virtual size, and the faults of strict LRU.
+    fn simulated(self, queries: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
         let recent = Recent::new(WORKING_SET);
-        let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
+        let resident = queries.then(|| Rc::clone(&recent) as Rc<dyn Residency>);
         let source = Reserved::new(MOST_PAGES * PAGE);
-        let blocks = Asking::new(self.rule, self.tolerance, resident, (NODE, PAGE), source)?;
-        let paging = Told { lru: Lru::new(), recent };
+        let blocks =
+            ResidencyAware::new(self.rule, self.tolerance, resident, (NODE, PAGE), source)?;
+        let paging = SimulatedMemory { lru: Lru::new(), recent };
         let memory = Memory::over(Box::new(blocks), NODE, PAGE, paging);
         let (virtual_size, told) = pqsim::run_over(load, memory)?;
         Ok([virtual_size as f64, told.lru.faults(WORKING_SET) as f64])
     }
 
-    /// Faults of the machine's own pages, and how often the system was asked. All sizes are scaled from the paper's
-    /// page to the system's.
-    fn paged(self, asks: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
+    /// Returns the faults of the machine's own pages, and the number of queries. All sizes are
+    /// scaled from the paper's page to the system's.
+    fn paged(self, queries: bool, load: &Load) -> anyhow::Result<[f64; 2]> {
         let page = page_size();
         anyhow::ensure!(page.is_multiple_of(PAGE), "pages are not a multiple of {PAGE} bytes");
         let node = NODE * (page / PAGE);
         let pager = Rc::new(Pager::new(MOST_PAGES * page, WORKING_SET)?);
-        let resident = asks.then(|| Rc::clone(&pager) as Rc<dyn Knows>);
+        let resident = queries.then(|| Rc::clone(&pager) as Rc<dyn Residency>);
         let memory = pager.memory();
-        // SAFETY: the memory is the pager's, which lends it only here; `touched` keeps the pager
-        // alive until the run is over and the allocator dropped.
+        // SAFETY: the memory belongs to the pager, which lends it only here; `touched` keeps the
+        // pager alive until the run is over and the allocator is dropped.
         let region = unsafe { Region::new(memory.cast().as_ptr(), memory.len()) };
-        let touched = Touched::new(pager);
-        let blocks = Asking::new(self.rule, self.tolerance, resident, (node, page), region)?;
+        let touched = RealMemory::new(pager);
+        let blocks =
+            ResidencyAware::new(self.rule, self.tolerance, resident, (node, page), region)?;
         let memory = Memory::over(Box::new(blocks), node, page, touched);
         let (_, touched) = pqsim::run_over(load, memory)?;
         Ok(touched.counted().map(|count| count as f64))
@@ -81,8 +83,8 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
         Ok(pqsim::run(&load(number), strategy, Lru::new())?.1.faults(WORKING_SET) as f64)
     });
     let random = mean(random.collect::<anyhow::Result<_>>()?);
-    let of = |row: Row, asks: bool| {
-        let runs = (0..runs).into_par_iter().map(|number| row.simulated(asks, &load(number)));
+    let of = |row: Row, queries: bool| {
+        let runs = (0..runs).into_par_iter().map(|number| row.simulated(queries, &load(number)));
         let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
         let (sizes, faults) = runs.into_iter().map(|[size, faults]| (size, faults)).unzip();
         progress.step(1, || "PQSIM, asking which pages are in memory".into());
@@ -113,13 +115,13 @@ pub(super) fn table_3_2_1(options: Options, progress: &Progress) -> anyhow::Resu
 pub(super) fn table_3_2_2(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let (scale, _) = plan(options);
     let load = Load { lifetimes: FITTED, initial: 1.0, scale, seed: options.seed, number: 0 };
-    // Percent of the first that the second saves.
+    // Returns the percentage of the first that the second saves.
     let saved = |[plain, asking]: [f64; 2]| 100.0 * (1.0 - asking / plain);
     let mut refused = None;
     let rows = ROWS.into_par_iter().map(|row| {
-        let of = |asks| {
-            let simulated = row.simulated(asks, &load)?[1];
-            let paged = row.paged(asks, &load);
+        let of = |queries| {
+            let simulated = row.simulated(queries, &load)?[1];
+            let paged = row.paged(queries, &load);
             progress.step(1, || format!("PQSIM on the machine's pages: {}", row.name));
             anyhow::Ok((simulated, paged))
         };

@@ -46,7 +46,7 @@ const TOLERANT: [Choice; 9] = {
     ]
 };
 
-/// Seconds of processor time without the simulation of paging, as far as §3.1 tells them.
+/// Seconds of processor time without simulated paging, as far as §3.1 gives them.
 const SECONDS: [(&str, f64); 5] = [
     ("NOFREE", 1595.0),
     ("FIRST-FIT", 5693.0),
@@ -59,10 +59,10 @@ const PUBLISHED_ROWS: usize = 10;
 pub(super) const ROWS: u64 = 2 * PUBLISHED_ROWS as u64 + TOLERANT.len() as u64;
 const WORKING_SETS: [usize; 2] = [2000, 4000];
 
-/// Rounds in which the time without paging is taken; the least counts.
+/// Rounds that measure the time without paging; the minimum counts.
 const ROUNDS: usize = 3;
 
-/// Simulates no paging.
+/// Does not simulate paging.
 struct Unpaged;
 
 impl Paging for Unpaged {
@@ -72,7 +72,7 @@ impl Paging for Unpaged {
 
 /// Table 3.1.
 pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
-    // A quarter of the order: a 64th of the work, a 64th of the blocks.
+    // A quarter of the order: a 64th of the work and of the blocks.
     let shrink = if options.quick { 4 } else { 1 };
     let cube = (shrink * shrink * shrink) as u64;
     let Counts { allocations, frees, peak } = PAPER.counts;
@@ -134,8 +134,8 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(table.into())
 }
 
-/// Returns the seconds of processor time each strategy takes for the program when no paging is
-/// simulated.
+/// Returns the seconds of processor time that the program takes with each strategy when no paging
+/// is simulated.
 fn times(
     problem: &Problem,
     choices: &[Choice],

@@ -1,5 +1,5 @@
 //! Tables 7.3.1 to 7.3.4, which are ours: Table 7.3 with spread lifetimes, and with other values of
-//! FREETOL, t and FFCROSSOVER; the paper has a sentence on each.
+//! FREETOL, t and FFCROSSOVER; the paper has only a sentence on each.
 
 use pagewise_replay::progress::Progress;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use crate::table::{Column, Pair, Table};
 /// Runs of Table 7.3.1.
 pub(super) const SPREAD_RUNS: u64 = (PUBLISHED.len() * LOADS.len()) as u64;
 
-/// Table 7.3.1, ours: simulated faults where sizes have lifetimes of their own.
+/// Table 7.3.1, ours: simulated faults where each size has its own lifetimes.
 pub(super) fn table_7_3_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let loads = LOADS.into_par_iter().map(|factor| Load::new(factor, true, options));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +42,7 @@ pub(super) fn table_7_3_1(options: Options, progress: &Progress) -> anyhow::Resu
 
 /// Values of FREETOL, bytes: 1, and a tenth, a fifth and two fifths of a page (§5.2).
 const FREETOLS: [usize; 4] = [1, 51, 102, 205];
-/// The strategies that have it, and their FFCROSSOVER.
+/// The strategies that have FREETOL, and their FFCROSSOVER.
 const TOLERANT: [Server; 6] = [
     Server::new("MOST-FREE", 120),
     Server::new("MOST-FREE", HIGHEST),
@@ -95,7 +95,7 @@ pub(super) fn table_7_3_2(options: Options, progress: &Progress) -> anyhow::Resu
     Ok(Table { number: "7.3.2", title, rows, notes, ..Table::uncompared(names) }.into())
 }
 
-/// Strategies whose figures are to hardly depend on t; of NOFREE it is not said.
+/// Strategies whose figures should hardly depend on t; the paper does not claim that for NOFREE.
 const LASTING: [Server; 9] = [
     Server::new("QUICK", 120),
     Server::new("QUICK", HIGHEST),
@@ -131,7 +131,7 @@ pub(super) fn table_7_3_3(options: Options, progress: &Progress) -> anyhow::Resu
             progress.step(1, || format!("YKTVMV, {time} s: {}", server.strategy));
         }
     }
-    // How far a figure goes up or down from the first t to a later one at the most, percent.
+    // The largest change of a figure from the first t to a later one, in either direction, percent.
     let most = |figure: usize| {
         let of_row = |(_, pairs): &(String, Vec<Pair>)| {
             let ours = |time: usize| pairs[3 * time + figure].ours.unwrap_or_default();
@@ -171,7 +171,7 @@ pub(super) fn table_7_3_3(options: Options, progress: &Progress) -> anyhow::Resu
 
 /// Values of FFCROSSOVER; 0 is FIRST-FIT.
 const CROSSOVERS: [usize; 8] = [0, 24, 48, 72, 96, 120, 240, HIGHEST];
-/// The strategies below it.
+/// The strategies used below it.
 const CROSSING: [&str; 3] = ["MOST-FREE", "LEAST-FREE", "MRU"];
 
 /// Runs of Table 7.3.4.

@@ -1,4 +1,4 @@
-//! Theorem 6.1: how near adversaries bring each strategy to its bound.
+//! Theorem 6.1: how close adversaries bring each strategy to its bound.
 
 use pagewise::catalogue;
 use pagewise::pages::Config;
@@ -19,7 +19,7 @@ const LARGEST: [usize; 4] = [64, 256, 1024, 4096];
 const BUDGETS: [usize; 2] = [16, 64];
 /// Strategies, the bytes in a unit of size, and the constant of their bound in M log₂ n: Theorem
 /// 6.1 for the first three, Robson (1977), Knuth; BEST-FIT's bound is M n (Robson 1977). BUDDY has
-/// no blocks below 16 bytes; with units of 256, BEST-FIT's tags can be neglected.
+/// no blocks below 16 bytes; with units of 256, BEST-FIT's tags are negligible.
 const STRATEGIES: [(&str, usize, Option<f64>); 6] = [
     ("MOST-FREE", 1, Some(1.8842)),
     ("LEAST-FREE", 1, Some(1.8842)),
@@ -29,13 +29,13 @@ const STRATEGIES: [(&str, usize, Option<f64>); 6] = [
     ("BEST-FIT", 256, None),
 ];
 
-/// Bytes of a unit of BEST-FIT's heap, and of them its header.
+/// Bytes of a unit of BEST-FIT's heap, and of its header.
 const TAGGED: usize = 16;
 const TAG: usize = 4;
-/// The most memory that an attack may need, bytes.
+/// Maximum memory for an attack, bytes.
 const MOST_MEMORY: usize = 1 << 30;
 
-/// Attacks to be made.
+/// Number of attacks.
 pub(super) const RUNS: u64 = (STRATEGIES.len() * LARGEST.len() * BUDGETS.len()) as u64;
 
 /// A strategy, n and M.
@@ -54,11 +54,11 @@ impl Case {
     fn storage(&self, attack: impl FnOnce(&mut Game<'_>)) -> anyhow::Result<usize> {
         let classes: Vec<u32> =
             adversary::classes(self.largest).into_iter().map(|class| class as u32).collect();
-        // A configuration lives as long as the program.
+        // A configuration needs a static list.
         let classes = SizeMap::Classes(classes.leak());
         let config =
             Config::new().page_size(PAGE).unit(1).sizemap(classes).ffcrossover(self.largest);
-        // Only the page strategies have classes; the others round to their unit.
+        // Only the paged strategies have classes; the others round to their unit.
         let config = if self.in_pages() {
             config
         } else {
@@ -77,7 +77,7 @@ impl Case {
         storage as f64 / (self.budget as f64 * (self.largest as f64).log2())
     }
 
-    /// Returns whether it is one of the strategies of Theorem 6.1.
+    /// Returns whether Theorem 6.1 covers the strategy.
     fn in_pages(&self) -> bool {
         self.constant == STRATEGIES[0].2
     }
@@ -91,9 +91,8 @@ impl Case {
         }
     }
 
-    /// Returns the storage that the adversary for BEST-FIT forces, in units of the heap's own,
-    /// headers included. `None` for other strategies, and if it would need more than
-    /// [`MOST_MEMORY`].
+    /// Returns the storage that the adversary for BEST-FIT forces, in units of the heap, headers
+    /// included. `None` for other strategies, or if it would need more than [`MOST_MEMORY`].
     fn attack_best_fit(&self) -> anyhow::Result<Option<f64>> {
         let needed = self.budget * self.largest * TAGGED / 2;
         if self.constant.is_some() || needed > MOST_MEMORY {
@@ -121,7 +120,7 @@ impl Case {
         let knuth = self.storage(|game| adversary::pins(game, &steps))?;
         let tries = if options.quick { 2 } else { 30 };
         let storage = |steps: &[Step]| {
-            // A strategy that cannot be had was met above.
+            // A strategy that cannot be built was reported above.
             self.storage(|game| adversary::pins(game, steps)).unwrap_or_default()
         };
         let found =
@@ -131,7 +130,7 @@ impl Case {
     }
 }
 
-/// Table 6.1: not a table of the paper, but its theorem tried.
+/// Table 6.1: not a table of the paper, but a test of its theorem.
 pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let budgets = if options.quick { &BUDGETS[..1] } else { &BUDGETS };
     let cases: Vec<Case> = STRATEGIES
@@ -180,10 +179,11 @@ pub(super) fn table_6_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(Made { table, svg: Some(svg) })
 }
 
-/// The results of the adversaries, with the bound, and the result of the one for BEST-FIT.
+/// The storage that the adversaries reached, with the bound, and that of the adversary for
+/// BEST-FIT.
 type Reached = ([f64; 4], Option<f64>);
 
-/// Returns the most that was reached, over log₂ n, for the largest M; the bounds pale.
+/// Plots the maximum reached, over log₂ n, for the largest M; bounds are drawn pale.
 fn plot_6_1(cases: &[Case], reached: &[Reached]) -> anyhow::Result<String> {
     let most = cases.iter().map(|case| case.budget).max().unwrap_or_default();
     let lines = STRATEGIES.iter().flat_map(|&(strategy, ..)| {

@@ -1,5 +1,5 @@
-//! YKTVMV (Brent §7.1) served by a strategy: its storage efficiency, its page faults, simulated and real, and
-//! its processor time. Tables 7.3 to 7.3.4 are made of it.
+//! YKTVMV (Brent §7.1) served by a strategy: its storage efficiency, page faults, simulated and
+//! real, and processor time. Tables 7.3 to 7.3.4 use it.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(super) const HIGHEST: usize = 508;
 /// Bytes of the mapping for real faults: room for QUICK at the full load.
 const MAPPING: usize = 1 << 27;
 
-/// A server: a strategy, its FFCROSSOVER, and its FREETOL.
+/// A server: a strategy with its FFCROSSOVER and FREETOL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
     pub(super) strategy: &'static str,
@@ -40,18 +40,18 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// With FREETOL 1, as all of Table 7.3.
+    /// With FREETOL 1, as in all of Table 7.3.
     pub(super) const fn new(strategy: &'static str, ffcrossover: usize) -> Self {
         Self { strategy, ffcrossover, freetol: 1 }
     }
 }
 
-/// Returns the seconds of warm-up, which do not count, and in all.
+/// Returns the seconds of warm-up, which do not count, and the total.
 pub(super) fn seconds(options: Options) -> (u64, f64) {
     if options.quick { (20, 40.0) } else { (100, 300.0) }
 }
 
-/// Returns a strategy over a source; FFCROSSOVER 0 is FIRST-FIT with segments of a page.
+/// Builds a strategy over a source; FFCROSSOVER 0 means FIRST-FIT with segments of a page.
 fn over<'m, S: Source + 'm, M: Meter + 'm>(
     strategy: &str,
     config: Config,
@@ -114,15 +114,15 @@ struct Real<'r> {
     resident: &'r mut Resident,
     references: u64,
     seconds: Efficiency,
-    /// Faults and their count when the warm-up was over.
+    /// Faults and their number at the end of the warm-up.
     faults_before: u64,
     refused: Option<std::io::Error>,
 }
 
 impl Watch for Real<'_> {
     fn reference(&mut self, block: NonNull<u8>) {
-        /// References between two looks at the working set. In between, the working set can exceed
-        /// its size by the pages of that many blocks.
+        /// References between evictions. In between, the working set can exceed its size by the
+        /// pages of that many blocks.
         const LOOK: u64 = 128;
         // SAFETY: the block is in use and at least a byte long; its contents do not matter.
         unsafe { block.write_volatile(1) };
@@ -141,7 +141,7 @@ impl Watch for Real<'_> {
     }
 }
 
-/// Only the time counts.
+/// Measures time only.
 struct Timed;
 
 impl Watch for Timed {
@@ -152,7 +152,7 @@ impl Watch for Timed {
     fn second(&mut self, _: &Usage) {}
 }
 
-/// A load: its events, and how long it lasts in seconds.
+/// A load: its events, and its duration in seconds.
 pub(super) struct Load {
     distribution: Distribution,
     events: Vec<Event>,
@@ -161,12 +161,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// With this load factor, and with lifetimes of the sizes' own if `spread`.
+    /// Makes a load with this load factor; if `spread`, each size has its own lifetimes.
     pub(super) fn new(factor: f64, spread: bool, options: Options) -> anyhow::Result<Self> {
         Self::of(yktvmv(spread)?, factor, seconds(options), options)
     }
 
-    /// Returns the whole load, without spread, over this many seconds.
+    /// Makes the full load, without spread, over this many seconds.
     pub(super) fn lasting(seconds: f64, options: Options) -> anyhow::Result<Self> {
         Self::of(yktvmv(false)?, 1.0, (self::seconds(options).0, seconds), options)
     }
@@ -194,7 +194,7 @@ impl Load {
         config.freetol(server.freetol)
     }
 
-    /// E and simulated faults per second.
+    /// Returns E, and simulated faults per second.
     pub(super) fn simulate(&self, server: Server, options: Options) -> anyhow::Result<[f64; 2]> {
         let simulated = Simulated { lru: RefCell::new(Lru::new()) };
         let (config, source) = (self.config(server, options), Reserved::new(CAPACITY));
@@ -206,7 +206,7 @@ impl Load {
         Ok([watch.efficiency.mean(), faults / self.counted()])
     }
 
-    /// CPU time per second, milliseconds.
+    /// Returns the CPU time per second, in milliseconds.
     pub(super) fn time(&self, server: Server, options: Options) -> anyhow::Result<f64> {
         let (config, source) = (self.config(server, options), Reserved::new(CAPACITY));
         let mut strategy = over(server.strategy, config, UNIT, source, ())?;
@@ -215,7 +215,8 @@ impl Load {
         Ok((processor_time() - before).as_secs_f64() * 1000.0 / self.seconds)
     }
 
-    /// Real faults per second. All sizes are scaled from the paper's page to the system's.
+    /// Returns the real faults per second. All sizes are scaled from the paper's page to the
+    /// system's.
     pub(super) fn fault(&self, server: Server, options: Options) -> anyhow::Result<f64> {
         let mut resident = Resident::new(MAPPING, WORKING_SET)?;
         let scale = resident.page_size() / PAGE;
@@ -245,7 +246,7 @@ fn scaled(config: Config, scale: usize) -> Config {
     let sizemap = match config.sizemap {
         SizeMap::Classes(classes) => {
             let larger: Vec<u32> = classes.iter().map(|class| class * scale as u32).collect();
-            // A configuration lives as long as the program.
+            // A configuration needs a static list.
             SizeMap::Classes(larger.leak())
         }
         other => other,
@@ -266,8 +267,8 @@ mod tests {
 
     use super::*;
 
-    /// How the two parameters of the distribution `yktvmv-spread` were found: those that bring QUICK's two E at
-    /// full load nearest to the published.
+    /// Shows how the two parameters of the distribution `yktvmv-spread` were found: they bring
+    /// QUICK's two E at full load closest to the published ones.
     #[test]
     #[ignore = "takes minutes: prints a grid"]
     fn fit_the_spread_to_the_efficiency_of_quick() {

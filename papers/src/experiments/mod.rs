@@ -1,5 +1,5 @@
-//! The papers' experiments, rebuilt: programs, demands and memories. The tables made from them are
-//! in the modules named after the papers.
+//! The papers' experiments, reconstructed: programs, loads and memories. The modules named after
+//! the papers make the tables from them.
 
 pub(crate) mod brent;
 pub(crate) mod nielsen;

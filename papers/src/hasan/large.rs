@@ -1,6 +1,5 @@
-//! Table 5.5, ours: the memory that large blocks take under best fit, and under other fits that
-//! could replace it (§5.5). The paper says that best fit saves memory there, but has no table of
-//! it.
+//! Table 5.5, ours: the memory of large blocks under best fit, and under other fits that could
+//! replace it (§5.5). The paper says that best fit saves memory there, but has no table of it.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -16,11 +15,11 @@ use super::tuning::HEADER;
 use crate::table::{Pair, Table};
 use crate::widened::Words;
 
-/// Blocks of more bytes than this, with 8 bytes of header and trailer, are large (§4).
+/// Blocks above this size count as large (§4); header and trailer take 8 bytes.
 const LARGEST_SMALL: usize = 1024 - 8;
 
 type Heap = Box<dyn Strategy>;
-/// A fit's name, and a function that makes its heap, which grows by a given number of bytes.
+/// A fit's name, and a function that makes its heap, which grows by this many bytes.
 type Fit = (&'static str, fn(usize) -> Heap);
 
 /// The fits: best fit, and the others.
@@ -31,11 +30,11 @@ const FITS: [Fit; 4] = [
     ("worst", |growth| Box::new(WorstFit::new(growth, Reserved::new(CAPACITY), ()))),
 ];
 
-/// Bytes held at most by the large blocks of a program, alone in a heap, under each fit; none of a program without
-/// large blocks.
+/// Peak bytes held by a program's large blocks, in a heap of their own, under each fit; `None` for
+/// a program without large blocks.
 pub(super) type Held = Option<[f64; FITS.len()]>;
 
-/// Large blocks come from the heap, all others from the C library's allocator.
+/// Serves large blocks from the heap, all others from the C library's allocator.
 struct LargeAlone {
     heap: Heap,
     largest_small: usize,
@@ -47,8 +46,8 @@ impl LargeAlone {
     }
 }
 
-// SAFETY: a block comes from the one allocator that is asked for its size, and goes back there: the layout that it is
-// freed with is the one that it was allocated with.
+// SAFETY: a block is freed to the allocator it came from, because both are chosen by the size in
+// the layout, which is the one it was allocated with.
 unsafe impl Target for LargeAlone {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         match self.is_large(layout.size()) {
@@ -63,7 +62,7 @@ unsafe impl Target for LargeAlone {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: passed on to whom the block belongs.
+        // SAFETY: forwarded to the block's own allocator.
         unsafe {
             match [self.is_large(layout.size()), self.is_large(new_size)] {
                 [true, true] => Target::reallocate(&mut *self.heap, block, layout, new_size),
@@ -80,7 +79,7 @@ unsafe impl Target for LargeAlone {
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: passed on to whom the block belongs.
+        // SAFETY: forwarded to the block's own allocator.
         unsafe {
             match self.is_large(layout.size()) {
                 true => Target::free(&mut *self.heap, block, layout),
@@ -142,15 +141,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_blocks_alone_are_in_the_heap_and_a_block_that_grows_or_shrinks_changes_its_place() {
+    fn resizing_keeps_small_blocks_out_of_the_heap() {
         let heap = FITS[0].1(16);
         let mut alone = LargeAlone { heap, largest_small: 1000 };
         let layout = |size| Layout::from_size_align(size, 8).unwrap();
         let blocks = |alone: &LargeAlone| alone.heap.usage().blocks;
         let small = alone.allocate(layout(1000)).unwrap();
         assert_eq!(blocks(&alone), 0);
-        // SAFETY: each block is used with the layout it was allocated with, and only while it is in
-        // use.
+        // SAFETY: each block is used with the layout it was allocated with, and only while in use.
         unsafe {
             small.write_bytes(7, 1000);
             let grown = alone.reallocate(small, layout(1000), 3000).unwrap();

@@ -1,5 +1,5 @@
 //! `pagewise tables hasan`: Hasan & Chang (2006), "A tunable hybrid memory allocator", over the
-//! bundled traces, its own programs among them. `docs/hybrid.md` reports the results.
+//! bundled traces, including its own programs. `docs/hybrid.md` reports the results.
 
 mod large;
 mod peaks;
@@ -51,12 +51,13 @@ turns, alone on one CPU; times include the machine's noise). Four programs are
 the paper's own on their own inputs, at the paper's word size; three stand for
 others. Programs that are not in the paper follow, without published figures.";
 
-/// The tables that need no more than the traces.
+/// The tables that need only the traces.
 const PROFILED: [&str; 4] = ["1", "3", "4", profile::FIGURE_6];
-/// Those of one sentence each, ours: COALESCE_IN_FREE on made loads, and best fit for large blocks.
+/// Tables for one sentence each, ours: COALESCE_IN_FREE on made-up loads, and best fit for large
+/// blocks.
 const PEAKS: &str = "5.2";
 const LARGE: &str = "5.5";
-/// Those that rest on the search; 5.8 has the figures of that section's prose, 8.1 is ours.
+/// The tables based on the search; 5.8 has the figures of that section's prose, 8.1 is ours.
 const SEARCHED: [&str; 6] = ["7", "8", "8.1", "9", "10", "5.8"];
 
 #[derive(Debug)]
@@ -68,8 +69,7 @@ impl Paper for Hasan {
     }
 }
 
-/// Returns the programs asked for: the paper's, or those that stand for them, in its order; then
-/// the others.
+/// Returns the requested programs: the paper's, or their stand-ins, in its order; then the others.
 fn programs(asked: &[String]) -> anyhow::Result<Vec<Program>> {
     let programs = recorded::bundled()?.into_iter().map(Program::new);
     let mut programs: Vec<_> = programs.filter(Program::has_rows).collect();

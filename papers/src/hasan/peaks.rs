@@ -1,5 +1,6 @@
-//! Table 5.2, ours: COALESCE_IN_FREE, "helpful in programs that allocate a large number of blocks and then free most of
-//! them, repeatedly" (§3.11, §5.2). None of the programs at hand is of that kind, so the loads are made.
+//! Table 5.2, ours: COALESCE_IN_FREE, "helpful in programs that allocate a large number of blocks
+//! and then free most of them, repeatedly" (§3.11, §5.2). No available program is of that kind, so
+//! the loads are made up.
 
 use std::alloc::Layout;
 
@@ -13,10 +14,10 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::table::{Pair, Table};
 
-/// Peaks of a load, and bytes requested at each.
+/// Number of peaks in a load, and bytes requested at each.
 const PEAKS: usize = 24;
 const REQUESTED: usize = 512 << 10;
-/// Blocks that stay in each valley.
+/// Blocks that are kept in each valley.
 const STAYING: usize = 5;
 
 /// The sizes of a peak's requests.
@@ -30,7 +31,7 @@ const LOADS: [(&str, Sizes); 4] = [
     ("medium blocks, another size each time", |peak| vec![200 * (1 + peak % 8)]),
 ];
 
-/// Returns the bytes held at most.
+/// Returns the peak of the bytes held.
 fn held(sizes: Sizes, settings: Settings) -> anyhow::Result<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut heap = Hybrid::new(settings, Reserved::new(CAPACITY), ());
@@ -45,7 +46,7 @@ fn held(sizes: Sizes, settings: Settings) -> anyhow::Result<f64> {
         }
         blocks.shuffle(&mut random);
         for (block, layout) in blocks.drain(STAYING..) {
-            // SAFETY: the block was allocated with this layout, and is forgotten.
+            // SAFETY: the block was allocated with this layout, and is not used afterwards.
             unsafe { heap.deallocate(block, layout) };
         }
     }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joining_in_valleys_saves_memory_where_sizes_change_and_nothing_else_joins_quick_lists() {
+    fn coalescing_in_valleys_saves_memory_when_sizes_change() {
         let [_, (_, changing), ..] = LOADS;
         let off = Settings::generic().coalesce_ql(false);
         let [without, with] =

@@ -80,8 +80,8 @@ fn split(split: Split) -> [f64; 3] {
     [split.all, split.small, split.large].map(|figure| figure as f64)
 }
 
-/// Fig. 6: large blocks, percent of the allocations and of the bytes. Its bars have no figures; these are
-/// derived from Tables 3 and 4.
+/// Fig. 6: large blocks, in percent of the allocations and of the bytes. Its bars have no figures;
+/// these are derived from Tables 3 and 4.
 fn figure_6(programs: &[(Program, Statistics)]) -> Table {
     let rows = programs.iter().map(|(program, statistics)| {
         let published = |table, large: usize, all: usize| {
@@ -106,10 +106,10 @@ fn figure_6(programs: &[(Program, Statistics)]) -> Table {
     }
 }
 
-/// The number of Fig. 6.
+/// The "number" of Fig. 6.
 pub(super) const FIGURE_6: &str = "Fig. 6";
 
-/// Table 1, 3 or 4, or Fig. 6; none if the number is another.
+/// Returns Table 1, 3 or 4, or Fig. 6; `None` for another number.
 pub(super) fn table(number: &str, programs: &[(Program, Statistics)]) -> Option<Table> {
     if number == FIGURE_6 {
         return Some(figure_6(programs));

@@ -17,7 +17,7 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) trace: Recorded,
-    /// The paper's figures for it, or for the program it stands for.
+    /// The paper's figures for it, or for the program that it stands in for.
     pub(super) published: Option<&'static Published>,
 }
 
@@ -27,7 +27,7 @@ impl Program {
         Self { trace, published }
     }
 
-    /// Returns whether the tables are made over it: a recording for another paper is left out.
+    /// Returns whether it has rows in the tables: recordings for other papers are left out.
     pub(super) fn has_rows(&self) -> bool {
         self.published.is_some() || self.trace.words == Words::Whole
     }
@@ -43,8 +43,8 @@ impl Program {
     }
 }
 
-/// Replays a workload of a program with such words, writing each block's first and last byte. The
-/// allocator keeps `header` bytes before each block.
+/// Replays a program's workload with words of this width, writing each block's first and last byte.
+/// The allocator keeps `header` bytes before each block.
 pub(super) fn replayed<T: Target + ?Sized>(
     workload: &Workload,
     words: Words,

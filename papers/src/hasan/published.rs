@@ -1,18 +1,18 @@
-//! The programs, and the paper's figures for them: Tables 1, 3 and 4 come from a file from which
-//! `traces/README.md` is also made; those of the results are here.
+//! The programs, and the paper's figures for them. Tables 1, 3 and 4 come from a file that
+//! `traces/README.md` is also made from; the results are here.
 
-/// As notes of traces name the paper.
+/// The paper's name in the notes of traces.
 pub(super) const PAPER: &str = "Hasan & Chang";
 
-/// Tables 1, 3 and 4: lines of table, our trace, their program, figures.
+/// Tables 1, 3 and 4, one line per entry: table, our trace, their program, figures.
 const PROFILES: &str = include_str!("published.txt");
 
 /// A program of the paper.
 #[derive(Debug)]
 pub(super) struct Published {
-    /// As the notes of recordings name it.
+    /// Its name in the notes of recordings.
     pub(super) program: &'static str,
-    /// The trace that stands for it, if there is no recording of the program itself.
+    /// The trace that stands in for it, if the program itself is not recorded.
     pub(super) stand_in: Option<&'static str>,
     /// Table 7, for least memory and for most speed.
     pub(super) settings: [Setting; 2],
@@ -20,18 +20,18 @@ pub(super) struct Published {
     pub(super) memory: [f64; 5],
     /// Table 9: the same, ms.
     pub(super) time: [f64; 5],
-    /// Table 5: allocations in that time.
+    /// Table 5: number of allocations in that time.
     pub(super) allocations: f64,
-    /// Table 10: DL270 and HCgen, millions of ticks. Of ghostscript the table's line is lost; the
-    /// prose has the share saved.
+    /// Table 10: DL270 and HCgen, millions of ticks. For ghostscript the table's line is missing;
+    /// the prose gives the share saved.
     pub(super) ticks: Option<[f64; 2]>,
     /// Table 10 and its prose: HCgen ÷ DL270.
     pub(super) ticks_ratio: f64,
-    /// §5.8: percent of the allocations that quick lists served.
+    /// §5.8: percentage of the allocations served from quick lists.
     pub(super) quick: Option<f64>,
 }
 
-/// COALESCE, COALESCE_QL, COALESCE_IN_FREE, SPLIT, QL_HIGH. MONITOR is off in all.
+/// COALESCE, COALESCE_QL, COALESCE_IN_FREE, SPLIT, QL_HIGH. MONITOR is always off.
 pub(super) type Setting = [u32; 5];
 
 /// In the order of Tables 7 to 9.
@@ -115,13 +115,14 @@ pub(super) const PROGRAMS: [Published; 7] = [
     },
 ];
 
-/// Returns the paper's figures for the program of this name, or for the one this trace stands for.
+/// Returns the paper's figures for the program of this name, or for the one that this trace stands
+/// in for.
 pub(super) fn of(program: Option<&str>, trace: &str) -> Option<&'static Published> {
     let is = |one: &&Published| program == Some(one.program) || one.stand_in == Some(trace);
     PROGRAMS.iter().find(is)
 }
 
-/// Returns the figures of Table 1, 3 or 4 of a program, or none.
+/// Returns a program's figures in Table 1, 3 or 4; empty if there are none.
 pub(super) fn profile(table: &str, program: &str) -> Vec<f64> {
     let line = PROFILES.lines().find_map(|line| {
         let (_, rest) = line.strip_prefix(table)?.strip_prefix('|')?.split_once('|')?;
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    /// The ratios that the paper prints in parentheses beside its figures.
+    /// Compares with the ratios that the paper prints in parentheses after its figures.
     #[test]
     fn figures_agree_with_the_ratios_printed_beside_them() {
         let ratios = |program: &str, figures: fn(&Published) -> [f64; 5]| {

@@ -1,5 +1,5 @@
-//! Tables 7 to 10, and §5.8's share of quick lists: the settings found, memory and time beside
-//! Lea's and Kingsley's allocators.
+//! Tables 7 to 10, and §5.8's share of quick lists: the settings found, and memory and time
+//! compared with Lea's and Kingsley's allocators.
 
 use pagewise::Strategy;
 use pagewise::hybrid::Settings;
@@ -14,11 +14,11 @@ use super::tuning::{self, HEADER, Tuned, heap};
 use crate::table::{Column, Near, Pair, Ranked, Table, columns};
 use crate::widened::Words;
 
-/// The allocators of Tables 8 and 9, in their order.
+/// The allocators of Tables 8 and 9, in order.
 const LEA: usize = 0;
 const HC_GEN: usize = 2;
 const ALLOCATORS: usize = 5;
-/// Rounds in which the five are timed.
+/// Timed rounds of the five allocators.
 const ROUNDS: usize = 15;
 /// Bytes that Lea's allocator keeps before each block.
 const LEA_HEADER: usize = size_of::<usize>();
@@ -29,19 +29,19 @@ const PAGE: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Measured {
     tuned: Tuned,
-    /// Most bytes held: LEA, KINGSLEY, HCgen, HCmem, HCperf.
+    /// Peak bytes held: LEA, KINGSLEY, HCgen, HCmem, HCperf.
     held: [f64; ALLOCATORS],
     /// Nanoseconds per allocation or reallocation with its free, in the same order.
     time: [f64; ALLOCATORS],
-    /// Nanoseconds of processor time for all of it, the least of the rounds, in the same order.
+    /// Total nanoseconds of processor time, minimum over the rounds, in the same order.
     least: [f64; ALLOCATORS],
-    /// Percent of the allocations that HCgen's quick lists served.
+    /// Percentage of the allocations served from HCgen's quick lists.
     quick: f64,
-    /// Most bytes held by HCgen where large blocks are joined beyond the threshold alone.
+    /// Peak bytes held by HCgen if large blocks are coalesced only beyond the threshold.
     strict: f64,
 }
 
-/// Tunes the hybrid for a program, and measures it beside the others.
+/// Tunes the hybrid for a program, and compares it with the others.
 ///
 /// # Errors
 /// If a replay stops.
@@ -77,7 +77,7 @@ pub(super) fn measure(
 
     let rounds = if options.quick { 3 } else { ROUNDS };
     let times = in_turns(ALLOCATORS, rounds, |which| {
-        // All are called alike, through a table of functions.
+        // All are called through a vtable.
         let mut allocator: Box<dyn Target> = match which {
             LEA => Box::new(Lea::growing_by(growth, CAPACITY)),
             1 => Box::new(Kingsley::new(page, Reserved::new(CAPACITY), ())),
@@ -97,7 +97,7 @@ pub(super) fn measure(
     })
 }
 
-/// Table 7, 8, 8.1, 9, 10 or 5.8; none if the number is another.
+/// Returns Table 7, 8, 8.1, 9, 10 or 5.8; `None` for another number.
 pub(super) fn table(number: &str, measured: &[(Program, Measured)]) -> Option<Table> {
     match number {
         "5.8" => Some(quick(measured)),
@@ -188,7 +188,7 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
     }
 }
 
-/// Returns the threshold with COALESCE on, as we read it and as §3.3 words it.
+/// Compares the threshold with COALESCE on, as we read it and as §3.3 states it.
 fn threshold(measured: &[(Program, Measured)]) -> Table {
     let row = |(program, measured): &(Program, Measured)| {
         let published = program.published.map(|published| published.memory);
@@ -265,8 +265,8 @@ fn clock(measured: &[(Program, Measured)]) -> Table {
     }
 }
 
-/// Returns the columns of Tables 8 and 9: Lea's allocator in units of its own, the others relative
-/// to it.
+/// Returns the columns of Tables 8 and 9: Lea's allocator in absolute units, the others relative to
+/// it.
 fn allocators(decimals: usize) -> Vec<Column> {
     let others = ["CK", "HCgen", "HCmem", "HCperf"].map(|name| Column::new(name, 2).ratio());
     [Column::new("DL", decimals).unit()].into_iter().chain(others).collect()
@@ -285,7 +285,7 @@ fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Ve
     (0..ALLOCATORS).map(pair).collect()
 }
 
-/// Returns a row of geometric means, of all but Lea's column.
+/// Returns a row of geometric means, for all columns except Lea's.
 fn means(rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
     let mean = |which: usize, side: fn(&Pair) -> Option<f64>| {
         let logs: Vec<_> =
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_geometric_and_leave_the_base_out() {
+    fn means_are_geometric_and_exclude_the_base() {
         let row = |ours| ("x".to_owned(), relative(None, [10.0, ours, 1.0, 1.0, 1.0]));
         let (_, pairs) = means(&[row(20.0), row(80.0)]);
         assert_eq!(pairs[LEA].ours, None);

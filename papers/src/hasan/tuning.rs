@@ -1,13 +1,13 @@
-//! The search for each program's settings: a grid over the parameters of Table 7 and three more of
-//! §3; every point is tried.
+//! The search for each program's settings: all points of a grid over the parameters of Table 7 and
+//! three more of §3.
 //!
-//! 1. Every setting is replayed for the bytes it holds at most, on all cores: exact, and the same
-//!    in every run.
+//! 1. Every setting is replayed for its peak of bytes held, on all cores: exact, and the same in
+//!    every run.
 //! 2. Every setting is timed once, alone on one CPU.
-//! 3. The finalists are timed again, in turns: for least memory the fastest of those that hold
-//!    within [`NEAR`] of the least, for most speed the fastest of all.
-//! 4. HCmem is the fastest of the first; HCperf the leanest of the second whose times are within
-//!    [`NEAR`] of the fastest's.
+//! 3. The finalists are timed again, taking turns: for least memory, the fastest of those that hold
+//!    within [`NEAR`] of the least; for most speed, the fastest of all.
+//! 4. HCmem is the fastest of the first group; HCperf the leanest of the second group whose time is
+//!    within [`NEAR`] of the fastest's.
 //!
 //! Only the clock is random. The reported figures are measured again after the choice.
 
@@ -23,11 +23,11 @@ use crate::widened::Words;
 
 /// The relative difference up to which figures count as equal.
 const NEAR: f64 = 0.01;
-/// Finalists of either kind, and the rounds in which they are timed.
+/// Finalists of each kind, and their timed rounds.
 const FINALISTS: usize = 6;
 const ROUNDS: usize = 7;
 
-/// Values of QL_HIGH, ours: the paper's 72 and 264, twice; and more.
+/// Values of QL_HIGH, ours: the paper's 72 and 264, doubled; and larger ones.
 const QL_HIGHS: [usize; 4] = [2 * 72, 2 * 264, 1024, 2032];
 
 /// A program's settings.
@@ -40,8 +40,8 @@ pub(super) struct Tuned {
 /// Bytes that the heap keeps before each block.
 pub(super) const HEADER: usize = 4;
 
-/// Returns the heap with a setting for a program with such words, over memory of its own. QL_HIGH
-/// counts our words in every setting; the other sizes are as large as the paper's.
+/// Returns the heap with a setting for a program with words of this width, over its own memory.
+/// QL_HIGH counts our words in every setting; the other sizes are as large as the paper's.
 pub(super) fn heap(settings: Settings, words: Words) -> Hybrid<Settings, Reserved> {
     let factor = words.factor();
     let Settings { mmap_threshold, growth, much_held, .. } = settings;
@@ -52,8 +52,8 @@ pub(super) fn heap(settings: Settings, words: Words) -> Hybrid<Settings, Reserve
     Hybrid::new(settings, Reserved::new(CAPACITY), ())
 }
 
-/// Returns the points of the grid; of a short search every other QL_HIGH, and no more than Table 7
-/// has.
+/// Returns the points of the grid. A short search uses every other QL_HIGH, and only the parameters
+/// of Table 7.
 fn grid(quick: bool) -> Vec<Settings> {
     let mut grid = Vec::new();
     let further = if quick { 1 } else { 1 << 2 };
@@ -80,7 +80,7 @@ fn grid(quick: bool) -> Vec<Settings> {
 /// Finds a program's settings.
 ///
 /// # Errors
-/// If a replay stops, which no setting makes it.
+/// If a replay stops, which does not depend on the settings.
 pub(super) fn tune(workload: &Workload, words: Words, quick: bool) -> Result<Tuned, Stop> {
     let grid = grid(quick);
     let held = grid
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grid_has_the_papers_settings_and_makes_sense() {
+    fn the_grid_has_the_papers_settings_and_valid_parameters() {
         let grid = grid(false);
         assert_eq!(grid.len(), 256);
         assert!(grid.iter().all(|config| config.check().is_ok()));

@@ -1,4 +1,4 @@
-//! The contenders of the benchmark: the four compositions, with the paper's search and with ours.
+//! The contenders of the benchmark: the four compositions, with the paper's search and ours.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,11 +31,11 @@ unsafe impl Meter for Visited {
     fn served(&self, _: Part) {}
 }
 
-/// A composition with a search.
+/// A composition and its search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
-    /// As the paper searches and frees: all blocks are traversed.
+    /// Searches and frees by traversing all blocks, as in the paper.
     pub(super) traverses: bool,
     plain: fn(Region, usize) -> Box<dyn Strategy + Send>,
     metered: for<'m> fn(Region, usize, &'m Visited) -> Box<dyn Strategy + Send + 'm>,
@@ -86,7 +86,7 @@ pub(super) const CONTENDERS: [Contender; 8] = [
     contender!("bins: head-first, ChunkUp", RegionFirst, ChunkUp, Best, false),
 ];
 
-/// Other fits, which the paper leaves open (§6): each without the region first, and with it.
+/// Other fits, which the paper leaves open (§6): each without the region first, then with it.
 pub(super) const OTHER_FITS: [Contender; 8] = [
     contender!("first fit", FitFirst, NoChunkUp, First, false),
     contender!("first fit, head-first", RegionFirst, NoChunkUp, First, false),
@@ -99,7 +99,7 @@ pub(super) const OTHER_FITS: [Contender; 8] = [
 ];
 
 impl Contender {
-    /// How it frees: the paper's Free traverses as well.
+    /// Returns how it frees: the paper's Free traverses as well.
     pub(super) fn freeing(&self) -> Freeing {
         if self.traverses { Freeing::Checked } else { Freeing::Trusted }
     }
@@ -119,12 +119,12 @@ impl Contender {
     }
 }
 
-/// Memory that one heap after the other uses, so that none pays for page faults.
+/// Memory used by one heap after another, so that none pays for page faults.
 #[derive(Debug)]
 pub(super) struct Memory(Vec<MaybeUninit<u128>>);
 
 impl Memory {
-    /// So many bytes, a multiple of 16, touched.
+    /// Returns `bytes` of touched memory, a multiple of 16.
     pub(super) fn new(bytes: usize) -> Self {
         Self(vec![MaybeUninit::new(1); bytes / size_of::<u128>()])
     }

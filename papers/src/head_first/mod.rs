@@ -1,5 +1,5 @@
 //! `pagewise tables head-first`: Hakarsa (2024), "Head-First Memory Allocation on Best-Fit with
-//! Space-Fitting". How the experiments were rebuilt is told in `docs/head-first.md`.
+//! Space-Fitting". `docs/head-first.md` explains how the experiments were reconstructed.
 
 mod contenders;
 mod options;
@@ -53,9 +53,9 @@ struct Experiment {
 /// How a table is made.
 #[derive(Clone, Copy, Debug)]
 enum Make {
-    /// By a few requests.
+    /// From a few requests.
     Walk(fn() -> anyhow::Result<Table>),
-    /// From the runs that all such tables share.
+    /// From runs shared by several tables.
     FromRuns(fn(&random::Runs) -> Table),
     /// By counting items visited.
     Metered(fn(Options) -> anyhow::Result<Table>),
@@ -93,7 +93,7 @@ impl Paper for HeadFirst {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// If a heap has no memory.
+/// If a heap runs out of memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let experiment = |number| EXPERIMENTS.iter().find(|one| one.number == number);
     let chosen: Vec<_> = args.asked.tables().into_iter().filter_map(experiment).collect();

@@ -1,4 +1,4 @@
-//! Tables 8 and 9, and ours beside them: random requests, their time, success and fragmentation.
+//! Tables 8 and 9, and ours: random requests, with their time, success and fragmentation.
 
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
@@ -15,12 +15,13 @@ const MEMORY: usize = 16 << 20;
 /// The numbers of requests.
 const REQUESTS: [usize; 8] = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000];
 
-/// Their columns where they are columns.
+/// The same, as column heads.
 const COLUMNS: [&str; 8] =
     ["10,000", "20,000", "30,000", "40,000", "50,000", "60,000", "70,000", "80,000"];
 
 /// Seconds, percentages of allocations and frees that succeeded, and the paper's "external
-/// fragmentation". The paper gives it in bytes, but 16 MiB minus the blocks shows that it is KiB.
+/// fragmentation". The paper gives it in bytes, but 16 MiB minus the blocks shows that it is in
+/// KiB.
 type Published = [[f64; 4]; 8];
 
 const TABLE_8_PUBLISHED: Published = [
@@ -45,10 +46,10 @@ const TABLE_9_PUBLISHED: Published = [
     [12.625, 84.17, 83.24, 0.0],
 ];
 
-/// The published improvement of Table 9, in %.
+/// The improvement published in Table 9, in %.
 const IMPROVEMENT: [f64; 8] = [26.46, 33.96, 39.19, 55.43, 52.96, 44.32, 18.77, 42.46];
 
-/// Returns the published figures of a contender, if it is one of the paper's.
+/// Returns a contender's published figures, if it is one of the paper's.
 fn published(contender: usize) -> Option<&'static Published> {
     match contender {
         TABLE_8 => Some(&TABLE_8_PUBLISHED),
@@ -57,12 +58,11 @@ fn published(contender: usize) -> Option<&'static Published> {
     }
 }
 
-/// One thread, and many.
+/// One thread, and many threads.
 const SETTINGS: usize = 2;
 const MANY: usize = 1;
 
-/// Returns the share of this many requests in the whole: a traversal takes the longer the more
-/// blocks there are.
+/// Returns the weight of a script for the progress bar: a traversal takes longer with more blocks.
 fn weight(requests: usize) -> u64 {
     (requests / REQUESTS[0]).pow(2) as u64
 }
@@ -75,8 +75,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Performs every script on every heap, in turns: short scripts several times, and the
-    /// least time counts.
+    /// Performs every script on every heap, taking turns. Short scripts run several times; their
+    /// minimum time counts.
     pub(super) fn new(order: Order, options: Options) -> Self {
         let rounds = |requests: usize| (60_000 / requests).max(1);
         let all: u64 =
@@ -118,7 +118,7 @@ impl Runs {
         self.seconds(requests, contender, setting) / self.seconds(requests, TABLE_8, setting)
     }
 
-    /// Returns one of the paper's tables: many threads share the heap.
+    /// Returns one of the paper's tables, in which many threads share the heap.
     fn table(&self, number: &'static str, contender: usize, title: &str) -> Table {
         let mut columns = vec![
             Column::new("t, s", 3).near(Near::Uncounted),
@@ -172,7 +172,7 @@ impl Runs {
     }
 }
 
-/// Rows with a figure for each number of requests.
+/// Returns rows with a figure for each number of requests.
 fn by_requests(
     options: Options,
     (number, title): (&'static str, &str),
@@ -217,7 +217,7 @@ pub(super) fn table_9(runs: &Runs) -> Table {
     table
 }
 
-/// Rows of times relative to the heap of Table 8, on one thread and on many.
+/// Returns rows of times relative to the heap of Table 8, on one thread and on many.
 fn relative_times(runs: &Runs, with_published: bool) -> Vec<(String, [Pair; REQUESTS.len()])> {
     let mut rows = Vec::new();
     for setting in 0..SETTINGS {
@@ -234,7 +234,7 @@ fn relative_times(runs: &Runs, with_published: bool) -> Vec<(String, [Pair; REQU
     rows
 }
 
-/// Table 9.1, ours: time of all compositions.
+/// Table 9.1, ours: times of all compositions.
 pub(super) fn table_9_1(runs: &Runs) -> Table {
     let rows = relative_times(runs, true);
     let notes = [
@@ -262,7 +262,7 @@ fn metered(
     (meter.items() as f64 / (requests / options.scale) as f64, outcome)
 }
 
-/// Table 9.2, ours: items visited. They are counted, not timed, so that all cores may count.
+/// Table 9.2, ours: items visited. They are counted, not timed, so all cores can be used.
 pub(super) fn table_9_2(options: Options) -> anyhow::Result<Table> {
     let all: u64 = REQUESTS.into_iter().map(weight).sum();
     let progress = Progress::new(all * CONTENDERS.len() as u64);
@@ -280,7 +280,8 @@ pub(super) fn table_9_2(options: Options) -> anyhow::Result<Table> {
     Ok(by_requests(options, ("9.2", title), 1, rows, Ranked::Not, &notes))
 }
 
-/// Table 9.5, ours: other fits from the head, deallocations held back; 9.6 as they are drawn.
+/// Table 9.5, ours: other fits from the head, with deallocations held back; 9.6 with requests as
+/// drawn.
 fn other_fits(
     options: Options,
     (number, title): (&'static str, &str),
@@ -322,7 +323,8 @@ pub(super) fn table_9_6(options: Options) -> anyhow::Result<Table> {
     other_fits(options, ("9.6", title), Order::AsDrawn)
 }
 
-/// A kind of row of [`table_9_3`] and [`table_9_4`]: its name, ours, and which published figure.
+/// A kind of row of [`table_9_3`] and [`table_9_4`]: name, our figure, and index of the published
+/// figure.
 type Figure = (&'static str, fn(&Outcome) -> f64, usize);
 
 const FIGURES: [Figure; 3] = [
@@ -331,7 +333,7 @@ const FIGURES: [Figure; 3] = [
     ("ex. frag., KiB", |outcome| outcome.fragmentation as f64 / 1024.0, 3),
 ];
 
-/// Rows of success and fragmentation of the four compositions.
+/// Returns rows of success and fragmentation of the four compositions.
 fn successes(runs: &Runs, with_published: bool) -> Vec<(String, [Pair; REQUESTS.len()])> {
     let compositions = CONTENDERS.iter().enumerate().filter(|(_, contender)| contender.traverses);
     let rows = compositions.flat_map(|(index, contender)| {
@@ -355,7 +357,7 @@ pub(super) fn table_9_3(runs: &Runs) -> Table {
     by_requests(runs.options, ("9.3", title), 2, rows, Ranked::Across, &notes)
 }
 
-/// Table 9.4, ours: the requests as they were drawn.
+/// Table 9.4, ours: with the requests as drawn.
 pub(super) fn table_9_4(runs: &Runs) -> Table {
     let mut rows = relative_times(runs, false);
     rows.extend(successes(runs, false));

@@ -1,4 +1,4 @@
-//! The random requests of Tables 8 and 9, and a heap that performs them, for one thread or many.
+//! The random requests of Tables 8 and 9, and their execution on a heap by one or many threads.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -14,12 +14,12 @@ use rand_chacha::ChaCha8Rng;
 /// The largest request, bytes.
 const LARGEST: usize = 1024;
 
-/// When deallocations are done.
+/// When deallocations are performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// After all allocations, as the published figures have it.
+    /// After all allocations, as in the published figures.
     HeldBack,
-    /// When their turn comes.
+    /// In the order drawn.
     AsDrawn,
 }
 
@@ -33,11 +33,11 @@ enum Request {
     Free {
         slot: usize,
     },
-    /// There is nothing left to free.
+    /// A deallocation when nothing is left to free.
     FreeNothing,
 }
 
-/// Requests in phases: one phase is over before the next begins.
+/// Requests in phases: each phase ends before the next begins.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     phases: Vec<Vec<Request>>,
@@ -46,8 +46,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// So many requests: each is an allocation of 1 to 1,024 bytes, or the deallocation of a block
-    /// at random, with equal chances.
+    /// Draws this number of requests: each is, with equal chances, an allocation of 1 to 1,024
+    /// bytes or the deallocation of a random block.
     pub(super) fn new(requests: usize, order: Order, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut script = Self { phases: vec![Vec::new(), Vec::new()], allocations: 0, frees: 0 };
@@ -86,9 +86,9 @@ impl Script {
 /// How a free is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freeing {
-    /// By the paper's Free, which reports the result.
+    /// With the paper's Free, which reports the result.
     Checked,
-    /// By the owner's word.
+    /// Trusting the caller.
     Trusted,
 }
 
@@ -100,23 +100,23 @@ pub(super) struct Outcome {
     /// Share of the allocations that succeeded, and of the frees.
     pub(super) allocated: f64,
     pub(super) freed: f64,
-    /// Bytes of free blocks when the last allocation had been made.
+    /// Bytes of free blocks after the last allocation.
     pub(super) fragmentation: usize,
 }
 
-/// A heap on its way through a script.
+/// A heap that is executing a script.
 struct Performance<'s> {
     strategy: Box<dyn Strategy + Send + 's>,
     freeing: Freeing,
-    /// Of each slot, its block if it has one.
+    /// The block of each slot, if it has one.
     blocks: Vec<Option<(NonNull<u8>, Layout)>>,
     allocated: usize,
     freed: usize,
-    /// Requests of this phase that were performed.
+    /// Number of requests of this phase performed.
     performed: usize,
 }
 
-// SAFETY: the strategy may go to another thread, and the blocks are its own and go with it.
+// SAFETY: the strategy may be sent to another thread; the blocks are its own and go with it.
 unsafe impl Send for Performance<'_> {}
 
 impl Performance<'_> {
@@ -136,12 +136,13 @@ impl Performance<'_> {
                 let Some((block, layout)) = self.blocks[slot].take() else { return true };
                 match self.freeing {
                     Freeing::Checked => {
-                        // SAFETY: the block's slot was emptied, and the block is no longer used.
+                        // SAFETY: the block's slot is empty now, and the block is no longer used.
                         let answer = unsafe { self.strategy.try_free(block, layout) };
                         self.freed += usize::from(answer == Freed::Freed);
                     }
                     Freeing::Trusted => {
-                        // SAFETY: the block was allocated for this layout, and its slot emptied.
+                        // SAFETY: the block was allocated with this layout, and its slot is empty
+                        // now.
                         unsafe { self.strategy.deallocate(block, layout) };
                         self.freed += 1;
                     }
@@ -153,9 +154,9 @@ impl Performance<'_> {
     }
 }
 
-/// Performs a script on a heap, by threads that share it under one lock. A thread takes the
-/// next request when it has the lock, so that the outcome is the same for any number of threads.
-/// Threads are spread over the CPUs and stay there.
+/// Performs a script on a heap, by threads that share it under one lock. A thread takes the next
+/// request when it has the lock, so the outcome does not depend on the number of threads. Threads
+/// are pinned to different CPUs.
 pub(super) fn perform(
     script: &Script,
     strategy: Box<dyn Strategy + Send + '_>,
@@ -193,7 +194,7 @@ fn shared<'s>(heap: Performance<'s>, phase: &[Request], threads: usize) -> (f64,
         let _pinned = Pinned::to_cpu(place);
         ready.wait();
         let start = processor_time();
-        // Locked for each request anew.
+        // Locks again for each request.
         while heap.lock().unwrap_or_else(PoisonError::into_inner).step(phase) {}
         (processor_time() - start).as_secs_f64()
     };
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_change_nothing_but_the_time() {
+    fn threads_change_only_the_time() {
         let script = Script::new(4_000, Order::AsDrawn, 3);
         let [alone, shared] = [1, 4].map(|threads| {
             let heap = HeadFirst::new(1 << 20, Reserved::new(1 << 20), ());

@@ -1,4 +1,4 @@
-//! Tables 1 to 7: the heap block by block, as published and as ours.
+//! Tables 1 to 7: the heap block by block, published and ours.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ const MEMORY: usize = 16 << 20;
 
 type Heap<O, H> = SpaceFitting<O, H, Traverse, Reserved>;
 
-/// A block: position of its bookkeeping, whether it is free, its addressable bytes.
+/// A block: position of its bookkeeping, whether it is free, and its addressable bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Block {
     position: usize,
@@ -71,20 +71,20 @@ const TABLE_5: &[Block] = &[
     used(16_777_192, 8),
 ];
 
-/// The requests behind the tables, as far as they are played.
+/// How many of the requests behind the tables are performed.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Until {
     /// Memory is laid out.
     Fresh,
-    /// Blocks of 8, 8, 128 and 16 bytes were allocated, and that of 128 freed.
+    /// Blocks of 8, 8, 128 and 16 bytes are allocated, and the one of 128 is freed.
     FourRequests,
-    /// One of 32 bytes was allocated.
+    /// A block of 32 bytes is allocated.
     Fifth,
     /// And freed.
     Freed,
 }
 
-/// Plays the requests and gives the heap's blocks.
+/// Performs the requests and returns the heap's blocks.
 fn play<O: Order, H: Halving>(until: Until) -> anyhow::Result<Vec<Block>> {
     let mut heap: Heap<O, H> = SpaceFitting::new(MEMORY, Reserved::new(MEMORY), ());
     heap.prepare()?;
@@ -116,7 +116,7 @@ fn release<S: Strategy>(heap: &mut S, block: NonNull<u8>, size: usize) -> anyhow
     Ok(())
 }
 
-/// Makes a heap's blocks in address order.
+/// Returns a heap's blocks in address order.
 fn chain<S: Strategy>(heap: &S) -> Vec<Block> {
     let mut chain: Vec<Block> = Vec::new();
     let mut head = None;
@@ -204,13 +204,13 @@ pub(super) fn table_7() -> anyhow::Result<Table> {
 mod tests {
     use super::*;
 
-    /// Returns the paper's block as it is under our bookkeeping, if it is not the region or a half.
+    /// Returns the paper's block with our bookkeeping, unless it is the region or a half.
     fn scaled(block: &Block) -> (bool, usize) {
         (block.free, (block.size + 8).next_multiple_of(16) - 8)
     }
 
     #[test]
-    fn every_walk_is_the_papers_block_for_block() {
+    fn every_walk_matches_the_papers_block_for_block() {
         let made = [
             (TABLE_1, play::<RegionFirst, NoChunkUp>(Until::Fresh)),
             (TABLE_2, play::<RegionFirst, NoChunkUp>(Until::FourRequests)),

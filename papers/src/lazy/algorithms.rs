@@ -1,5 +1,5 @@
-//! The paper's algorithms by its abbreviations (its Table 1), those of best fit beside them, and two
-//! in which a cause of fragmentation is switched off.
+//! The paper's algorithms by its abbreviations (its Table 1), those of best fit in addition, and
+//! two in which a cause of fragmentation is switched off.
 
 use std::cell::Cell;
 
@@ -12,20 +12,20 @@ use pagewise::meter::{Meter, Part};
 use pagewise::source::Reserved;
 use pagewise_replay::workload::CAPACITY;
 
-/// A meter that counts the requests served by a free-space area.
+/// A meter that counts the requests served by the free-space area.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     bumps: Cell<u64>,
 }
 
 impl Shares {
-    /// Allocations that the area served.
+    /// Returns the number of allocations served by the area.
     pub(super) fn bumps(&self) -> u64 {
         self.bumps.get()
     }
 }
 
-// SAFETY: it counts, without a check for overflow.
+// SAFETY: it only counts, with arithmetic that wraps.
 unsafe impl Meter for Shares {
     fn item(&self, _: usize, _: u32) {}
     fn served(&self, part: Part) {
@@ -33,21 +33,21 @@ unsafe impl Meter for Shares {
     }
 }
 
-/// Makes an algorithm over a heap that grows by that many bytes.
+/// Makes an algorithm over a heap that grows by this many bytes.
 pub(super) type Build = for<'m> fn(usize, &'m Shares) -> Box<dyn Strategy + 'm>;
 
 /// An algorithm of the paper.
 pub(super) struct Algorithm {
     /// Its abbreviation.
     pub(super) name: &'static str,
-    /// That of its fit without laziness.
+    /// The abbreviation of its fit without laziness.
     pub(super) conventional: &'static str,
     /// The algorithm with explicit frees.
     pub(super) explicit: Build,
-    /// The same, garbage-collected. There the variants that coalesce differ in nothing, and the
-    /// paper has one of them.
+    /// The same with garbage collection. There the coalescing variants do not differ, and the paper
+    /// has only one of them.
     pub(super) collected: Option<Build>,
-    /// The explicit one without a meter.
+    /// The explicit one without metering.
     pub(super) timed: fn(usize) -> Box<dyn Strategy>,
 }
 
@@ -84,7 +84,7 @@ macro_rules! algorithm {
     };
 }
 
-/// LFL with as little in its area as makes it fragment as F does.
+/// LFL with its area limited, so that it fragments no more than F.
 type BoundedLfl = Bounded<Releasing, 256>;
 /// LFL whose area is never the wilderness.
 type SparingLfl = Sparing<Releasing>;

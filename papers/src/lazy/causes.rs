@@ -1,6 +1,6 @@
 //! Tables 2.1, 3.1, 4.1 and 6.1, ours: the details that the paper's text leaves open, each reading
-//! switched by itself and some together, on the paper's own programs; and lazy first fit in address
-//! order (Fig. 1, footnote 1). The heaps are those of the plain model.
+//! tested alone and some together, on the paper's own programs; and lazy first fit in address order
+//! (Fig. 1, footnote 1). The heaps are those of the plain model.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ const ALGORITHMS: &[Algorithm] = &[
     ("LWL", Fit::Worst, Area::Releases),
 ];
 
-/// Those of the garbage-collected case.
+/// Those for garbage collection.
 const COLLECTED: &[Algorithm] = &[
     ("F", Fit::First, Area::None),
     ("LF", Fit::First, Area::Apart),
@@ -43,7 +43,7 @@ const COLLECTED: &[Algorithm] = &[
     ("LW", Fit::Worst, Area::Apart),
 ];
 
-/// First fit in address order, which the paper draws and does not measure.
+/// First fit in address order, which the paper draws but does not measure.
 const IN_ADDRESS_ORDER: &[Algorithm] = &[
     ("F (address)", Fit::Lowest, Area::None),
     ("LF (address)", Fit::Lowest, Area::Apart),
@@ -52,7 +52,7 @@ const IN_ADDRESS_ORDER: &[Algorithm] = &[
     ("LF (decrement)", Fit::Lowest, Area::Decrements),
 ];
 
-/// Units of 8 bytes there.
+/// Returns a growth in units, which are 8 bytes there.
 const fn growth(bytes: usize) -> usize {
     bytes / 8
 }
@@ -120,7 +120,7 @@ const PARTS: [Part; 13] = [
     collected("garbage-collected, growth of 4 KiB", BY_PAGES),
 ];
 
-/// Returns the runs of a program for tables of these numbers: part and algorithm.
+/// Returns the runs of a program that these tables need: part and algorithm.
 fn runs(numbers: &[&str]) -> Vec<(usize, usize)> {
     let wanted = |part: &Part| part.numbers.iter().any(|number| numbers.contains(number));
     let parts = PARTS.iter().enumerate().filter(|(_, part)| wanted(part));
@@ -129,18 +129,18 @@ fn runs(numbers: &[&str]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Steps of progress for a program.
+/// Returns the steps of progress per program.
 pub(super) fn steps(numbers: &[&str]) -> usize {
     runs(numbers).len()
 }
 
-/// The results for a program, by part and algorithm.
+/// A program's results, by part and algorithm.
 pub(super) type Causes = HashMap<(usize, usize), Figures>;
 
-/// Runs, over one of the paper's programs, everything that tables of these numbers need.
+/// Runs one of the paper's programs in every way that these tables need.
 ///
 /// # Errors
-/// If the trace cannot be read any more.
+/// If the trace can no longer be read.
 pub(super) fn measure(
     workload: &Workload,
     words: Words,
@@ -165,14 +165,14 @@ pub(super) fn measure(
     runs.collect()
 }
 
-/// The plain heap as the simulator drives it: its blocks are numbers.
+/// The plain heap for the simulator; its blocks are numbers, not memory.
 struct Modelled {
     heap: Plain,
     extent: Extent,
     allocations: u64,
 }
 
-/// Bytes of a unit here: 8 there.
+/// Bytes of a unit here; it has 8 in the paper.
 const UNIT: usize = 16;
 
 // SAFETY: the blocks are never read or written ([`Untouched`]).
@@ -202,7 +202,7 @@ unsafe impl Target for Modelled {
     }
 }
 
-/// Returns a table of this number for each of its parts.
+/// Returns a table with this number for each of its parts.
 pub(super) fn tables(number: &'static str, programs: &[(String, String, Causes)]) -> Vec<Table> {
     let (theirs, _) = number.split_once('.').unwrap_or((number, ""));
     let of_fits = ["3", "6"].contains(&theirs);

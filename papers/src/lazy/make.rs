@@ -6,10 +6,10 @@ use super::published;
 use super::simulate::{Figures, Setting, TIME};
 use crate::table::{Column, Near, Pair, Ranked, Table};
 
-/// The conventional fits: Tables 2 and 3 are made for each of them.
+/// The conventional fits; Tables 2 and 3 exist for each of them.
 const FITS: [(&str, &str); 3] = [("F", "first fit"), ("W", "worst fit"), ("B", "best fit")];
 
-/// Returns the tables of this number.
+/// Returns the tables with this number.
 pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     let lazy = Algorithm::is_lazy;
     let of = |title: &str, setting, figure: fn(Figures) -> f64, columns: &[&Algorithm]| {
@@ -58,8 +58,8 @@ pub(super) fn tables(number: &'static str, programs: &[Program]) -> Vec<Table> {
     }
 }
 
-/// Returns a column of per cent: fragmentation should be within two points, frequencies within
-/// five.
+/// Returns a column of percentages, with a tolerance of two points for fragmentation, and five for
+/// frequencies.
 pub(super) fn column(table: &str, name: &'static str) -> Column {
     let points = if ["3", "6"].contains(&table) { 5.0 } else { 2.0 };
     Column::new(name, 2).within(points)
@@ -142,7 +142,7 @@ fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
     (name.to_owned(), pairs.collect())
 }
 
-/// On how many programs the algorithm of a column is within a point of the first one's.
+/// Describes on how many programs a column's algorithm is within a point of the first one's.
 fn near(table: &Table, column: usize) -> String {
     let programs = table.rows.iter().filter(|(name, _)| !name.starts_with("mean"));
     let differences: Vec<f64> =
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mean_is_of_figures_that_every_row_has() {
+    fn a_mean_uses_only_figures_known_in_every_row() {
         let row = |published: Option<f64>, ours| (String::new(), vec![Pair::new(published, ours)]);
         let (_, pairs) = mean("", &[row(Some(2.0), 1.0), row(None, 4.0)]);
         assert_eq!((pairs[0].published, pairs[0].ours), (None, Some(2.5)));

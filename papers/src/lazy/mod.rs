@@ -1,5 +1,5 @@
 //! `pagewise tables lazy`: Chung & Moon (2000), "Memory allocation with lazy fits". `docs/lazy.md`
-//! has the definitions and the results.
+//! has the definitions and results.
 
 mod algorithms;
 mod causes;
@@ -55,10 +55,10 @@ The tables:
   6.1    like 2.1, for table 6
   time   measured time of each lazy fit, relative to its conventional fit";
 
-/// As notes of traces name the paper.
+/// The paper's name in the notes of traces.
 const PAPER: &str = "Chung & Moon";
 
-/// The tables there are.
+/// The numbers of the tables.
 const NUMBERS: [&str; 10] = ["2", "2.1", "3", "3.1", "4", "4.1", "5", "6", "6.1", TIME];
 
 #[derive(Debug)]
@@ -73,16 +73,16 @@ impl Paper for Lazy {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// A trace that cannot be read, an algorithm without memory.
+/// If a trace cannot be read, or an algorithm runs out of memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = |number: &str| args.asked.has(number);
-    // What is wrong with any trace should be known before the first is measured.
+    // Report faults of any trace before measuring the first.
     let traces = if args.traces.is_empty() {
         recorded::bundled()?
     } else {
         args.traces.iter().map(|path| Recorded::open(path)).collect::<Result<Vec<_>, _>>()?
     };
-    // Those that are no row of any table here are another paper's.
+    // Traces that are not rows of a table here belong to another paper.
     let traces = traces.into_iter().filter(|one| {
         !args.traces.is_empty() || one.words == Words::Whole || one.row_of(PAPER).is_some()
     });

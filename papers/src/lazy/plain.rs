@@ -1,6 +1,6 @@
-//! A plain model of the paper's fits, made of its text alone: every block in an array, free blocks
-//! in sets. It has switches for the details that the text leaves open. With the switches set as in
-//! the engine, the engine must agree with it address by address.
+//! A plain model of the paper's fits, made from its text alone: every block in an array, free
+//! blocks in sets. It has switches for the details that the text leaves open. With the switches set
+//! like the engine, the engine must agree with it address by address.
 //!
 //! Addresses and lengths are in units, to which sizes are rounded up.
 
@@ -10,52 +10,53 @@ use std::collections::{BTreeSet, HashMap};
 /// Which free block is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// On lists for each power of two, in the order of frees (§4).
+    /// From lists for each power of two, in the order of frees (§4).
     First,
     /// The lowest (Fig. 1).
     Lowest,
-    /// The largest, the lowest of those.
+    /// The largest; of equal ones, the lowest.
     Worst,
-    /// The smallest that is large enough, the lowest of those.
+    /// The smallest that fits; of equal ones, the lowest.
     #[cfg_attr(not(test), expect(dead_code, reason = "the engine's are compared with it"))]
     Best,
 }
 
-/// The free-space area, and a block freed beside it (Table 1).
+/// How the free-space area and a block freed next to it interact (Table 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Area {
-    /// There is none: F, W.
+    /// No area: F, W.
     None,
-    /// LF, LW.
+    /// The two stay apart: LF, LW.
     Apart,
-    /// LFB, LWB.
+    /// The area absorbs the block: LFB, LWB.
     Joins,
-    /// LFL, LWL.
+    /// The area is released: LFL, LWL.
     Releases,
-    /// By pointer decrements: the area is a free block, and serves from its upper end (§3, footnote 1).
+    /// Pointer decrements: the area is a free block, and serves from its upper end (§3, footnote
+    /// 1).
     Decrements,
 }
 
-/// The details that the text leaves open, each with two readings.
+/// The details that the text leaves open, with two readings each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     /// The heap grows to multiples of this many units.
     pub(super) growth: usize,
-    /// The free block at the heap's end is taken when no other serves; else it is like any other.
+    /// The free block at the heap's end is used last; otherwise it is like any other.
     pub(super) end_is_last: bool,
-    /// New memory joins the free block at the heap's end.
+    /// New memory is coalesced with the free block at the heap's end.
     pub(super) growth_joins: bool,
-    /// The rest of an area joins its free neighbours when it is put back.
+    /// The remainder of an area is coalesced with its free neighbours when it is returned.
     pub(super) rest_joins: bool,
 }
 
 impl Reading {
-    /// As our engine has it.
+    /// Our engine's reading.
     pub(super) const OURS: Self =
         Self { growth: 1, end_is_last: true, growth_joins: true, rest_joins: true };
 }
 
-/// Where the first block starts: its header lies in the unit before.
+/// Start of the first block: its header is in the unit before.
 const FIRST: usize = 1;
 
 /// The heap.
@@ -64,25 +65,26 @@ pub(super) struct Plain {
     fit: Fit,
     area: Area,
     reading: Reading,
-    /// By its first unit, the length of the block that starts there; by the unit behind it, its start.
+    /// Indexed by a block's first unit: its length; by the unit after it: its start.
     lengths: Vec<usize>,
     starts: Vec<usize>,
-    /// When each free block became one.
+    /// When each block became free.
     free: HashMap<usize, u64>,
-    /// Free blocks by power of two and age, by address, and by length; one set is used.
+    /// Free blocks by power of two and age, by address, and by length; only one set is used.
     lists: BTreeSet<(u32, u64, usize)>,
     addresses: BTreeSet<usize>,
     sizes: BTreeSet<(usize, Reverse<usize>)>,
     clock: u64,
-    /// Start and length of the free-space area; a free block's start if that is the area.
+    /// Start and length of the free-space area; or the start of a free block that serves as the
+    /// area.
     current: Option<(usize, usize)>,
     end: usize,
     /// Units of blocks in use.
     used: usize,
-    /// Blocks that were freed and serve nothing before an allocation fails, the oldest first (§4.2);
-    /// `None` where frees are done at once.
+    /// Freed blocks that are not reused before an allocation fails, oldest first (§4.2); `None` if
+    /// frees take effect at once.
     deferred: Option<Vec<usize>>,
-    /// Requests that the area served.
+    /// Requests served by the area.
     pub(super) bumps: u64,
 }
 
@@ -107,17 +109,17 @@ impl Plain {
         }
     }
 
-    /// Returns the same, garbage-collected: frees wait until an allocation fails (§4.2).
+    /// Returns the same with garbage collection: frees wait until an allocation fails (§4.2).
     pub(super) fn collected(fit: Fit, area: Area, reading: Reading) -> Self {
         Self { deferred: Some(Vec::new()), ..Self::new(fit, area, reading) }
     }
 
-    /// Units of the heap, and of blocks in use.
+    /// Returns the units of the heap, and of blocks in use.
     pub(super) fn extent(&self) -> (usize, usize) {
         (self.end, self.used)
     }
 
-    /// Returns where a block of this length goes.
+    /// Allocates a block of this length; returns its start.
     pub(super) fn allocate(&mut self, length: usize) -> usize {
         self.used += length;
         if self.area == Area::None {
@@ -142,7 +144,7 @@ impl Plain {
         self.bump(start, whole, length)
     }
 
-    /// Frees the block that starts there.
+    /// Frees the block that starts here.
     pub(super) fn free(&mut self, start: usize) {
         let length = self.lengths[start];
         self.used -= length;
@@ -175,8 +177,8 @@ impl Plain {
         start
     }
 
-    /// Serves from the upper end of the free block that served last, or of the next; the heap's end serves
-    /// from its lower end, being on no list.
+    /// Serves from the upper end of the free block that served last, or of the next one. The heap's
+    /// end is on no list, so it serves from its lower end.
     fn decrement(&mut self, length: usize) -> usize {
         let area = self.current.map(|(start, _)| start);
         let area = area.filter(|&start| self.lengths[start] >= length);
@@ -209,8 +211,7 @@ impl Plain {
         }
     }
 
-    /// Returns a block at least this long, which is free no more: the whole of a free one, or new
-    /// memory.
+    /// Takes a block of at least this length: a whole free block, or new memory.
     fn found(&mut self, length: usize) -> (usize, usize) {
         let found = self.search(length).or_else(|| {
             self.collect();
@@ -221,7 +222,7 @@ impl Plain {
         (start, self.lengths[start])
     }
 
-    /// Does the frees that wait.
+    /// Performs the waiting frees.
     fn collect(&mut self) {
         for start in self.deferred.as_mut().map(std::mem::take).unwrap_or_default() {
             self.release(start, self.lengths[start]);
@@ -239,7 +240,7 @@ impl Plain {
             }
             Fit::Lowest => self.addresses.iter().copied().find(serves),
             Fit::Worst => {
-                // Of equal ones the lowest comes last.
+                // Of equal ones, the lowest comes last.
                 let sizes = self.sizes.iter().rev().map(|&(_, Reverse(start))| start);
                 sizes.take_while(|&start| self.lengths[start] >= length).find(serves)
             }
@@ -252,7 +253,7 @@ impl Plain {
         found.or(last.filter(|&start| self.lengths[start] >= length))
     }
 
-    /// Returns the free block at the heap's end after it has grown.
+    /// Grows the heap; returns the free block at its end.
     fn grow(&mut self, length: usize) -> usize {
         let last = (self.end > FIRST).then(|| self.starts[self.end]);
         let last = last.filter(|start| self.reading.growth_joins && self.free.contains_key(start));
@@ -267,13 +268,13 @@ impl Plain {
         start
     }
 
-    /// A block becomes free together with its free neighbours.
+    /// Frees a block, coalesced with its free neighbours.
     fn release(&mut self, start: usize, length: usize) {
         let (low, high) = self.neighbours(start, length);
         self.put(low, high - low);
     }
 
-    /// Takes a block's free neighbours off the lists; where the three together start and end.
+    /// Takes a block's free neighbours off the lists; returns start and end of the three together.
     fn neighbours(&mut self, start: usize, length: usize) -> (usize, usize) {
         let (mut low, mut high) = (start, start + length);
         if start > FIRST && self.free.contains_key(&self.starts[start]) {
@@ -340,7 +341,7 @@ mod tests {
     const UNIT: usize = 16;
     const HEADER: usize = 4;
 
-    /// The engine and the model, block by block at the same places.
+    /// The engine and the model must place every block at the same address.
     fn agree<S: Strategy>(new: impl Fn() -> S, model: impl Fn() -> Plain) {
         for seed in 0..10 {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -349,7 +350,7 @@ mod tests {
             let mut live = Vec::new();
             let mut origin = None;
             for step in 0..4_000 {
-                // Waves, so that the heap fills and empties.
+                // In waves, so that the heap fills and empties.
                 let grows = random.random_bool(if (step / 500) % 2 == 0 { 0.6 } else { 0.4 });
                 if grows || live.is_empty() {
                     let largest = if random.random_bool(0.1) { 3_000 } else { 120 };
@@ -363,7 +364,7 @@ mod tests {
                     live.push((block, layout, at));
                 } else {
                     let (block, layout, at) = live.swap_remove(random.random_range(0..live.len()));
-                    // SAFETY: the block is live, of this layout, and forgotten.
+                    // SAFETY: the block is live, has this layout, and is not used afterwards.
                     unsafe { engine.deallocate(block, layout) };
                     model.free(at);
                 }
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn pointer_decrements_put_every_block_where_the_plain_model_puts_it() {
+    fn pointer_decrements_place_blocks_as_the_plain_model_does() {
         for growth in [1, 64] {
             let reading = Reading { growth, ..Reading::OURS };
             agree(
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn lazy_fits_put_every_block_where_the_plain_model_puts_it() {
+    fn lazy_fits_place_blocks_as_the_plain_model_does() {
         macro_rules! all {
             ($($engine:ident, $fit:ident, $new:ident;)*) => {$(
                 for growth in [1, 64] {

@@ -6,11 +6,11 @@ use super::simulate::{Figures, Setting};
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: String,
-    /// The paper's program that it is, if it is one.
+    /// The paper's program that it records, if any.
     pub(super) row: Option<String>,
     /// By setting and algorithm.
     pub(super) figures: Vec<((Setting, &'static str), Figures)>,
-    /// Time by algorithm; empty if it was not asked for.
+    /// Time by algorithm; empty if not requested.
     pub(super) times: Vec<(&'static str, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The figures of Tables 2 to 6, in per cent, and the model of §3.
+//! The figures of Tables 2 to 6, in percent, and the model of §3.
 
 /// The paper's programs.
 pub(super) const PROGRAMS: [&str; 4] = ["ESP", "GHS", "PRL", "P2C"];
@@ -41,8 +41,8 @@ const TABLE_5: Rows = &[
 
 const TABLE_6: Rows = &[("LF", [3.82, 58.05, 61.30, 38.06]), ("LW", [1.31, 2.91, 14.36, 39.91])];
 
-/// Returns the published figure of an algorithm for one of the paper's programs; none if the paper
-/// has none.
+/// Returns an algorithm's published figure for one of the paper's programs; `None` if there is
+/// none.
 pub(super) fn figure(table: &str, algorithm: &str, program: &str) -> Option<f64> {
     let rows = match table {
         "2" => TABLE_2,
@@ -57,7 +57,7 @@ pub(super) fn figure(table: &str, algorithm: &str, program: &str) -> Option<f64>
 }
 
 /// Returns §3's estimate of the time of a lazy allocation relative to a conventional one's when
-/// this share of allocations needs the fit: (I + share · F) ÷ (F + S) with its cycles I = 10 for a
+/// this share of allocations needs the fit: (I + share · F) ÷ (F + S), with its cycles I = 10 for a
 /// bump, F = 16 for a fit, S = 14 for splitting.
 pub(super) fn relative_time(fit_share: f64) -> f64 {
     (10.0 + fit_share * 16.0) / 30.0

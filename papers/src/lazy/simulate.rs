@@ -1,11 +1,11 @@
 //! One algorithm over one trace, as Chung & Moon simulate it (§4).
 //!
-//! Their traces have allocations and frees only: a block that grows is allocated anew, then freed.
-//! Nothing is written to the blocks. The heap grows by the least possible amount, which here is a
-//! cell of 16 bytes; a program of a machine with words half as wide sees one of 8 ([`Widened`]).
-//! Fragmentation is 1 − (most memory allocated while the heap has its greatest size) ÷ (that size).
-//! Allocated memory includes header and rounding, as must be the case for their figures of less
-//! than one per cent.
+//! Their traces contain only allocations and frees: a block that grows is allocated anew, then
+//! freed. Blocks are never written. The heap grows by the least possible amount, here a cell of 16
+//! bytes; for a program of a machine with words half as wide that is one of 8 ([`Widened`]).
+//! Fragmentation is 1 − (peak of allocated memory while the heap has its greatest size) ÷ (that
+//! size). Allocated memory includes header and rounding, as it must for their figures of less than
+//! one percent.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -16,11 +16,11 @@ use pagewise_replay::workload::{Observer, Target, Workload};
 use super::algorithms::{Algorithm, Shares};
 use crate::widened::{Widened, Words};
 
-/// Growth of the heap in bytes: as little as will do, and as programs let it grow.
+/// Growth of the heap in bytes: the least possible, and the usual one.
 const LEAST_GROWTH: usize = 16;
 pub(super) const USUAL_GROWTH: usize = 64 << 10;
 
-/// Blocks of this many bytes and more are left out of Table 5.
+/// Blocks of at least this many bytes are left out of Table 5.
 const LARGE: usize = 4 << 10;
 
 /// The table of times.
@@ -33,9 +33,9 @@ pub(super) enum Setting {
     Explicit,
     /// Frees wait until an allocation fails: Tables 4 and 6.
     Collected,
-    /// The same for small blocks alone: Table 5.
+    /// The same for small blocks only: Table 5.
     CollectedSmall,
-    /// Frees at once in a heap that grows as programs let it: the table of times.
+    /// Frees at once, in a heap with the usual growth: the table of times.
     Usual,
 }
 
@@ -43,7 +43,7 @@ impl Setting {
     pub(super) const ALL: [Self; 4] =
         [Self::Explicit, Self::Collected, Self::CollectedSmall, Self::Usual];
 
-    /// Returns the tables that need it.
+    /// Returns the tables that use it.
     pub(super) fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Explicit => &["2", "3"],
@@ -53,7 +53,7 @@ impl Setting {
         }
     }
 
-    /// Returns whether an algorithm is run so.
+    /// Returns whether an algorithm is run in this setting.
     pub(super) fn has(self, algorithm: &Algorithm) -> bool {
         match self {
             Self::Explicit | Self::Usual => true,
@@ -66,7 +66,7 @@ impl Setting {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) fragmentation: f64,
-    /// Allocations that needed the fit, of all.
+    /// Share of the allocations that needed the fit.
     pub(super) fits: f64,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn run(
     })
 }
 
-/// The size of a heap, and the most memory that was allocated while it had the greatest.
+/// The size of a heap, and the peak of allocated memory at its greatest size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Extent {
     held: usize,
@@ -122,7 +122,7 @@ impl Extent {
     }
 }
 
-/// A strategy as the paper's simulator drives it.
+/// A strategy under the paper's simulator.
 struct Simulated<'m> {
     strategy: Box<dyn Strategy + 'm>,
     /// Larger requests are left out.
@@ -133,7 +133,7 @@ struct Simulated<'m> {
 /// Bytes of the header of a block in use.
 pub(super) const HEADER: usize = 4;
 
-// SAFETY: blocks are the strategy's; requests left out get dangling pointers, and no block is ever
+// SAFETY: blocks are the strategy's; omitted requests get dangling pointers, and no block is ever
 // written.
 unsafe impl Target for Simulated<'_> {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
@@ -161,7 +161,7 @@ unsafe impl Target for Simulated<'_> {
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
         if layout.size() <= self.largest {
-            // SAFETY: the caller guarantees it; the strategy served it.
+            // SAFETY: the caller guarantees it; the strategy allocated the block.
             unsafe { self.strategy.deallocate(block, layout) };
         }
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragmentation_is_of_the_time_when_the_heap_is_largest() {
+    fn fragmentation_is_measured_when_the_heap_is_largest() {
         let mut extent = Extent::default();
         for (held, allocated) in [(100, 90), (200, 150), (200, 180), (150, 150), (200, 100)] {
             extent.note(held, allocated);

@@ -11,7 +11,8 @@ use crate::widened::{Widened, Words};
 /// Rounds; the median counts.
 pub(super) const ROUNDS: usize = 7;
 
-/// Returns the nanoseconds of processor time each algorithm takes for a trace, with explicit frees.
+/// Returns the nanoseconds of processor time that each algorithm takes for a trace, with explicit
+/// frees.
 ///
 /// # Errors
 /// If one runs out of memory.

@@ -13,19 +13,19 @@ pub(super) fn count_steps(seeds: &[u64]) -> u64 {
     measure::count_steps(ALGORITHMS.len(), seeds.len(), 1)
 }
 
-/// Returns where IV-1 stands.
+/// Returns the index of IV-1.
 fn reference() -> usize {
     ALGORITHMS.iter().position(|one| one.name == "IV-1").unwrap_or_default()
 }
 
-/// Table IV, one part for each level.
+/// Table IV, with a part for each level.
 pub(super) fn table_iv(seeds: &[u64], progress: &Progress) -> Vec<Table> {
     let demands: Vec<Demand> = seeds.iter().map(|&seed| LOADS[0].demand(seed)).collect();
     let shown = measure::all(&ALGORITHMS, &demands, 1, progress);
     (0..LEVELS.len()).map(|level| part(&shown, level)).collect()
 }
 
-/// Returns the cost of a trial, on average over the demands served at a level.
+/// Returns the mean cost of a trial over the demands served at a level.
 fn items(shown: &[Shown], level: usize) -> Option<Cost> {
     let trials = || shown.iter().filter_map(|shown| shown.trials[level]);
     Some(Cost {
@@ -73,7 +73,7 @@ fn part(shown: &[Vec<Shown>], level: usize) -> Table {
     let rows = rows.collect();
     let columns = vec![
         Column::new("space %", 1).within(1.5),
-        // Fails if most samples do.
+        // Counts as a failure if most samples fail.
         Column::new("fails %", 0).within(50.0),
         Column::new("allocate", 1).near(COSTS),
         Column::new("allocate ns", 1),

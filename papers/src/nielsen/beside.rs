@@ -12,15 +12,15 @@ use crate::experiments::nielsen::{
 };
 use crate::table::{Pair, Table};
 
-/// The paper's bound on the seven's standard deviations: "all less than 8 percent of the mean"
-/// (§4).
+/// The paper's bound on the standard deviations of the seven algorithms: "all less than 8 percent
+/// of the mean" (§4).
 const DEVIATION: f64 = 8.0;
 
 fn algorithm(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|one| one.name == name)
 }
 
-/// Table IV.1: how much costs differ from period to period on the base load.
+/// Table IV.1: how much costs vary from period to period on the base load.
 pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
     let demands: Vec<Demand> = seeds.iter().map(|&seed| LOADS[0].demand(seed)).collect();
     let deviation = |costs: &[Cost], of: fn(&Cost) -> f64| {
@@ -66,7 +66,7 @@ pub(super) fn table_iv_1(seeds: &[u64]) -> Table {
     }
 }
 
-/// Returns the least time of some rounds.
+/// Returns the minimum time of some rounds.
 fn fastest(
     demand: &Demand,
     clock: u64,
@@ -80,7 +80,7 @@ fn both(cost: Cost) -> f64 {
     cost.allocate + cost.deallocate
 }
 
-/// Table V.1: V-5 beside V-1, load by load, where the paper has V-5 "uniformly superior" (§5).
+/// Table V.1: V-5 and V-1, load by load; the paper calls V-5 "uniformly superior" (§5).
 pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     let clock = clock();
     let rows = LOADS.iter().map(|load| {
@@ -133,7 +133,7 @@ fn lists(listed: &[Listed; 5], seeds: &[u64]) -> Vec<Vec<[f64; 2]>> {
     (0..LOADS.len()).into_par_iter().map(of_load).collect()
 }
 
-/// Table V.2: the lists of category IV as the paper's silence can be read, by load at 80 %.
+/// Table V.2: possible readings of the lists of category IV, by load at 80 %.
 pub(super) fn table_v_2(seeds: &[u64]) -> Table {
     let [with, without] = [lists(&WITH_LARGER, seeds), lists(&WITHOUT_LARGER, seeds)];
     let rows = LOADS.iter().enumerate().map(|(load, one)| {
@@ -193,7 +193,7 @@ const RIVALS: [Rival; 4] = [
     Rival { name: "Fibonacci, collected", fibonacci: Some(Joins::Collection) },
 ];
 
-/// Table V.3: Fibonacci buddies, the paper's open question (§6), beside binary ones.
+/// Table V.3: Fibonacci buddies, the paper's open question (§6), and binary ones.
 pub(super) fn table_v_3(seeds: &[u64]) -> Table {
     let clock = clock();
     let tried = |rival: &Rival, demand: &Demand, level: f64| match rival.fibonacci {

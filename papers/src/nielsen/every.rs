@@ -13,7 +13,7 @@ fn chosen() -> Vec<Algorithm> {
     TABLE_V.iter().filter_map(by_name).collect()
 }
 
-/// Where IV-1 stands among them.
+/// Index of IV-1 among them.
 const UNIT: usize = 4;
 
 /// Steps of the progress bar.
@@ -21,8 +21,8 @@ pub(super) fn count_steps(seeds: &[u64]) -> u64 {
     measure::count_steps(TABLE_V.len(), LOADS.len() * seeds.len(), LOADS.len())
 }
 
-/// The results of an algorithm on a load at a level: share of the seeds served, cost of allocating
-/// and deallocating a block in items and in nanoseconds.
+/// An algorithm's results on a load at a level: share of the seeds served, and the cost of
+/// allocating and deallocating a block in items and in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     served: f64,
@@ -30,10 +30,10 @@ struct Figures {
     time: Option<f64>,
 }
 
-/// Tables V (a part for each level) and VI.
+/// Tables V (with a part for each level) and VI.
 pub(super) fn tables_v_and_vi(seeds: &[u64], progress: &Progress) -> (Vec<Table>, Table) {
     let algorithms = chosen();
-    // Seed by seed, so that the first of each load come first, which are timed.
+    // Seed by seed, so that each load's first demands, which are timed, come first.
     let of_seed = |&seed: &u64| LOADS.iter().map(move |load| load.demand(seed));
     let demands: Vec<Demand> = seeds.iter().flat_map(of_seed).collect();
     let shown = measure::all(&algorithms, &demands, LOADS.len(), progress);
@@ -108,7 +108,8 @@ fn part(figures: &[Vec<[Figures; 3]>], level: usize) -> Table {
 }
 
 fn table_vi(figures: &[Vec<[Figures; 3]>]) -> Table {
-    /// Returns the median over the loads served in most samples, if those are more than half.
+    /// Returns the median over the loads served in most samples, if these are more than half of the
+    /// loads.
     fn typical(
         figures: &[[Figures; 3]],
         level: usize,

@@ -1,6 +1,6 @@
-//! How much of its memory a load asks for.
+//! The share of memory that a load uses.
 
-/// Shares of its memory that a load asks for at most.
+/// The maximum share of its memory that a load uses.
 pub(super) const LEVELS: [f64; 3] = [0.5, 2.0 / 3.0, 0.8];
 
 /// Names of those shares in tables.

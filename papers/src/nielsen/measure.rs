@@ -1,4 +1,4 @@
-//! Algorithms tried on demands: metered on all cores, timed on one.
+//! Trials of algorithms on demands: metered on all cores, timed on one.
 
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
@@ -8,21 +8,21 @@ use super::levels::LEVELS;
 use crate::experiments::nielsen::{Algorithm, Cost, Demand, Trial, clock};
 use crate::table::Near;
 
-/// How near costs should come: published in microseconds, ours in items, both relative to IV-1's.
+/// Tolerance for costs: published in microseconds, ours in items, both relative to IV-1's.
 pub(super) const COSTS: Near = Near::Percent(25.0);
 
-/// How often a trial is timed.
+/// Number of timed rounds of a trial.
 pub(super) const ROUNDS: usize = 5;
 
-/// The results of an algorithm on a demand, by level; `None` where it failed.
+/// An algorithm's results on a demand, by level; `None` where it failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) trials: [Option<Trial>; 3],
-    /// Nanoseconds, in the best of some rounds. Not every demand is timed.
+    /// Nanoseconds, minimum over the rounds. Not every demand is timed.
     pub(super) times: [Option<Cost>; 3],
 }
 
-/// Steps of progress of `algorithms` on `demands`; `timed` of the demands are timed.
+/// Returns the steps of progress for `algorithms` on `demands`; `timed` of the demands are timed.
 pub(super) fn count_steps(algorithms: usize, demands: usize, timed: usize) -> u64 {
     (algorithms * (demands + timed * ROUNDS)) as u64
 }
@@ -49,7 +49,7 @@ pub(super) fn all(
     let clock = clock();
     for (place, demand) in demands.iter().enumerate().take(timed) {
         let mut fastest = vec![[const { None }; 3]; algorithms.len()];
-        // Algorithms take turns, so that whatever slows the machine for a while slows them all.
+        // Algorithms take turns, so that a temporary slowdown of the machine affects all of them.
         for _ in 0..ROUNDS {
             for (algorithm, fastest) in algorithms.iter().zip(&mut fastest) {
                 for (level, fastest) in LEVELS.into_iter().zip(fastest) {
@@ -67,8 +67,8 @@ pub(super) fn all(
     shown
 }
 
-/// Returns for each request the lesser of its times in two rounds: a round of the same requests
-/// does the same work, and extra time is due to the machine.
+/// Returns for each request the lesser of its times in two rounds: both do the same work, and extra
+/// time is due to the machine.
 pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (one, other) {
         (Some(one), Some(other)) => {
@@ -78,7 +78,7 @@ pub(super) fn least(one: Option<Vec<u64>>, other: Option<Vec<u64>>) -> Option<Ve
     }
 }
 
-/// Returns the median; of an even number of figures, the mean of the two in the middle.
+/// Returns the median; for an even number of figures, the mean of the middle two.
 pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
@@ -86,7 +86,7 @@ pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(figures[(figures.len() - 1) / 2], upper))
 }
 
-/// Returns the mean, if there is any figure.
+/// Returns the mean; `None` without figures.
 pub(super) fn mean(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     for figure in figures {

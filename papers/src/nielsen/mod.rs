@@ -1,5 +1,5 @@
 //! `pagewise tables nielsen`: Nielsen (1977), "Dynamic memory allocation in computer simulation".
-//! How the experiment was rebuilt is told in `docs/nielsen.md`.
+//! `docs/nielsen.md` explains how the experiment was reconstructed.
 
 mod base;
 mod beside;
@@ -44,11 +44,11 @@ beside V-1, V.2 the lists of category IV in each reading that the paper allows,
 V.3 Fibonacci buddies, its open question. The peak demand is 50, 66.7 or 80 % of
 memory; an algorithm fails when it cannot serve a request.";
 
-/// The tables there are.
+/// The numbers of the tables.
 const NUMBERS: [&str; 9] = ["I", "II", "IV", "IV.1", "V", "V.1", "V.2", "V.3", "VI"];
 /// Makes a table over loads with these seeds.
 type Make = fn(&[u64]) -> Table;
-/// Those that are ours, each made by itself.
+/// Our own tables, each made separately.
 const OURS: [(&str, Make); 4] = [
     ("IV.1", beside::table_iv_1),
     ("V.1", beside::table_v_1),

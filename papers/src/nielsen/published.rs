@@ -3,9 +3,9 @@
 /// A cell of Table IV: one algorithm with one amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// Space use in percent of memory, microseconds to allocate and to deallocate.
+    /// Space used in percent of memory, microseconds to allocate and to deallocate.
     Succeeds(f64, f64, f64),
-    /// It did not fail, or it did, as the text says; the figures are not known to us.
+    /// The text says whether it failed, but gives no figures.
     Known {
         fails: bool,
     },
@@ -21,7 +21,7 @@ impl Outcome {
         if let Self::Succeeds(space, ..) = self { Some(space) } else { None }
     }
 
-    /// Returns microseconds to allocate and to deallocate.
+    /// Returns the microseconds to allocate and to deallocate.
     pub(super) fn times(self) -> Option<(f64, f64)> {
         if let Self::Succeeds(_, allocate, free) = self { Some((allocate, free)) } else { None }
     }
@@ -70,7 +70,7 @@ pub(super) const TABLE_IV: [[Outcome; 3]; 35] = [
     [Known { fails: false }, Known { fails: false }, Known { fails: false }],
 ];
 
-/// A cell of Table V: the least and the most microseconds to allocate and deallocate a block, and
+/// A cell of Table V: the minimum and maximum microseconds to allocate and deallocate a block, and
 /// the loads served.
 type Range = (f64, f64, f64);
 
@@ -85,8 +85,8 @@ pub(super) const TABLE_V: [(&str, [Range; 3]); 7] = [
     ("V-5", [(76.0, 77.0, 18.0), (76.0, 76.0, 3.0), (76.0, 76.0, 1.0)]),
 ];
 
-/// Medians relative to IV-1, in the order of [`TABLE_V`]; `None` where half of the loads or more
-/// were not served.
+/// Medians relative to IV-1, in the order of [`TABLE_V`]; `None` if half of the loads or more were
+/// not served.
 pub(super) const TABLE_VI: [[Option<f64>; 3]; 7] = [
     [Some(2.6), Some(2.8), None],
     [Some(2.0), Some(2.3), None],
@@ -97,8 +97,8 @@ pub(super) const TABLE_VI: [[Option<f64>; 3]; 7] = [
     [Some(1.8), None, None],
 ];
 
-/// Table I: the most and the fewest words in use, allocations and deallocations of a period.
+/// Table I: the maximum and minimum words in use, allocations and deallocations of a period.
 pub(super) const TABLE_I: [(f64, f64); 3] = [(5768.0, 4684.0), (474.0, 413.0), (473.0, 396.0)];
 
-/// Table I: allocations and deallocations in the 20 periods together.
+/// Table I: total allocations and deallocations in the 20 periods.
 pub(super) const TABLE_I_TOTAL: (f64, f64) = (8861.0, 8795.0);

@@ -1,4 +1,5 @@
-//! Best fit and other fits, head-first and not, over a memory that is two free halves at first (Hakarsa).
+//! Best fit and other fits, head-first and not, over a memory that initially is two free halves
+//! (Hakarsa).
 
 use std::collections::HashMap;
 
@@ -28,17 +29,19 @@ impl Block {
     }
 }
 
-/// Which free block serves that is not the region.
+/// Which free block other than the region serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fit {
-    /// The smallest, the largest, the lowest of those; the lowest of all.
+    /// The smallest, the largest (of equal ones the lowest), or the lowest of all.
     Best,
     Worst,
     First,
-    /// The lowest at or above the one the last search found; or above where it was, if it is used up.
+    /// The lowest at or above the one the last search found; or above its former place, if it is
+    /// used up.
     Next,
-    /// The one freed last of the least power of two from that of the request, rounded up, on; if there is
-    /// none, the one freed last of the request's own power of two that is large enough.
+    /// The one freed last in the lowest sufficient power of two, counted from that of the request
+    /// rounded up; if there is none, the one freed last in the request's own power of two that
+    /// fits.
     Half,
 }
 
@@ -46,21 +49,21 @@ struct Memory {
     fit: Fit,
     /// Where the last search ended; 0 for the lowest block.
     rover: usize,
-    /// When each free block got its present shape, by its start.
+    /// When each free block got its current shape, by its start.
     since: HashMap<usize, (u64, usize)>,
     clock: u64,
     head_first: bool,
     chunk_up: bool,
     blocks: Vec<Block>,
-    /// Where the unallocated region starts.
+    /// Start of the unallocated region.
     region: usize,
-    /// Whether free blocks may lie side by side, as the halves do.
+    /// Whether free blocks may be adjacent, as the halves are.
     halves: bool,
 }
 
 impl Memory {
     fn new(fit: Fit, head_first: bool, chunk_up: bool) -> Self {
-        // The first bookkeeping lies in the unit before the first block.
+        // The first bookkeeping is in the unit before the first block.
         let all = MEMORY / UNIT - 1;
         let lower = Block { start: 1, len: all / 2, free: true };
         let upper = Block { start: lower.end(), len: all - lower.len, free: true };
@@ -80,18 +83,17 @@ impl Memory {
             new.clock += 1;
             new.since.insert(block.start, (new.clock, block.len));
         }
-        new.settle();
+        new.update_records();
         new
     }
 
-    /// Returns whether a free block is looked for by the fit: the region is not, if it is asked
-    /// first.
+    /// Returns whether the fit searches a free block: not the region, if that is tried first.
     fn searched(&self, block: &Block) -> bool {
         block.free && !(self.head_first && block.start == self.region)
     }
 
     /// Updates the fits' records after a change.
-    fn settle(&mut self) {
+    fn update_records(&mut self) {
         let free: Vec<Block> =
             self.blocks.iter().copied().filter(|one| self.searched(one)).collect();
         self.since.retain(|start, (_, len)| {
@@ -109,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Returns the region while it can serve, else the block that the fit takes.
+    /// Returns the region while it can serve, else the block that the fit chooses.
     fn find(&mut self, len: usize, last: bool) -> Option<usize> {
         let serves = |block: &Block| block.free && block.len >= len;
         let region = |block: &Block| self.head_first && block.start == self.region && serves(block);
@@ -141,7 +143,7 @@ impl Memory {
         }
     }
 
-    /// Joins the free blocks of a stretch of the chain into one.
+    /// Coalesces a range of free blocks of the chain.
     fn join(&mut self, from: usize, to: usize) {
         let whole = Block {
             start: self.blocks[from].start,
@@ -166,7 +168,7 @@ impl Memory {
         self.halves = false;
     }
 
-    /// ChunkUp and SpaceFit: chooses the block's place, and gives away the excess.
+    /// ChunkUp and SpaceFit: chooses the block's place, and splits off the excess.
     fn space_fit(&mut self, index: usize, len: usize) -> usize {
         let block = self.blocks[index];
         let halved = self.chunk_up && block.len / 2 >= len;
@@ -202,17 +204,18 @@ impl Model for Memory {
         let mut found = self.find(len, false);
         if found.is_none() && self.halves {
             self.stitch();
-            self.settle();
+            self.update_records();
             found = self.find(len, false);
         }
         if found.is_none() {
-            // The uppermost block serves before memory would be asked for, whatever the fit overlooks.
+            // The topmost block serves before more memory would be requested, even if the fit
+            // misses it.
             let top = self.blocks.len() - 1;
             let serves = self.blocks[top].free && self.blocks[top].len >= len;
             found = if serves { Some(top) } else { self.find(len, true) };
         }
         let start = found.map(|index| self.space_fit(index, len));
-        self.settle();
+        self.update_records();
         start.into_iter().collect()
     }
 
@@ -226,12 +229,12 @@ impl Model for Memory {
         let to = index + usize::from(is_free(index + 1));
         let from = index - usize::from(index > 0 && is_free(index - 1));
         self.join(from, to);
-        self.settle();
+        self.update_records();
     }
 }
 
 #[test]
-fn head_first_or_not_every_block_lies_where_the_naive_model_has_it() {
+fn first_fit_and_head_first_place_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 4_000,
         wave: 200,

@@ -1,9 +1,9 @@
-//! The tunable hybrid, HC (Hasan & Chang §3): every block in a vector in memory order, and the number of
-//! the free that put it where it is for the order of lists.
+//! The tunable hybrid, HC (Hasan & Chang §3): every block in a vector in address order, with the
+//! number of the free that determines its place on its list.
 //!
-//! Where the text leaves something open, `src/hybrid/mod.rs` says how we read it: of large blocks of equal
-//! size the lowest is taken, sizes are twice the paper's, and the most bytes in use are looked at whenever
-//! the threshold is compared.
+//! Where the text leaves something open, `src/hybrid/mod.rs` gives our reading: of large blocks of
+//! equal size the lowest is taken, sizes are twice the paper's, and the peak of bytes in use is
+//! updated whenever the threshold is compared.
 
 use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::source::Reserved;
@@ -15,17 +15,17 @@ use crate::{Load, Model, agree};
 /// Bytes of a unit and of a header.
 const UNIT: usize = 16;
 const HEADER: usize = 4;
-/// Units of the largest size that has a free list of its own (§3.4).
+/// Units of the largest size with its own free list (§3.4).
 const LISTED: usize = 127;
-/// Where the first block starts: its header lies in the unit before.
+/// Start of the first block: its header is in the unit before.
 const FIRST: usize = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Used,
-    /// On the quick list of its size, in use as far as its neighbours know (§3.10).
+    /// On the quick list of its size; to its neighbours it looks in use (§3.10).
     Quick,
-    /// Freed and not looked at since; coalesced, or the rest of one that was (§3.3, §3.4).
+    /// Freed and not examined since; coalesced, or the remainder of a coalesced block (§3.3, §3.4).
     Waiting,
     Coalesced,
 }
@@ -35,7 +35,7 @@ struct Block {
     start: usize,
     len: usize,
     state: State,
-    /// When it came into this state: lists are LIFO.
+    /// When it entered this state: lists are LIFO.
     since: u64,
 }
 
@@ -49,7 +49,7 @@ struct Memory {
     settings: Settings,
     blocks: Vec<Block>,
     clock: u64,
-    /// Where the wilderness starts, and where the heap ends.
+    /// Start of the wilderness, and end of the heap.
     top: usize,
     end: usize,
     most_in_use: usize,
@@ -69,14 +69,14 @@ impl Memory {
         self.clock
     }
 
-    /// Changes the state of a block, which goes to the front of its list.
-    fn become_(&mut self, index: usize, state: State) {
+    /// Changes a block's state, and moves it to the front of its list.
+    fn set_state(&mut self, index: usize, state: State) {
         let since = self.now();
         let block = &mut self.blocks[index];
         (block.state, block.since) = (state, since);
     }
 
-    /// Returns the block of the least key among those chosen.
+    /// Returns the selected block with the least key.
     fn first<K: Ord>(
         &self,
         chosen: impl Fn(&Block) -> bool,
@@ -86,7 +86,7 @@ impl Memory {
         indices.min_by_key(|&index| key(&self.blocks[index]))
     }
 
-    /// Returns the last block put on a quick list.
+    /// Returns the latest block on a quick list.
     fn quick(&self, len: usize) -> Option<usize> {
         let of_size = |block: &Block| block.state == State::Quick && block.len == len;
         self.first(of_size, |block| u64::MAX - block.since)
@@ -101,7 +101,7 @@ impl Memory {
         let near = |block: &Block| serves(block) && block.len <= (len + 1).min(LISTED);
         let listed = |block: &Block| {
             let key = (block.state == State::Coalesced, u64::MAX - block.since);
-            // Of large blocks, on the one list, the lowest of the smallest.
+            // Large blocks share one list: the lowest of the smallest ones.
             if block.len <= LISTED {
                 (block.len, key, 0)
             } else {
@@ -114,7 +114,7 @@ impl Memory {
         }
     }
 
-    /// Coalesces a waiting block with all free blocks beside it; where the whole is.
+    /// Coalesces a waiting block with all free neighbours; returns the index of the result.
     fn coalesce(&mut self, index: usize) -> usize {
         let is_free = |index: usize| self.blocks.get(index).is_some_and(Block::is_free);
         let mut from = index;
@@ -128,11 +128,11 @@ impl Memory {
         let len = self.blocks[from..=to].iter().map(|block| block.len).sum();
         let whole = Block { len, ..self.blocks[from] };
         self.blocks.splice(from..=to, [whole]);
-        self.become_(from, State::Coalesced);
+        self.set_state(from, State::Coalesced);
         from
     }
 
-    /// Joins waiting blocks that are large, or smaller than the request, the larger sizes first,
+    /// Coalesces waiting blocks that are large, or smaller than the request, larger sizes first,
     /// until one is large enough (incremental coalescing, §3.3, §3.7).
     fn coalesce_until(&mut self, len: usize, large: bool) -> Option<usize> {
         loop {
@@ -153,19 +153,18 @@ impl Memory {
         }
     }
 
-    /// Complete coalescing (§3.8): the quick lists' blocks are free blocks then.
+    /// Complete coalescing (§3.8), which frees the quick lists' blocks first.
     fn coalesce_all(&mut self) {
         for len in 1..=LISTED {
             while let Some(quick) = self.quick(len) {
-                self.become_(quick, State::Waiting);
+                self.set_state(quick, State::Waiting);
             }
         }
         self.coalesce_until(usize::MAX, true);
         self.coalesce_until(usize::MAX, false);
     }
 
-    /// Returns whether the memory taken from the system exceeds the ratio of the most that was in
-    /// use.
+    /// Returns whether the memory taken from the system exceeds the given ratio to the peak in use.
     fn exceeds(&mut self) -> bool {
         let used = self.blocks.iter().filter(|block| block.state == State::Used);
         let in_use: usize = used.map(|block| block.len * UNIT).sum();
@@ -194,8 +193,8 @@ impl Memory {
         None
     }
 
-    /// Returns a block from the wilderness, which grows upwards by the unit, and downwards over
-    /// free blocks (§3.9).
+    /// Cuts a block from the wilderness, which grows upwards by the unit, and downwards over free
+    /// blocks (§3.9).
     fn cut(&mut self, len: usize) -> usize {
         if self.end < self.top + len {
             while self.blocks.last().is_some_and(Block::is_free) {
@@ -211,18 +210,18 @@ impl Memory {
         block.start
     }
 
-    /// Splits a free block; for a small request the rest is preallocated (§3.6, §3.8, §3.10).
+    /// Splits a free block; for a small request the remainder is preallocated (§3.6, §3.8, §3.10).
     fn split(&mut self, index: usize, len: usize, small: bool) -> usize {
         let Block { start, len: whole, state, .. } = self.blocks[index];
         let most = if small { self.settings.preallocate as usize } else { 0 };
         let more = (whole / len - 1).min(most);
         if more == 0 && whole <= len + 1 {
-            self.become_(index, State::Used);
+            self.set_state(index, State::Used);
             return start;
         }
         let run = (more + 1) * len;
         let mut parts = vec![Block { start, len, state: State::Used, since: 0 }];
-        // The lowest is the first to be used.
+        // The lowest one is used first.
         for place in 1..=more {
             let since = self.clock + (more - place) as u64 + 1;
             parts.push(Block { start: start + place * len, len, state: State::Quick, since });
@@ -244,7 +243,7 @@ impl Model for Memory {
         if small {
             for size in len..=(len + 1).min(self.quick_units()) {
                 if let Some(found) = self.quick(size) {
-                    self.become_(found, State::Used);
+                    self.set_state(found, State::Used);
                     return vec![self.blocks[found].start];
                 }
             }
@@ -263,7 +262,7 @@ impl Model for Memory {
         let index = self.blocks.iter().position(|block| block.start == start);
         let index = index.expect("a block starts there");
         let small = self.blocks[index].len <= self.quick_units();
-        self.become_(index, if small { State::Quick } else { State::Waiting });
+        self.set_state(index, if small { State::Quick } else { State::Waiting });
         let Settings { coalesce_in_free, few_blocks, much_held, .. } = self.settings;
         let used = self.blocks.iter().filter(|block| block.state == State::Used).count();
         if coalesce_in_free && used < few_blocks && self.end * UNIT > much_held {
@@ -273,7 +272,7 @@ impl Model for Memory {
 }
 
 #[test]
-fn the_hybrid_puts_every_block_where_the_naive_model_has_it() {
+fn the_hybrid_places_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 3_000,
         wave: 300,

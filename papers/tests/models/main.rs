@@ -1,7 +1,7 @@
-//! Independent models: short and naive forms of the papers' strategies, made of the papers' text alone, and
-//! the library's engines beside them on random sequences. Every block must lie at the same address, and
-//! every request that one refuses must be refused by the other. Where a paper leaves something open the models
-//! read it as `docs/` says that the engines do.
+//! Independent models: short, naive forms of the papers' strategies, made from the papers' text
+//! alone, compared with the library's engines on random sequences. Every block must be at the same
+//! address, and both must refuse the same requests. Where a paper leaves something open, the models
+//! follow the reading that `docs/` documents for the engines.
 //!
 //! The lazy fits have theirs beside the tables that need it, `papers/src/lazy/plain.rs`.
 
@@ -18,37 +18,36 @@ use pagewise::Strategy;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A naive heap: its addresses are numbers.
+/// A naive heap, whose addresses are plain numbers.
 trait Model {
-    /// Returns where a block for a request of this many bytes may go: more than one place where the
-    /// paper leaves a tie, none if the request is refused.
+    /// Returns where a block for this many bytes may go: several places if the paper leaves a tie,
+    /// none if the request is refused.
     fn places(&mut self, bytes: usize) -> Vec<usize>;
 
-    /// The request is served there.
+    /// Allocates the block at this place.
     fn take(&mut self, start: usize, bytes: usize);
 
-    /// Frees the block that starts there.
+    /// Frees the block that starts here.
     fn free(&mut self, start: usize, bytes: usize);
 
-    /// Returns the alignment of address 0 in bytes: it tells which of the possible places the first
-    /// request got.
+    /// Returns the alignment of address 0 in bytes, which shows where the first request was placed.
     fn align(&self) -> usize {
         1
     }
 }
 
-/// The requests to both.
+/// The requests for both.
 #[derive(Clone, Copy)]
 struct Load {
     requests: usize,
-    /// Requests after which growing and shrinking take turns.
+    /// Number of requests after which growing and shrinking alternate.
     wave: usize,
     /// The size of a request, bytes.
     size: fn(&mut ChaCha8Rng) -> usize,
 }
 
-/// Has an engine and a model serve the same requests, and compares every address. `unit` is the bytes of
-/// the model's unit of addresses.
+/// Makes an engine and a model serve the same requests, and compares every address. `unit` is the
+/// bytes of the model's unit of addresses.
 fn agree(
     name: &str,
     engine: &mut dyn Strategy,
@@ -89,7 +88,7 @@ fn agree(
             live.push((block, layout, at));
         } else {
             let (block, layout, at) = live.swap_remove(random.random_range(0..live.len()));
-            // SAFETY: the block is live, of this layout, and forgotten.
+            // SAFETY: the block is live, has this layout, and is not used afterwards.
             unsafe { engine.deallocate(block, layout) };
             model.free(at, layout.size());
         }

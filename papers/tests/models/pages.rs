@@ -1,5 +1,5 @@
-//! Brent's strategies for blocks of a class (§2, §4): pages of blocks of one size over FIRST-FIT, STACK to
-//! MRU.
+//! Brent's strategies for blocks of one class (§2, §4), from STACK to MRU: pages of equal blocks
+//! over FIRST-FIT.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ const UNIT: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rule {
-    /// The block freed last; first; none is used again.
+    /// The block freed last; the one freed first; blocks are never reused.
     Stack,
     Queue,
     NoFree,
     /// Any free block of the class.
     AnyBlock,
-    /// The next in the current page; a page is used again when it is wholly free.
+    /// The next in the current page; a page is reused when it is wholly free.
     Quick,
-    /// From the current page; the next is any with a free block, the one with the most, the fewest, or the
-    /// one freed into last.
+    /// From the current page; the next page is any with a free block, the one with the most or the
+    /// fewest, or the one freed into last.
     AnyPage,
     MostFree,
     LeastFree,
@@ -36,10 +36,10 @@ enum Rule {
 #[derive(Clone, Debug)]
 struct Page {
     class: usize,
-    /// Which of its blocks are free, and, for QUICK, were never used since it was empty.
+    /// Its free blocks; for QUICK, those not used since the page was empty.
     free: Vec<bool>,
     fresh: usize,
-    /// When a block of it was freed last.
+    /// When one of its blocks was last freed.
     freed: u64,
 }
 
@@ -56,12 +56,13 @@ struct Pages {
     below: Lowest,
     pages: BTreeMap<usize, Page>,
     current: BTreeMap<usize, usize>,
-    /// Wholly free pages, the one that became so last at the end.
+    /// Wholly free pages, the latest one last.
     empty: Vec<usize>,
-    /// Of STACK and QUEUE, by class.
+    /// The lists of STACK and QUEUE, by class.
     lists: BTreeMap<usize, Vec<usize>>,
     clock: u64,
-    /// Where among its places each block was, as a share, and how many had a choice.
+    /// Sum of the relative ranks of blocks among their possible places, and the number that had a
+    /// choice.
     ranks: (f64, u32),
 }
 
@@ -92,7 +93,7 @@ impl Pages {
         }
     }
 
-    /// A page becomes one of a class.
+    /// Makes a page one of a class.
     fn open(&mut self, start: usize, class: usize) {
         if self.empty.last() == Some(&start) {
             self.empty.pop();
@@ -257,7 +258,7 @@ impl Model for Pages {
 }
 
 #[test]
-fn pages_of_a_class_serve_what_the_naive_model_serves() {
+fn paged_strategies_serve_requests_as_the_naive_model_does() {
     let load = Load {
         requests: 6_000,
         wave: 400,

@@ -1,4 +1,4 @@
-//! FIRST-FIT (Brent §2.6): the lowest address that fits, in memory without end.
+//! FIRST-FIT (Brent §2.6): the lowest address that fits, in unlimited memory.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{Load, Model, agree};
 
 const GRANULE: usize = 16;
 
-/// Blocks in use: start and length, granules.
+/// Blocks in use: start and length, in granules.
 #[derive(Default)]
 pub(crate) struct Lowest(BTreeMap<usize, usize>);
 

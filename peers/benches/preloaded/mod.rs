@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::{fmt, fs};
 
-/// A preloaded library (none if it has no path), and the environment of its runs.
+/// A preloaded library (none if the path is empty), and the environment of its runs.
 #[derive(Default)]
 pub(crate) struct Library {
     pub(crate) path: String,
@@ -11,7 +11,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Of an argument: a path, and settings behind colons. `None` if there is no such file.
+    /// Parses an argument: a path, and settings after colons. `None` if there is no such file.
     pub(crate) fn parse(argument: &str) -> Option<Self> {
         let mut parts = argument.split(':');
         let path = fs::canonicalize(parts.next()?).ok()?.display().to_string();
@@ -32,13 +32,13 @@ impl fmt::Display for Library {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
-    /// CPU time, of user and system.
+    /// CPU time, user and system.
     pub(crate) seconds: f64,
-    /// Resident at the most, KiB.
+    /// Peak resident memory, KiB.
     pub(crate) peak: f64,
 }
 
-/// Runs a command to its end with a library preloaded; `None` if it fails.
+/// Runs a command with a library preloaded; `None` if it fails.
 pub(crate) fn run(command: &mut Command, library: &Library) -> Option<Figures> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     if !library.path.is_empty() {
@@ -47,7 +47,7 @@ pub(crate) fn run(command: &mut Command, library: &Library) -> Option<Figures> {
     command.envs(library.settings.iter().map(|(name, value)| (name, value)));
     let child = command.spawn().ok()?;
     let mut status = 0;
-    // SAFETY: all bits zero is a value; the child is ours and waited for once, here.
+    // SAFETY: all bits zero is a valid value; the child is ours and waited for once, here.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let waited = libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage);

@@ -1,7 +1,7 @@
-//! The programs, and the work of each.
+//! The programs, and what each does.
 
-/// A program: its name, its requirements, and shell scripts that run in a folder of their own: the
-/// measured one, and one that prepares it, which runs once and without a library.
+/// A program: its name, its requirements, and shell scripts that run in their own folder: the
+/// measured one, and one that prepares it, which runs once without a library.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static str,
@@ -9,12 +9,12 @@ pub(crate) struct Program {
     pub(crate) script: &'static str,
 }
 
-/// Returns a program that needs nothing but itself.
+/// Returns a program without other requirements.
 const fn program(name: &'static str, script: &'static str) -> Program {
     Program { name, needs: name, prepare: "", script }
 }
 
-/// Threads that pass strings of many sizes to each other and keep maps of them.
+/// Threads that pass strings of many sizes to each other and store them in maps.
 pub(crate) const THREADS: &str = r#"
 use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;

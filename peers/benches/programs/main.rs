@@ -25,7 +25,7 @@ use std::{env, fs};
 use list::{PROGRAMS, Program, THREADS};
 use preloaded::{Figures, Library};
 
-/// This file's head, for `--help`.
+/// Returns this file's module documentation, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
     include_str!("main.rs").lines().map_while(|line| line.strip_prefix("//!"))
 }
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         print!(" **{:.2}** / **{:.2}** |", f64::exp(time / measured), f64::exp(peak / measured));
     }
     println!();
-    // Whatever is left lies among temporary files.
+    // Leftovers stay among temporary files.
     let _ = fs::remove_dir_all(&folder);
     ExitCode::SUCCESS
 }

@@ -1,24 +1,24 @@
 //! Random programs under `libpagewise.so` and other allocators, preloaded, to find weaknesses that
-//! no workload of ours shows.
+//! our workloads do not show.
 //!
 //! ```text
 //! cargo build --release -p pagewise-preload      in the workspace above
 //! cargo bench --bench random -- --seeds 200..260 --rounds 3 LIBRARY…
 //! cargo bench --bench random -- --describe 254
 //! ```
-//! A seed is a program: one to three phases, each with sizes of its own (8 bytes to 128 MiB; of all
-//! magnitudes, evenly spread, of four sizes, or small ones and some large), a number of blocks, an
-//! order in which they are replaced (by turns, at random, mostly a few of them), or built up and
-//! freed in waves, by `malloc`, `calloc`, `posix_memalign` or `realloc`, by one thread or up to
-//! eight. Most write all of a block or one byte of each OS page; one phase in seven writes only the
-//! first byte.
+//! A seed determines a program: one to three phases, each with its own sizes (8 bytes to 128 MiB:
+//! of all magnitudes, evenly distributed, of four sizes, or small ones and some large), a number of
+//! blocks, and an order: blocks are replaced in turn, at random, or mostly a few of them, or built
+//! up and freed in waves; by `malloc`, `calloc`, `posix_memalign` or `realloc`, in one thread or up
+//! to eight. Most programs write all of a block or one byte per OS page; one phase in seven writes
+//! only the first byte.
 //!
-//! Libraries are given by path, with optional settings behind colons:
+//! Libraries are given by path, with optional settings after colons:
 //! `libpagewise.so:PAGEWISE_HUGE_PAGES=1`. The output for each is CPU time and peak resident set,
 //! the least of all rounds, and their geometric means, relative to the first library's. Runs take
-//! tens of milliseconds: with fewer than three rounds, or on a machine with other work, single rows
-//! tell nothing. Many programs write most of their memory once, so that page faults, and hence huge
-//! pages, weigh more than in programs that run for long.
+//! tens of milliseconds: with fewer than three rounds, or on a busy machine, single rows mean
+//! nothing. Many programs write most of their memory once, so that page faults, and hence huge
+//! pages, weigh more than in long-running programs.
 
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
@@ -32,7 +32,7 @@ use std::{env, io};
 
 use preloaded::{Figures, Library};
 
-/// Names the program, in the environment of the process that runs it.
+/// Environment variable with the seed of the program, for the process that runs it.
 const SEED: &str = "PAGEWISE_RANDOM_SEED";
 
 /// The choice of programs, the number of rounds, and the libraries.
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the options; `None` if they asked for something else, which was done.
+/// Parses the options; `None` if they asked for something else, which has been done.
 fn options() -> Result<Option<Options>, String> {
     let (mut seeds, mut rounds, mut libraries) = (0..40, 3, Vec::new());
     let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");

@@ -1,11 +1,11 @@
-//! The programs: phases generated from a seed, and their work.
+//! The programs: phases generated from a seed, and how they run.
 
 use std::ptr;
 use std::thread;
 
 use crate::random::Random;
 
-/// Bytes that one phase may have in use, at most, and how many bytes and calls make up its length.
+/// Maximum bytes in use in a phase, and the bytes and calls that determine its length.
 const BUDGET: usize = 512 << 20;
 
 /// A phase of a program.
@@ -14,7 +14,7 @@ pub(crate) struct Phase {
     /// Bytes of a block: from 2 to the first power up to the second.
     sizes: (usize, usize),
     spread: Spread,
-    /// Blocks of each thread, at most, their bytes, and how many are allocated in all.
+    /// Blocks per thread, their bytes, and the total number of allocations.
     blocks: usize,
     bytes: usize,
     actions: usize,
@@ -22,7 +22,8 @@ pub(crate) struct Phase {
     call: Call,
     writes: Writes,
     threads: usize,
-    /// Whether blocks are built up and freed, again and again: in the same order, at random, or the last first.
+    /// Whether blocks are repeatedly built up and freed: in the same order, at random, or in
+    /// reverse.
     waves: bool,
 }
 
@@ -91,7 +92,7 @@ fn phase(random: &mut Random) -> Phase {
         Spread::SmallAndLarge => 1 << least,
         _ => 1_usize << least.midpoint(most),
     };
-    // Nanoseconds for each action, depending on the writes, so that each phase takes about as long.
+    // Nanoseconds per action, depending on the writes, so that all phases take about as long.
     let cost = match writes {
         Writes::FirstByte => 100,
         Writes::EachPage => 100 + typical / 4096 * 60,
@@ -112,7 +113,7 @@ fn phase(random: &mut Random) -> Phase {
     }
 }
 
-/// Runs a program to its end.
+/// Runs a whole program.
 pub(crate) fn run(seed: u64) {
     for (index, phase) in phases(seed).iter().enumerate() {
         thread::scope(|scope| {
@@ -124,7 +125,7 @@ pub(crate) fn run(seed: u64) {
     }
 }
 
-/// A block's start and size in bytes; a null start means no block.
+/// A block's start, and size in bytes; the start is null if there is no block.
 #[derive(Clone, Copy)]
 struct Block(*mut u8, usize);
 
@@ -140,7 +141,7 @@ impl Phase {
         blocks.into_iter().for_each(free);
     }
 
-    /// Allocates as many as may be in use, and frees them in the order, again and again.
+    /// Repeatedly allocates the maximum number of blocks, and frees them in the phase's order.
     fn waves(&self, random: &mut Random, blocks: &mut [Block], actions: usize) {
         let mut done = 0;
         while done < actions {
@@ -164,7 +165,7 @@ impl Phase {
         }
     }
 
-    /// Replaces one block after the other.
+    /// Replaces one block after another.
     fn replaces(&self, random: &mut Random, blocks: &mut [Block], actions: usize) {
         let count = blocks.len();
         let mut bytes = 0;
@@ -238,7 +239,7 @@ impl Phase {
         self.written(start.cast(), len.min(size), size)
     }
 
-    /// Returns a block that is written as the phase has it, from a byte on.
+    /// Writes a block as the phase requires, from offset `from` on; returns it.
     fn written(&self, start: *mut u8, from: usize, size: usize) -> Block {
         assert!(!start.is_null(), "there is memory");
         let step = match self.writes {
@@ -255,6 +256,6 @@ impl Phase {
 }
 
 fn free(block: Block) {
-    // SAFETY: the block is in use, and is not used any more, or there is none.
+    // SAFETY: the block is in use and not used afterwards, or null.
     unsafe { libc::free(block.0.cast()) };
 }

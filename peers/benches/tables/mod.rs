@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::Figures;
 
-/// The references: row by row the better of them.
+/// The references: row by row the better one.
 const BASE: &[&str] = &["mimalloc3", "mimalloc2"];
 
-/// Workloads with two threads or more.
+/// Workloads with several threads.
 const THREADED: &[&str] = &[
     "producer/consumer",
     "4 producers 4 consumers",
@@ -21,7 +21,7 @@ const THREADED: &[&str] = &[
     "latency medium",
 ];
 
-/// Names the runs of several threads that took hardly more CPU time than time.
+/// Returns the runs of several threads whose CPU time hardly exceeds their elapsed time.
 pub(crate) fn alone(
     workloads: &[String],
     names: &[&str],
@@ -39,7 +39,7 @@ pub(crate) fn alone(
     }
 }
 
-/// Prints the workloads' own figures, a table for each.
+/// Prints the workloads' own figures, one table each.
 pub(crate) fn found(
     workloads: &[String],
     names: &[&str],
@@ -63,7 +63,7 @@ pub(crate) fn found(
     }
 }
 
-/// Prints a line for each workload and allocator.
+/// Prints a line per workload and allocator.
 pub(crate) fn json(
     workloads: &[String],
     names: &[&str],
@@ -83,7 +83,8 @@ pub(crate) fn json(
     }
 }
 
-/// Prints ratios to the better of [`BASE`]; if none of those ran, to the system's allocator, or else the first.
+/// Prints ratios to the better of [`BASE`]; if none of those ran, to the system's allocator, or
+/// else to the first.
 pub(crate) fn table(
     what: &str,
     workloads: &[String],
@@ -108,7 +109,7 @@ pub(crate) fn table(
         let one = base.iter().filter_map(|&column| value(column)).fold(f64::INFINITY, f64::min);
         print!("| {workload} |");
         for (column, (logarithm, rows)) in logarithms.iter_mut().enumerate() {
-            // Of a row that the base lacks nothing can be said.
+            // Without a base there is no ratio for the row.
             match value(column).map(|value| value / one).filter(|_| one.is_finite()) {
                 Some(ratio) => {
                     *logarithm += ratio.ln();

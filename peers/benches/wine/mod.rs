@@ -1,4 +1,4 @@
-//! Running the programs for Windows by wine.
+//! Runs the programs for Windows under wine.
 
 use std::env;
 use std::path::Path;
@@ -10,14 +10,14 @@ pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 /// Seconds that a workload may take.
 pub(crate) const LIMIT: &str = "60";
 
-/// How `timeout` ends when it has ended a command.
+/// Exit status of `timeout` after it has killed a command.
 pub(crate) const TIMED_OUT: i32 = 124;
 
 /// The wine folder, shared with `tests/targets.sh windows`.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/wine");
 
-/// Sets up wine's folder and starts its server, unless another folder is given. The first program that runs would do
-/// so beside its work, and print.
+/// Sets up wine's folder and starts its server, unless another folder is given. Otherwise the first
+/// measured program would do that during its work, and print.
 pub(crate) fn set_up() -> Result<(), String> {
     if env::var_os("WINEPREFIX").is_some() {
         return Ok(());
@@ -30,8 +30,7 @@ pub(crate) fn set_up() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a command that runs the program, by wine if it is one for Windows, which has an
-/// extension.
+/// Returns a command that runs the program, under wine if it has an extension, which means Windows.
 pub(crate) fn command(program: &Path) -> Command {
     if program.extension().is_none() {
         return Command::new(program);
@@ -44,7 +43,8 @@ pub(crate) fn command(program: &Path) -> Command {
     command
 }
 
-/// Parts a workload is divided by: wine's heap searches linearly where many blocks are free.
+/// Workloads are divided by this under wine, whose heap searches linearly when many blocks are
+/// free.
 pub(crate) fn parts(workload: &str) -> usize {
     match workload {
         "churn 100k" | "churn 1M" => 20,
@@ -52,10 +52,10 @@ pub(crate) fn parts(workload: &str) -> usize {
     }
 }
 
-/// Returns the nanoseconds of CPU time of all processes that this one has started and waited for.
+/// Returns the nanoseconds of CPU time of all child processes that were waited for.
 #[cfg(unix)]
 pub(crate) fn children_time() -> f64 {
-    // SAFETY: all bits zero is a value, and the call writes one.
+    // SAFETY: all bits zero is a valid value, and the call writes one.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
@@ -65,13 +65,13 @@ pub(crate) fn children_time() -> f64 {
     nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime)
 }
 
-/// Nothing is known.
+/// Not available here.
 #[cfg(not(unix))]
 pub(crate) fn children_time() -> f64 {
     0.0
 }
 
-/// Returns the nanoseconds of CPU time that the program takes when it runs no workload.
+/// Returns the nanoseconds of CPU time of a run without a workload.
 pub(crate) fn alone(program: &Path) -> f64 {
     let times = (0..5).map(|_| {
         let before = children_time();

@@ -1,4 +1,4 @@
-//! An allocator's work when blocks come to a thread, and when they leave it.
+//! An allocator's work when blocks enter and leave a thread's list.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use super::heap::{Heap, IN_LINE};
 use super::machine::{GROUP, Line};
 use super::times::Times;
 
-/// Blocks of a batch.
+/// Blocks per batch.
 pub(crate) const BATCH: usize = 64;
 
-/// Blocks of a heap that another thread leaves there without trying its lock.
+/// Up to this many blocks of a heap are left to its owner without trying its lock.
 const FEW: usize = 8;
 
-/// Batches that a depot holds.
+/// Maximum number of batches in a depot.
 const DEPOT: usize = 64;
 
-/// Visits of a heap after which another is looked after.
+/// Visits of a heap after which another one is maintained.
 const TURN: usize = 16;
 
-/// Pages of a heap to which blocks are freed at a time.
+/// Number of pages of a heap to which blocks are freed at a time.
 const PAGES: usize = 4;
 
 /// The designs that are compared.
@@ -61,23 +61,23 @@ impl fmt::Display for Design {
     }
 }
 
-/// Full batches of a group of cores, which any of them may take.
+/// Full batches of a group of cores; any of them may take one.
 #[derive(Clone, Debug, Default)]
 struct Depot {
     line: Line,
     batches: usize,
 }
 
-/// The allocator of a machine.
+/// The allocator of a simulated machine.
 pub(crate) struct Allocator<'a> {
     design: Design,
     times: &'a Times,
-    /// One for each core. (There are two; but no more threads than cores here.)
+    /// One per core. (The real allocator has two; but here there are no more threads than cores.)
     heaps: Vec<Heap>,
-    /// The line that all slow paths read, and that heaps write from time to time.
+    /// The cache line that all slow paths read, and that heaps write from time to time.
     hot: Line,
     depots: Vec<Depot>,
-    /// The lists of remote frees of each heap's pages.
+    /// The remote-free lists of each heap's pages.
     pages: Vec<[Line; PAGES]>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// A thread's list gets a batch; when it has it.
+    /// Refills a thread's list with a batch; returns when it is done.
     pub(crate) fn refill(&mut self, core: usize, at: f64) -> f64 {
         let times = self.times;
         if self.design == Design::RemoteLists {
@@ -110,8 +110,8 @@ impl<'a> Allocator<'a> {
         self.visit(core, at, core, BATCH)
     }
 
-    /// Takes a batch of blocks of any heaps from a thread, if the design has such batches. Returns
-    /// when that is done.
+    /// Takes a mixed batch, with blocks of any heaps, from a thread, if the design has such
+    /// batches. Returns when it is done.
     pub(crate) fn take_batch(&mut self, core: usize, at: f64) -> Option<f64> {
         let depot = &mut self.depots[core / GROUP];
         if self.design != Design::Depot || depot.batches == DEPOT {
@@ -121,7 +121,7 @@ impl<'a> Allocator<'a> {
         Some(depot.line.exchange(self.times, core, at))
     }
 
-    /// Blocks of one heap leave a thread's list; when they have.
+    /// Returns blocks of one heap from a thread's list; returns when it is done.
     pub(crate) fn put_back(
         &mut self,
         core: usize,

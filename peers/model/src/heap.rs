@@ -1,15 +1,15 @@
-//! A heap: its lock, its bookkeeping, and the blocks that wait for it.
+//! A heap: its lock, its bookkeeping, and its deferred frees.
 
 use super::machine::{Line, transfer};
 use super::times::Times;
 
-/// Cache lines of a heap that a visit reads and writes, whatever its blocks.
+/// Cache lines of a heap that every visit reads and writes.
 const LINES: f64 = 4.0;
 
 /// Number of blocks whose bits or list entries share a cache line.
 pub(crate) const IN_LINE: f64 = 8.0;
 
-/// Blocks that may wait.
+/// Maximum number of deferred blocks.
 const WAITING: f64 = 1024.0;
 
 #[derive(Clone, Debug, Default)]
@@ -17,25 +17,25 @@ pub(crate) struct Heap {
     lock: Line,
     /// The time until which the lock is held.
     held_until: f64,
-    /// The core that had it last: the bookkeeping is in that core's cache.
+    /// The core that last held the lock: the bookkeeping is in its cache.
     last: usize,
-    /// The cache line of the ring where blocks wait, the number of blocks in it, and the core that
-    /// put the last of them there.
+    /// The cache line of the ring of deferred frees, the number of blocks in it, and the core that
+    /// last added to it.
     ring: Line,
     waiting: f64,
     deferred_by: usize,
-    /// Visits.
+    /// Number of visits.
     pub(crate) visits: usize,
 }
 
 impl Heap {
-    /// Blocks are taken or put back under the lock; when that is done.
+    /// Takes or returns blocks under the lock; returns when it is done.
     pub(crate) fn visit(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
         let has_lock = self.lock.exchange(times, core, at);
         self.hold(times, core, has_lock, blocks)
     }
 
-    /// Like [`visit`](Self::visit), unless the lock is held: then the blocks wait.
+    /// Like [`visit`](Self::visit), unless the lock is held: then defers the frees.
     pub(crate) fn visit_or_wait(
         &mut self,
         times: &Times,
@@ -50,12 +50,13 @@ impl Heap {
         self.leave(times, core, tried, blocks)
     }
 
-    /// Leaves blocks for the next visitor, unless too many already wait. Returns the end of that.
+    /// Defers blocks for the next visitor, unless too many are deferred already. Returns when it is
+    /// done.
     pub(crate) fn leave(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
         if self.waiting + blocks > WAITING {
             return self.visit(times, core, at, blocks);
         }
-        // Entries were last read by the core that had the lock last.
+        // The entries were last read by the last holder of the lock.
         let way = transfer(times, self.last, core);
         self.waiting += blocks;
         self.deferred_by = core;
@@ -63,7 +64,7 @@ impl Heap {
     }
 
     fn hold(&mut self, times: &Times, core: usize, at: f64, blocks: f64) -> f64 {
-        // A waiting core learns of the release through the lock's cache line.
+        // A waiting core sees the release through the lock's cache line.
         let start = if self.held_until > at {
             self.held_until + transfer(times, self.last, core)
         } else {
@@ -86,7 +87,7 @@ mod tests {
     use crate::times::RECORDED;
 
     #[test]
-    fn visits_follow_each_other() {
+    fn visits_are_serialised() {
         let mut heap = Heap::default();
         let first = heap.visit(&RECORDED, 0, 0.0, 64.0);
         let expected = RECORDED.atomic + RECORDED.visit + 64.0 * RECORDED.block;
@@ -95,9 +96,9 @@ mod tests {
         assert!(second > 2.0 * first, "{second}");
     }
 
-    /// A core that frees continues while another has the lock; the next visitor does the work.
+    /// A core that frees continues while another holds the lock; the next visitor does the work.
     #[test]
-    fn blocks_wait_not_threads() {
+    fn frees_are_deferred_instead_of_waiting() {
         let mut heap = Heap::default();
         let busy_until = heap.visit(&RECORDED, 0, 0.0, 1_000.0);
         let gone_on = heap.visit_or_wait(&RECORDED, 9, 1.0, 16.0);

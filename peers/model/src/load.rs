@@ -1,4 +1,4 @@
-//! The programs' behaviour: threads, one on each core, that only allocate and free.
+//! The programs' behaviour: threads, one per core, that only allocate and free.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,13 +15,13 @@ use super::times::Times;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Load {
-    /// Each thread its own.
+    /// Each thread frees its own.
     Alone,
-    /// Every second thread frees the blocks of the one before.
+    /// Every second thread frees the blocks of the one before it.
     Pairs,
-    /// Each thread frees blocks of any others.
+    /// Each thread frees blocks of all others.
     AllToAll,
-    /// Half of the threads free blocks of the other half, of any of them.
+    /// Half of the threads free blocks of the other half.
     Across,
 }
 
@@ -46,22 +46,23 @@ pub(crate) struct Point {
     pub(crate) load: Load,
     pub(crate) design: Design,
     pub(crate) cores: usize,
-    /// Operations of each core in a microsecond.
+    /// Operations per core and microsecond.
     pub(crate) operations: f64,
 }
 
-/// Nanoseconds that are simulated at least and at most, and how many of them are not counted, for caches are cold.
+/// Minimum and maximum simulated nanoseconds, and how many of them are skipped because caches are
+/// cold.
 const LEAST: f64 = 600_000.0;
 const MOST: f64 = 20_000_000.0;
 const WARM: f64 = 100_000.0;
 
-/// Batches of each core that are enough.
+/// Number of batches per core that suffice.
 const ENOUGH: usize = 20;
 
-/// Batches on the way to a thread that frees, at most.
+/// Maximum number of batches in transit to a freeing thread.
 const ON_THE_WAY: usize = 16;
 
-/// When a core goes on.
+/// The time when a core continues.
 #[derive(PartialEq)]
 struct Event {
     at: f64,
@@ -80,7 +81,7 @@ impl PartialOrd for Event {
     }
 }
 
-/// Operations of each core in a microsecond.
+/// Returns the operations per core and microsecond.
 pub(crate) fn simulate(times: &Times, load: Load, design: Design, cores: usize) -> f64 {
     let mut machine = Machine {
         times,
@@ -91,7 +92,7 @@ pub(crate) fn simulate(times: &Times, load: Load, design: Design, cores: usize) 
         random: ChaCha8Rng::seed_from_u64(17),
         operations: 0,
     };
-    // They do not begin all at once.
+    // Cores do not all start at the same time.
     let mut events: BinaryHeap<_> =
         (0..cores).map(|core| Reverse(Event { at: core as f64 * 7.0, core })).collect();
     let mut end = WARM;
@@ -111,17 +112,17 @@ struct Machine<'a> {
     times: &'a Times,
     load: Load,
     allocator: Allocator<'a>,
-    /// Of each core, blocks that leave its list next: the heap, and how many.
+    /// For each core, the blocks that leave its list next: the heap, and their number.
     leaving: Vec<Vec<(usize, usize)>>,
-    /// When batches were sent that are on the way: of each pair's first core, or of all in the first place.
+    /// When the batches in transit were sent: by each pair's first core, or all of them at index 0.
     on_the_way: Vec<VecDeque<f64>>,
     random: ChaCha8Rng,
     operations: usize,
 }
 
 impl Machine<'_> {
-    /// A core takes its next step. Returns when that is done. A step takes one lock, or one list,
-    /// at a time, so it sees the others' work in between.
+    /// Runs a core's next step; returns when it is done. A step takes one lock, or one list, so
+    /// that other cores' work is seen in between.
     fn step(&mut self, core: usize, at: f64) -> f64 {
         if let Some((heap, blocks)) = self.leaving[core].pop() {
             return self.allocator.put_back(core, at, heap, blocks, &mut self.random);
@@ -151,7 +152,7 @@ impl Machine<'_> {
     }
 
     /// Allocates and sends a batch, unless `ON_THE_WAY` batches for each of `threads` threads are
-    /// under way.
+    /// in transit.
     fn send(&mut self, core: usize, way: usize, threads: usize, at: f64) -> f64 {
         if self.on_the_way[way].len() >= ON_THE_WAY * threads {
             return at + self.pause();
@@ -162,7 +163,7 @@ impl Machine<'_> {
         at
     }
 
-    /// A batch is received and freed, if one has been sent.
+    /// Receives and frees a batch, if one was sent.
     fn receive(
         &mut self,
         core: usize,
@@ -178,7 +179,7 @@ impl Machine<'_> {
         self.free_batch(core, at, heaps)
     }
 
-    /// Operations that the thread's lists serve.
+    /// Counts operations served by the thread's lists.
     fn use_lists(&mut self, operations: usize, at: f64) -> f64 {
         if at >= WARM {
             self.operations += operations;
@@ -186,12 +187,12 @@ impl Machine<'_> {
         at + operations as f64 * self.times.operation
     }
 
-    /// Until a thread looks again whether the other is ready.
+    /// Returns the time until a thread checks again whether the other is ready.
     fn pause(&self) -> f64 {
         BATCH as f64 * self.times.operation / 4.0
     }
 
-    /// A batch leaves a list, as a whole, or block by block to these heaps, step by step.
+    /// Frees a batch from a list, as a whole, or block by block to these heaps, step by step.
     fn free_batch(
         &mut self,
         core: usize,
@@ -205,13 +206,13 @@ impl Machine<'_> {
     }
 }
 
-/// Returns a batch of blocks of any of the first `heaps` heaps: how many of each.
+/// Returns a batch with blocks of the first `heaps` heaps: the number from each.
 fn of_any(heaps: usize, core: usize, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
     let mut blocks = vec![0; heaps];
     (0..BATCH).for_each(|_| blocks[random.random_range(0..heaps)] += 1);
     let mut leaving: Vec<_> =
         blocks.into_iter().enumerate().filter(|&(_, blocks)| blocks > 0).collect();
-    // Not all in the same order, or threads would queue behind each other.
+    // Rotate the order, or threads would queue behind each other.
     let first = core % leaving.len();
     leaving.rotate_left(first);
     leaving
@@ -222,24 +223,25 @@ mod tests {
     use super::*;
     use crate::times::RECORDED;
 
-    /// Threads that share nothing do not slow each other down, but by a line that all read and some write.
+    /// Threads that share nothing do not slow each other down, except by a line that all read and
+    /// some write.
     #[test]
-    fn alone_is_as_fast_on_many_cores_but_for_a_hot_line() {
+    fn separate_threads_scale_except_for_a_hot_line() {
         for design in Design::ALL {
             let at = |cores| simulate(&RECORDED, Load::Alone, design, cores);
             let slower = at(2) / at(64);
             match design {
                 Design::HotLine => assert!(slower > 2.0, "{slower}"),
-                // Its line is a group's.
+                // The line is shared only within a group.
                 Design::Depot => assert!(slower < 3.0, "{slower}"),
                 _ => assert!((0.99..1.01).contains(&slower), "{design}: {slower}"),
             }
         }
     }
 
-    /// No design is faster than its lists are.
+    /// No design is faster than its lists.
     #[test]
-    fn nothing_is_faster_than_lists() {
+    fn no_design_is_faster_than_its_lists() {
         for load in Load::ALL {
             for design in Design::ALL {
                 let operations = simulate(&RECORDED, load, design, 4);

@@ -1,17 +1,18 @@
 //! Cores, and the cache lines that move between them.
 //!
-//! A line is written by one core at a time, and read by all that have fetched it since. Fetching it takes as long as
-//! its way, and fetches of one line follow each other. Times are nanoseconds since the beginning.
+//! A line is written by one core at a time, and read by all cores that have fetched it since.
+//! Fetching takes as long as the distance requires, and fetches of one line are serialised. Times
+//! are nanoseconds since the start.
 
 use super::times::Times;
 
 /// Cores that share a cache.
 pub(crate) const GROUP: usize = 8;
 
-/// Cores of a socket.
+/// Cores per socket.
 const SOCKET: usize = 96;
 
-/// How long a line takes from one core to another.
+/// Returns how long a line takes from one core to another.
 pub(crate) fn transfer(times: &Times, from: usize, to: usize) -> f64 {
     match () {
         () if from == to => 0.0,
@@ -25,14 +26,14 @@ pub(crate) fn transfer(times: &Times, from: usize, to: usize) -> f64 {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     owner: usize,
-    /// The others that have it, to read.
+    /// The other cores with a copy, for reading.
     readers: Vec<usize>,
-    /// When it can be fetched next.
+    /// When it can be fetched again.
     free_at: f64,
 }
 
 impl Line {
-    /// A core reads the line; when it has.
+    /// Reads the line on a core; returns when it is done.
     pub(crate) fn read(&mut self, times: &Times, core: usize, at: f64) -> f64 {
         if core == self.owner || self.readers.contains(&core) {
             return at;
@@ -41,7 +42,8 @@ impl Line {
         self.fetch(transfer(times, self.owner, core), at)
     }
 
-    /// A core writes the line; when it has. All others lose it, the farthest last.
+    /// Writes the line on a core; returns when it is done. All other copies are invalidated, the
+    /// farthest last.
     pub(crate) fn write(&mut self, times: &Times, core: usize, at: f64) -> f64 {
         let mut way = transfer(times, self.owner, core);
         for reader in self.readers.drain(..) {
@@ -51,7 +53,7 @@ impl Line {
         if way == 0.0 { at } else { self.fetch(way, at) }
     }
 
-    /// Like [`write`](Self::write), an atomic exchange.
+    /// Like [`write`](Self::write), with an atomic exchange.
     pub(crate) fn exchange(&mut self, times: &Times, core: usize, at: f64) -> f64 {
         self.write(times, core, at) + times.atomic
     }
@@ -73,13 +75,13 @@ mod tests {
         assert_eq!(line.read(&RECORDED, 3, 10.0), 10.0 + RECORDED.near);
         assert_eq!(line.read(&RECORDED, 3, 500.0), 500.0);
         assert_eq!(line.read(&RECORDED, 200, 500.0), 500.0 + RECORDED.remote);
-        // A write takes it from all.
+        // A write invalidates all other copies.
         assert_eq!(line.write(&RECORDED, 0, 1_000.0), 1_000.0 + RECORDED.remote);
         assert_eq!(line.read(&RECORDED, 3, 2_000.0), 2_000.0 + RECORDED.near);
     }
 
     #[test]
-    fn fetches_of_a_line_follow_each_other() {
+    fn fetches_of_a_line_are_serialised() {
         let mut line = Line::default();
         for fetch in 1..5 {
             let done = line.exchange(&RECORDED, 8 * fetch, 0.0);

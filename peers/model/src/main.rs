@@ -1,5 +1,5 @@
-//! How the global allocator's designs share a machine of many cores: a discrete-event simulation,
-//! since we have no such machine.
+//! How the global allocator's designs scale to many cores: a discrete-event simulation, since we
+//! have no such machine.
 //!
 //! ```text
 //! cargo run --release -p pagewise-cores                          the table, and the picture in docs/many-cores.svg
@@ -10,8 +10,8 @@
 //! |---|---|
 //! | `times` | the times of single steps: recorded, measured, or assumed |
 //! | `machine` | cores, and cache lines that move between them |
-//! | `heap` | a heap: its lock, its bookkeeping, its waiting blocks |
-//! | `design` | an allocator's work when blocks leave a thread or come to it |
+//! | `heap` | a heap: its lock, its bookkeeping, its deferred frees |
+//! | `design` | an allocator's work when blocks enter and leave a thread's list |
 //! | `load` | the programs' behaviour, and the events |
 //! | `picture` | the curves |
 
@@ -34,22 +34,22 @@ use times::Times;
 
 /// Simulate the global allocator on machines of 2 to 384 cores.
 ///
-/// Prints operations (an allocation or a free) of each core in a microsecond, for each design, load and number of
-/// cores, and draws them. docs/many-cores.md lists the model's simplifications.
+/// Prints the operations (allocations and frees) per core and microsecond, for each design, load
+/// and number of cores, and plots them. docs/many-cores.md lists the model's simplifications.
 #[derive(Debug, Parser)]
 #[command(name = "pagewise-cores")]
 struct Arguments {
-    /// Numbers of cores to simulate, 2 at least, even.
+    /// Numbers of cores to simulate; even, at least 2.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384],
         value_parser = cores)]
     cores: Vec<usize>,
-    /// Measure the times of single steps here, and use them in place of those recorded.
+    /// Measure the times of single steps here, instead of using the recorded ones.
     #[arg(long)]
     measure: bool,
     /// SVG file to write the picture to.
     #[arg(long, value_name = "FILE", default_value = "docs/many-cores.svg")]
     picture: PathBuf,
-    /// Print JSON in place of tables.
+    /// Print JSON instead of tables.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! The curves: a chart for each load, both axes logarithmic.
+//! The curves: a chart per load, both axes logarithmic.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) fn draw(path: &Path, points: &[Point]) -> anyhow::Result<()> {
 }
 
 fn curves(load: Load, points: &[Point]) -> Curves {
-    /// Operations of a core in a second; below 1 the axis does not go.
+    /// Operations per core and second; the axis does not go below 1.
     const A_SECOND: f64 = 1e6;
     let own = || points.iter().filter(|point| point.load == load);
     let line = |design: Design| Line {

@@ -13,23 +13,23 @@ use serde::Serialize;
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Times {
-    /// An allocation, or a free, that a thread's own list serves.
+    /// An allocation, or a free, served by the thread's own list.
     pub(crate) operation: f64,
-    /// The work of a heap for each block of a batch, under its lock.
+    /// A heap's work per block of a batch, under its lock.
     pub(crate) block: f64,
-    /// The work for a batch as a whole, under the lock.
+    /// The work per batch, under the lock.
     pub(crate) visit: f64,
-    /// An atomic exchange on a cache line that the core has.
+    /// An atomic exchange on a cache line in the core's own cache.
     pub(crate) atomic: f64,
-    /// A cache line that comes from another core: of the same group, which shares a cache; of the same socket; of
-    /// another.
+    /// A cache line from another core: of the same group, which shares a cache; of the same socket;
+    /// of another socket.
     pub(crate) near: f64,
     pub(crate) far: f64,
     pub(crate) remote: f64,
 }
 
-/// Measured on 22 November 2026 on two virtual cores of an Intel Xeon server (`--measure`); `near` and `remote` are
-/// assumed.
+/// Measured on 22 November 2026 on two virtual cores of an Intel Xeon server (`--measure`); `near`
+/// and `remote` are assumed.
 pub(crate) const RECORDED: Times = Times {
     operation: 1.7,
     block: 0.7,
@@ -40,8 +40,8 @@ pub(crate) const RECORDED: Times = Times {
     remote: 163.0,
 };
 
-/// The assumed times of lines within a group, and from another socket, relative to that of a line
-/// from another group.
+/// Assumed transfer times within a group, and from another socket, relative to that from another
+/// group.
 const NEAR: f64 = 0.35;
 const REMOTE: f64 = 2.5;
 
@@ -56,14 +56,14 @@ impl fmt::Display for Times {
     }
 }
 
-/// Measures, on two cores.
+/// Measures the times, on two cores.
 pub(crate) fn measure() -> anyhow::Result<Times> {
     let cpus = thread::available_parallelism()?.get();
     ensure!(cpus >= 2, "two cores are needed to measure how a cache line moves between them");
-    // So few that no heap is visited.
+    // So few blocks that no heap is visited.
     let operation = nanoseconds(10_000_000, |count| waves(count, 64, 32)) / 2.0;
-    // Blocks that are all allocated, then all freed, pass the heap in batches: small ones as many at a time as a list
-    // takes, the larger ones a few.
+    // Blocks that are all allocated, then all freed, pass through the heap in batches: small ones
+    // as many at a time as a list takes, larger ones a few.
     let through = |size, batch: f64| {
         let each = nanoseconds(1_000_000, |count| waves(count, size, 10_000)) / 2.0 - operation;
         (each * batch, batch)
@@ -82,7 +82,7 @@ pub(crate) fn measure() -> anyhow::Result<Times> {
     Ok(Times { operation, block, visit, atomic, near: far * NEAR, far, remote: far * REMOTE })
 }
 
-/// Returns the median of five runs, for each of `count`.
+/// Returns the median of five runs, per `count`.
 fn nanoseconds(count: usize, mut action: impl FnMut(usize)) -> f64 {
     let mut runs = [(); 5].map(|()| {
         let start = Instant::now();
@@ -105,13 +105,13 @@ fn waves(count: usize, size: usize, at_a_time: usize) {
     }
 }
 
-/// Two threads, each on a core of its own, that count by turns.
+/// Two threads on separate cores count by turns.
 fn turns(count: usize) {
     let counter = &AtomicUsize::new(0);
     let turn = |core: usize| {
         pin(core);
         for turn in (core..2 * count).step_by(2) {
-            // Without a pause, which takes longer than the line.
+            // No pause instruction, which takes longer than the transfer.
             while counter.load(Acquire) != turn {}
             counter.store(turn + 1, Release);
         }
@@ -122,9 +122,9 @@ fn turns(count: usize) {
     });
 }
 
-/// Keeps the calling thread on one of the cores that it may use. Where that is refused, it stays where it is.
+/// Pins the calling thread to one of its allowed cores. Does nothing if that is refused.
 fn pin(index: usize) {
-    // SAFETY: all bits zero is a set, and the calls read and write sets.
+    // SAFETY: all bits zero is a valid set, and the calls read and write sets.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed);

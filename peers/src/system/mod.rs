@@ -1,5 +1,5 @@
-//! Calls of the operating system: threads pinned to a CPU each, so that two of them run at the same
-//! time in every run, or in none; time and memory.
+//! Calls of the operating system: pinning threads to CPUs, so that two of them run in parallel in
+//! every run, or in none; time and memory.
 
 #[cfg(unix)]
 mod unix;
@@ -11,17 +11,17 @@ pub(crate) use self::unix::{resident, resources, thread_time, to_cpu};
 #[cfg(windows)]
 pub(crate) use self::windows::{resident, resources, thread_time, to_cpu};
 
-/// The resources that this process took so far.
+/// The resources used by this process so far.
 pub(crate) struct Resources {
-    /// Nanoseconds of CPU time, of all threads.
+    /// Nanoseconds of CPU time, all threads.
     pub(crate) cpu: i64,
-    /// KiB resident at most.
+    /// Peak resident memory, KiB.
     pub(crate) peak: i64,
-    /// Minor page faults; on Windows, all.
+    /// Minor page faults; on Windows, all page faults.
     pub(crate) faults: i64,
 }
 
-/// C's functions as the system has them.
+/// The system's C functions.
 #[allow(unused_imports, dead_code, reason = "an allocator that is measured may have its own")]
 pub(crate) mod c {
     #[cfg(unix)]

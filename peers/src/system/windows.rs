@@ -9,11 +9,11 @@ use windows_sys::Win32::System::Threading::{
 
 use super::Resources;
 
-/// Has the calling thread run on the `index`-th of the CPUs this process was given (modulo their
-/// number), and nowhere else. Where it cannot be done, nothing is.
+/// Pins the calling thread to the `index`-th CPU that this process may use (modulo their number).
+/// Does nothing where it is not possible.
 pub(crate) fn to_cpu(index: usize) {
     let (mut given, mut there) = (0, 0);
-    // SAFETY: the call writes both.
+    // SAFETY: both are valid for writes.
     unsafe { GetProcessAffinityMask(GetCurrentProcess(), &raw mut given, &raw mut there) };
     let cpus: Vec<u32> = (0..usize::BITS).filter(|cpu| given >> cpu & 1 == 1).collect();
     if !cpus.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn to_cpu(index: usize) {
     }
 }
 
-/// Returns the nanoseconds of two times together, in user mode and in the kernel.
+/// Returns the sum of two times, user and kernel mode, in nanoseconds.
 fn nanoseconds(times: [FILETIME; 2]) -> i64 {
     let ticks =
         |time: FILETIME| i64::from(time.dwHighDateTime) << 32 | i64::from(time.dwLowDateTime);
@@ -31,7 +31,7 @@ fn nanoseconds(times: [FILETIME; 2]) -> i64 {
 
 pub(crate) fn resources() -> Resources {
     let [mut made, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
-    // SAFETY: the call writes all four.
+    // SAFETY: all four are valid for writes.
     unsafe {
         GetProcessTimes(
             GetCurrentProcess(),
@@ -65,7 +65,7 @@ pub(crate) fn thread_time() -> u64 {
     nanoseconds([kernel, user]) as u64
 }
 
-/// Returns the bytes of this process that are resident.
+/// Returns the resident bytes of this process.
 pub(crate) fn resident() -> usize {
     memory().WorkingSetSize
 }
@@ -73,7 +73,7 @@ pub(crate) fn resident() -> usize {
 fn memory() -> PROCESS_MEMORY_COUNTERS {
     let mut counters = PROCESS_MEMORY_COUNTERS::default();
     let len = size_of_val(&counters) as u32;
-    // SAFETY: the counters are written to, and are this long.
+    // SAFETY: `counters` is valid for writes of this length.
     unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, len) };
     counters
 }

@@ -227,13 +227,13 @@ pub extern "C" fn pagewise_show_stats() {
 /// an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_start(bytes_per_sample: usize) -> c_int {
-    told(PAGEWISE.profiler().start(bytes_per_sample).map_err(io::Error::from))
+    error_number(PAGEWISE.profiler().start(bytes_per_sample).map_err(io::Error::from))
 }
 
 /// Stops the heap profile, which can still be written. Returns 0 or an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_stop() -> c_int {
-    told(PAGEWISE.profiler().stop().map_err(io::Error::from))
+    error_number(PAGEWISE.profiler().stop().map_err(io::Error::from))
 }
 
 /// Writes the heap profile to a file for pprof. Returns 0 or an error number as in `errno`.
@@ -247,11 +247,11 @@ pub unsafe extern "C" fn pagewise_profile_dump(path: *const c_char) -> c_int {
     }
     // SAFETY: the caller guarantees that `path` is a C string; it is not null.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-    told(PAGEWISE.profiler().dump(path))
+    error_number(PAGEWISE.profiler().dump(path))
 }
 
 /// Returns the error's number, or 0 for success.
-fn told(result: io::Result<()>) -> c_int {
+fn error_number(result: io::Result<()>) -> c_int {
     let Err(error) = result else { return 0 };
     error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::OutOfMemory => libc::ENOMEM,

@@ -199,7 +199,7 @@ fn exports(library: &Path) -> BTreeSet<String> {
 /// Our own names have a version, all other names have none: a program that needs GLIBC's version of
 /// `malloc` would not be bound to a `malloc` with another version.
 #[test]
-fn our_names_have_a_version_and_others_have_none() {
+fn only_our_symbols_have_a_version() {
     let Some(prefix) = installed() else { return };
     let full = exports(&prefix.join("lib/libpagewise.so"));
     let prefixed = exports(&prefix.join("lib/libpagewise_prefixed.so"));
@@ -247,7 +247,7 @@ fn the_installed_library_can_be_preloaded() {
 
 /// `uninstall` removes everything that `install` created.
 #[test]
-fn what_is_installed_can_be_uninstalled() {
+fn an_installation_can_be_removed() {
     let Some(_) = installed() else { return };
     let folder = tempfile::tempdir().expect("a temporary directory");
     let program = env::current_exe().expect("this program has a path");

@@ -128,7 +128,7 @@ fn declared() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_function_is_declared_with_its_types_and_no_other() {
+fn exactly_the_exported_functions_are_declared_with_their_types() {
     let exported = exported();
     assert!(exported.len() > 12, "the functions are found: {exported:?}");
     assert_eq!(declared(), exported);

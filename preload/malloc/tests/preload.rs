@@ -239,7 +239,7 @@ fn run_preloaded(test: &str) {
 }
 
 #[test]
-fn the_family_keeps_its_rules() {
+fn the_malloc_family_follows_its_rules() {
     run_preloaded("rules");
 }
 
@@ -260,7 +260,7 @@ const SETTINGS: [&str; 6] = [
 
 /// The rules hold and both copies work with each of these settings; both read the same environment.
 #[test]
-fn settings_are_read_and_serve() {
+fn settings_are_read_and_work() {
     for line in SETTINGS {
         for test in ["rules", "two_copies"] {
             let mut command = Command::new(env::current_exe().expect("this program has a path"));
@@ -282,7 +282,7 @@ fn settings_are_read_and_serve() {
 
 /// A preloaded library does not make a program load any other library.
 #[test]
-fn the_unwinder_is_inside() {
+fn the_unwinder_is_linked_statically() {
     let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
     let is_known = archive.is_ok_and(|answer| answer.stdout.starts_with(b"/"));
     if !(cfg!(target_env = "gnu") && is_known) {
@@ -536,7 +536,7 @@ fn programs_are_profiled() {
 
 /// Calls the profile functions of `pagewise.h`.
 #[test]
-fn a_profile_can_be_asked_for() {
+fn a_profile_can_be_requested() {
     if !is_installed("cc") {
         println!("cc is not installed");
         return;

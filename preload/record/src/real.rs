@@ -71,7 +71,7 @@ pub(crate) fn real() -> Option<&'static Real> {
 /// Finds the functions and returns them, or `FINDING` if a thread is finding them already.
 #[cold]
 fn find_once() -> *mut Real {
-    if let Some(real) = told() {
+    if let Some(real) = requested() {
         REAL.store(real, Release);
         return real;
     }
@@ -91,7 +91,7 @@ fn find_once() -> *mut Real {
 
 /// Returns the functions of the request, if the recorder was loaded into a running process. Threads
 /// may call this at the same time.
-fn told() -> Option<*mut Real> {
+fn requested() -> Option<*mut Real> {
     let functions = raw::arm(|at| pagewise_record_request[at].load(Relaxed))?;
     if functions[..4].contains(&0) {
         return None;

@@ -45,7 +45,7 @@ fn a_hole_is_not_read() {
 
 /// Known pages are not checked: they are at the start of the walk, or adjoin a checked page.
 #[test]
-fn what_is_known_is_joined() {
+fn known_ranges_are_merged() {
     let start = pages_with_holes();
     let page = |page: usize| start + (page * PAGE) as u64;
     for (at, known, near) in [

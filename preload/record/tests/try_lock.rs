@@ -21,7 +21,7 @@ fn one_at_a_time() {
 
 /// Threads that compete for the lock lose no changes.
 #[test]
-fn what_is_held_is_one_threads() {
+fn a_held_value_belongs_to_one_thread() {
     static LOCK: TryLock<[u64; 64]> = TryLock::new([0; 64]);
     let changed = std::thread::scope(|scope| {
         let change = || {

@@ -1,26 +1,26 @@
-//! Axes: from where to where, and where their ticks are.
+//! Axes: their range, and the positions of their ticks.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// Ticks that an axis has about.
+/// Approximate number of ticks on an axis.
 const TICKS: f64 = 5.0;
 /// The margin at both ends, as a share of the axis.
 const MARGIN: f64 = 0.05;
 
-/// An axis. Values lie on it as they are, or their logarithms do.
+/// An axis, linear or logarithmic.
 #[derive(Clone, Debug)]
 pub struct Axis {
     name: String,
     is_logarithmic: bool,
     range: Range<f64>,
-    /// The ticks' places and labels.
+    /// The ticks' positions and labels.
     ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// Returns an axis for these values, not negative. Ticks are round multiples of `unit`.
+    /// Returns an axis for these non-negative values. Ticks are round multiples of `unit`.
     pub fn linear(
         name: impl Into<String>,
         values: impl Iterator<Item = f64>,
@@ -35,8 +35,8 @@ impl Axis {
         Self { name: name.into(), is_logarithmic: false, range, ticks }
     }
 
-    /// Returns a logarithmic axis for these values; those below 1 lie at 1. Ticks are powers of
-    /// ten, or between them where these are few.
+    /// Returns a logarithmic axis for these values; values below 1 are placed at 1. Ticks are
+    /// powers of ten, and values between these if they are few.
     pub fn logarithmic(
         name: impl Into<String>,
         values: impl Iterator<Item = f64>,
@@ -65,7 +65,7 @@ impl Axis {
         Self { name: name.into(), is_logarithmic: true, range, ticks }
     }
 
-    /// Returns where a value starts.
+    /// Returns the position of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         if self.is_logarithmic { value.max(1.0).log10() } else { value }
     }
@@ -74,7 +74,7 @@ impl Axis {
         &self.name
     }
 
-    /// Letters of the longest label.
+    /// Number of characters of the longest label.
     pub(super) fn widest(&self) -> i32 {
         self.ticks.iter().map(|tick| tick.1.chars().count()).max().unwrap_or(0) as i32
     }
@@ -102,7 +102,7 @@ impl Ranged for Axis {
 }
 
 impl ValueFormatter<f64> for Axis {
-    /// Returns the label of the tick there.
+    /// Returns the label of the tick at this position.
     fn format_ext(&self, at: &f64) -> String {
         let distance = |tick: &&(f64, String)| (tick.0 - at).abs();
         let nearest = self.ticks.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
@@ -110,7 +110,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Returns the least and the most; apart also if there is nothing.
+/// Returns minimum and maximum; also distinct ones if there are no values.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values
         .filter(|value| value.is_finite())
@@ -121,7 +121,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((0.0, 1.0))
 }
 
-/// Returns the 1, 2 or 5 times a power of ten that is nearest to a positive number.
+/// Returns the number nearest to a positive one that is 1, 2 or 5 times a power of ten.
 fn round(number: f64) -> f64 {
     let number = number.max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(number.log10().floor());
@@ -131,7 +131,7 @@ fn round(number: f64) -> f64 {
     nearest.unwrap_or(1.0) * power
 }
 
-/// Multiples of a step within a range.
+/// Returns the multiples of a step within a range.
 fn multiples(range: &Range<f64>, step: f64) -> impl Iterator<Item = f64> + use<> {
     let (first, end) = ((range.start / step - 1e-9).ceil(), range.end);
     (0..100).map(move |n| (first + f64::from(n)) * step).take_while(move |at| *at <= end)
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_has_powers_of_ten_or_what_lies_between() {
+    fn a_logarithmic_axis_has_powers_of_ten_or_steps_between_them() {
         let of = |values: [f64; 2]| Axis::logarithmic("x", values.into_iter(), number);
         assert_eq!(labels(&of([1.0, 5000.0])), ["1", "10", "100", "1000"]);
         assert_eq!(labels(&of([150.0, 1200.0])), ["200", "500", "1000"]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_or_none_is_an_axis_too() {
+    fn one_value_or_none_gives_an_axis() {
         for values in [vec![], vec![0.0], vec![7.0, 7.0]] {
             for axis in [
                 Axis::linear("x", values.iter().copied(), 1.0, number),

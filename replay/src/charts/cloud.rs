@@ -1,4 +1,4 @@
-//! Points, each with its name, and the border of the region that no point beats.
+//! Named points, and the border of the region that they dominate.
 
 use plotters::prelude::*;
 
@@ -10,11 +10,11 @@ use super::{Area, Axis, INK, LABEL, LETTER, frame, width, within};
 pub struct Place {
     /// Its label.
     pub name: String,
-    /// Where it is.
+    /// Its position.
     pub at: (f64, f64),
     /// Its colour.
     pub colour: RGBColor,
-    /// Whether there is a ring around it.
+    /// Whether it is marked with a ring.
     pub is_ringed: bool,
 }
 
@@ -23,13 +23,13 @@ pub struct Place {
 pub struct Cloud {
     /// The caption.
     pub caption: String,
-    /// The axis to the right.
+    /// The horizontal axis.
     pub across: Axis,
-    /// The axis upwards.
+    /// The vertical axis.
     pub up: Axis,
     /// The points.
     pub places: Vec<Place>,
-    /// Points of a line behind them, along the axes.
+    /// Points of an axis-parallel line behind them.
     pub border: Vec<(f64, f64)>,
     /// The meaning of the colours, below the chart.
     pub key: Vec<(String, RGBColor)>,
@@ -65,7 +65,7 @@ impl Cloud {
         }
         for (one, &at) in self.places.iter().zip(&pixels) {
             let name = names.find(at, &one.name);
-            // A name that stands apart is led to.
+            // Draw a line to a name that is away from its point.
             let near = name.nearest(at);
             if (near.0 - at.0).abs().max((near.1 - at.1).abs()) > 12 {
                 let leader = [at, near].map(|at| within(area, at));
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_is_drawn_and_named_also_when_there_is_none() {
+    fn every_point_is_drawn_and_named() {
         let cloud = |places: Vec<Place>| {
             let text = |value: f64| format!("{value:.0}");
             Cloud {
@@ -118,7 +118,7 @@ mod tests {
         assert!(
             ["MRU", "STACK", "P0", "P19"].iter().all(|name| svg.contains(&format!("\n{name}\n")))
         );
-        // 22 points, a ring, and the key of two charts.
+        // 22 points, a ring, and the keys of two charts.
         assert_eq!(svg.matches("<circle").count(), 25);
         assert!(svg.trim_end().ends_with("</svg>"));
     }

@@ -1,26 +1,26 @@
-//! Curves, each with its name beside its end.
+//! Curves, each with its name at its end.
 
 use plotters::prelude::*;
 
 use super::names::spread;
 use super::{Area, Axis, INK, LABEL, LETTER, PALETTE, frame, width, within};
 
-/// Pixels between the chart and the names, and of the piece of line before a name.
+/// Pixels between the chart and the names, and length of the line sample before a name.
 const BESIDE: i32 = 52;
 const PIECE: i32 = 30;
-/// The most lines from whose ends others lead to their names.
+/// Maximum number of lines whose ends are connected to their names.
 const LED: usize = 12;
-/// Lengths of a dash and of the gap behind it, pixels: after each round of colours others.
+/// Lengths of a dash and of the gap after it, in pixels, for each round of colours.
 const DASHES: [Option<(u32, u32)>; 4] = [None, Some((7, 5)), Some((2, 4)), Some((14, 4))];
 
 /// The role of a line among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One of several: in a colour of its own; dashed after each round of colours.
+    /// One of several: in its own colour; dashed after each round of colours.
     Usual,
     /// The reference for the others: black.
     Reference,
-    /// Pale, in the colour of the line before it.
+    /// Pale, in the colour of the previous line.
     Pale,
 }
 
@@ -40,16 +40,16 @@ pub struct Line {
 pub struct Curves {
     /// The caption.
     pub caption: String,
-    /// The axis to the right.
+    /// The horizontal axis.
     pub across: Axis,
-    /// The axis upwards.
+    /// The vertical axis.
     pub up: Axis,
     /// The lines; those without points are left out.
     pub lines: Vec<Line>,
 }
 
 impl Curves {
-    /// Returns the least height in pixels of a chart of `lines` lines, so that their names fit.
+    /// Returns the minimum height in pixels of a chart of `lines` lines, so that their names fit.
     #[must_use]
     pub fn height(lines: usize) -> u32 {
         110 + LETTER.1 as u32 * lines as u32
@@ -107,7 +107,7 @@ struct Look {
 }
 
 impl Look {
-    /// Draws a piece of the line, from its left end.
+    /// Draws a line sample, from its left end.
     fn piece(&self, area: &Area<'_>, (left, y): (i32, i32)) -> anyhow::Result<()> {
         let (dash, gap) = self.dashes.map_or((PIECE, 0), |(dash, gap)| (dash as i32, gap as i32));
         for start in (0..PIECE).step_by((dash + gap) as usize) {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_colours_are_told_apart() {
+    fn more_lines_than_colours_are_distinguishable() {
         let line = Line { name: String::new(), points: vec![(0.0, 0.0)], kind: Kind::Usual };
         let looks = looks(&vec![&line; DASHES.len() * PALETTE.len()]);
         let distinct: std::collections::HashSet<_> =

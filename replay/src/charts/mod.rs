@@ -1,6 +1,6 @@
-//! Charts, side by side and below one another, as an SVG: curves with their names beside them ([`Curves`]), and
-//! points each of which is named ([`Cloud`]). Axes begin where the data do, ticks are round numbers, and colours
-//! are of one palette that people with colour-blindness can tell apart.
+//! Charts, side by side and stacked, as an SVG: curves with their names at their ends ([`Curves`]),
+//! and named points ([`Cloud`]). Axes begin where the data do, ticks are round numbers, and all
+//! colours come from one palette that colour-blind people can distinguish.
 
 mod axis;
 mod cloud;
@@ -21,16 +21,17 @@ pub use axis::Axis;
 pub use cloud::{Cloud, Place};
 pub use curves::{Curves, Kind, Line};
 
-/// Charts side by side, at most.
+/// Maximum number of charts side by side.
 const ABREAST: usize = 3;
-/// Fonts of captions and of all else, and their sizes in pixels; how wide and high a letter of the latter is.
+/// Fonts of captions and of other text, with their sizes in pixels; width and height of a character
+/// of the latter.
 const CAPTION: (&str, u32) = ("sans-serif", 18);
 const LABEL: (&str, u32) = ("sans-serif", 14);
 const LETTER: (i32, i32) = (8, 15);
-/// The colour of text, and of lines that belong to no curve.
+/// The colour of text, and of lines that are not curves.
 const INK: RGBColor = RGBColor(30, 30, 30);
 
-/// Colours that people with colour-blindness can tell apart (Okabe and Ito 2002), those of them that can be seen on
+/// Colours that colour-blind people can distinguish (Okabe and Ito 2002), those that are visible on
 /// white.
 pub const PALETTE: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -41,13 +42,13 @@ pub const PALETTE: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Where a chart is drawn.
+/// The area of a chart.
 pub type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 
-/// A chart whose axes are drawn.
+/// A chart with its axes drawn.
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Axis, Axis>>;
 
-/// Draws a chart of each of these, all of the same size in pixels.
+/// Draws a chart for each item, all of the same size in pixels.
 ///
 /// # Errors
 /// The errors of `chart`.
@@ -71,17 +72,17 @@ pub fn draw<T>(
     Ok(svg)
 }
 
-/// Writes charts to a file.
+/// Writes drawn charts to a file.
 ///
 /// # Errors
-/// If it could not be drawn, or cannot be written.
+/// If drawing failed, or the file cannot be written.
 pub fn write(path: &Path, drawn: anyhow::Result<String>) -> anyhow::Result<()> {
     let svg = drawn.with_context(|| format!("{} cannot be drawn", path.display()))?;
     output::create(path, |out| Ok(out.write_all(svg.as_bytes())?))
 }
 
-/// Draws the frame of a chart: caption, axes, ticks; leaves room for names, in pixels, beside it
-/// and below.
+/// Draws the frame of a chart: caption, axes, ticks; leaves space, in pixels, for names beside and
+/// below it.
 fn frame<'a, 's>(
     area: &'a Area<'s>,
     caption: &str,
@@ -108,13 +109,13 @@ fn frame<'a, 's>(
     Ok(chart)
 }
 
-/// Returns where a place of the picture starts in an area of it, pixels.
+/// Converts a position in the picture to one in an area, in pixels.
 fn within(area: &Area<'_>, (x, y): (i32, i32)) -> (i32, i32) {
     let (left, upper) = area.get_base_pixel();
     (x - left, y - upper)
 }
 
-/// Pixels that a text is wide.
+/// Returns the width of a text in pixels.
 fn width(text: &str) -> i32 {
     text.chars().count() as i32 * LETTER.0
 }

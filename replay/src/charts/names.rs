@@ -1,12 +1,12 @@
-//! Places names beside points, so that no name covers another or a point.
+//! Places names beside points, so that no name covers another name or a point.
 
 use super::{LETTER, width};
 
 /// Pixels between a point and its name.
 const GAP: i32 = 11;
-/// How far a name may be from its point, pixels: the nearest first.
+/// Distances of a name from its point to try, in pixels, nearest first.
 const RADII: [i32; 8] = [0, 14, 28, 46, 66, 90, 120, 160];
-/// Directions that are tried.
+/// Number of directions to try.
 const DIRECTIONS: i32 = 16;
 
 /// A rectangle in pixels.
@@ -37,18 +37,18 @@ impl Rectangle {
         (self.left..=self.right).contains(&x) && (self.upper..=self.lower).contains(&y)
     }
 
-    /// Returns the point of it that is nearest to another.
+    /// Returns its point nearest to another point.
     pub(super) fn nearest(&self, (x, y): (i32, i32)) -> (i32, i32) {
         (x.clamp(self.left, self.right), y.clamp(self.upper, self.lower))
     }
 }
 
-/// Where names can stand.
+/// Finds free places for names.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// By points and names.
+    /// Areas of points and names.
     taken: Vec<Rectangle>,
-    /// Taken by lines, which the connection between a point and its name may cross.
+    /// Areas of lines, which the connection between a point and its name may cross.
     lines: Vec<Rectangle>,
     inside: Rectangle,
 }
@@ -58,12 +58,12 @@ impl Names {
         Self { taken: Vec::new(), lines: Vec::new(), inside }
     }
 
-    /// A point stands here.
+    /// Marks the area of a point as taken.
     pub(super) fn occupy(&mut self, (x, y): (i32, i32)) {
         self.taken.push(Rectangle { left: x - 6, upper: y - 6, right: x + 6, lower: y + 6 });
     }
 
-    /// A line runs from one point to another, along an axis.
+    /// Marks the area of a line parallel to an axis as taken.
     pub(super) fn occupy_line(&mut self, (x, y): (i32, i32), (to_x, to_y): (i32, i32)) {
         self.lines.push(Rectangle {
             left: x.min(to_x),
@@ -73,8 +73,7 @@ impl Names {
         });
     }
 
-    /// Returns the place for a point's name: beside it, or further away where there is room, which
-    /// is where the most of the picture is free.
+    /// Returns the place for a point's name: beside it, or farther away in the emptiest direction.
     pub(super) fn find(&mut self, point: (i32, i32), name: &str) -> Rectangle {
         let candidates = RADII.iter().flat_map(|&radius| around(point, radius, name));
         let inside = candidates.filter(|place| place.is_within(&self.inside));
@@ -82,7 +81,7 @@ impl Names {
             others.iter().all(|other| place.is_apart(other))
         };
         let free: Vec<_> = inside.filter(|place| apart(&self.taken, place)).collect();
-        // The better places are on no line, and their connection to the point crosses nothing.
+        // Prefer places on no line whose connection to the point crosses nothing.
         let is_led_to = |place: &&Rectangle| self.is_led_to(point, place);
         let best = free.iter().filter(is_led_to).find(|place| apart(&self.lines, place));
         let found = best.or_else(|| free.iter().find(is_led_to)).or(free.first());
@@ -105,7 +104,7 @@ impl Names {
     }
 }
 
-/// Places for a name around a point, at a distance.
+/// Returns places for a name around a point, at a distance.
 fn around(point: (i32, i32), radius: i32, name: &str) -> impl Iterator<Item = Rectangle> + Clone {
     let beside_first = [(64, 0), (-64, 0), (0, -64), (0, 64)];
     let rest = (0..DIRECTIONS).map(|turn| {
@@ -115,7 +114,7 @@ fn around(point: (i32, i32), radius: i32, name: &str) -> impl Iterator<Item = Re
     beside_first.into_iter().chain(rest).map(move |to| beside(point, to, radius, name))
 }
 
-/// Returns the place in a direction, in 64ths.
+/// Returns the place in a direction given in 64ths.
 fn beside((x, y): (i32, i32), (right, down): (i32, i32), radius: i32, name: &str) -> Rectangle {
     let (wide, high) = (width(name), LETTER.1);
     let (x, y) = (x + right * (GAP + radius) / 64, y + down * (GAP + radius) / 64);
@@ -132,7 +131,8 @@ fn beside((x, y): (i32, i32), (right, down): (i32, i32), radius: i32, name: &str
     Rectangle { left, upper, right: left + wide, lower: upper + high }
 }
 
-/// Heights for names in a column, as near as can be to where they belong, `apart` pixels from each other.
+/// Returns heights for names in a column, as near as possible to the wanted ones, `apart` pixels
+/// from each other.
 pub(super) fn spread(wanted: &[i32], apart: i32, within: std::ops::Range<i32>) -> Vec<i32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&index| wanted[index]);
@@ -158,7 +158,7 @@ mod tests {
     const INSIDE: Rectangle = Rectangle { left: 0, upper: 0, right: 400, lower: 400 };
 
     #[test]
-    fn names_do_not_cover_one_another_however_near_the_points_are() {
+    fn names_of_close_points_do_not_overlap() {
         let mut names = Names::new(INSIDE);
         let points: Vec<_> = (0..12).map(|n| (200 + n * 3 % 7, 200 + n * 2)).collect();
         points.iter().for_each(|&point| names.occupy(point));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_to_the_right_where_there_is_room() {
+    fn a_name_is_right_of_its_point_if_there_is_room() {
         let place = Names::new(INSIDE).find((100, 100), "A");
         assert_eq!((place.left, place.upper), (111, 93));
         let place = Names::new(INSIDE).find((395, 100), "A");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn heights_are_apart_and_stay_within() {
+    fn spread_heights_are_apart_and_within_the_chart() {
         assert_eq!(spread(&[10, 100, 50], 15, 0..200), [10, 100, 50]);
         assert_eq!(spread(&[10, 10, 10], 15, 0..200), [10, 25, 40]);
         assert_eq!(spread(&[195, 190, 199], 15, 0..200), [185, 170, 200]);

@@ -1,4 +1,4 @@
-//! Distributions that are made up, to meet the statistics that Brent publishes of two systems.
+//! Synthetic distributions that match the statistics that Brent publishes of two systems.
 
 use std::fs::File;
 use std::path::Path;
@@ -27,15 +27,15 @@ impl Distribution {
     }
 
     /// Returns the built-in distribution of this name with other standard deviations of the
-    /// logarithms of a size's demand and of its lifetime; none if there is no such.
+    /// logarithms of each size's demand and lifetime; `None` if the name is unknown.
     pub fn with_spread(name: &str, spread: [f64; 2]) -> Option<Self> {
         let (_, target, _) = BUILT_IN.iter().find(|(built_in, ..)| *built_in == name)?;
         Some(target.synthesise(spread))
     }
 }
 
-/// Statistics a made-up distribution shall meet: those of Brent's Table 7.1. The fifth, the mean lifetime, is
-/// blocks live ÷ requests per second.
+/// Statistics that a synthetic distribution must match: those of Brent's Table 7.1. The fifth, the
+/// mean lifetime, is blocks live ÷ requests per second.
 struct Target {
     /// Requests per second.
     rate: f64,
@@ -52,11 +52,11 @@ const CAMBRIDG: Target =
 const YKTVMV: Target =
     Target { rate: 1033.0, live: 27_360.0, live_bytes: 3_226_427.0, mean_size: 129.0 };
 
-/// Standard deviations of the logarithms of a size's demand and of its lifetime, about the smooth
+/// Standard deviations of the logarithms of each size's demand and lifetime around the smooth
 /// curves.
 const SMOOTH: [f64; 2] = [0.0; 2];
-/// Those that bring QUICK's two storage efficiencies in Brent's Table 7.3 (YKTVMV, full load) nearest to the
-/// published ones.
+/// The values that bring QUICK's two storage efficiencies in Brent's Table 7.3 (YKTVMV, full load)
+/// closest to the published ones.
 const SPREAD: [f64; 2] = [4.0, 5.0];
 
 const BUILT_IN: [(&str, Target, [f64; 2]); 4] = [
@@ -67,9 +67,10 @@ const BUILT_IN: [(&str, Target, [f64; 2]); 4] = [
 ];
 
 impl Target {
-    /// Of all distributions over the multiples of 8 from 8 to 4096 that meet the statistics, the
-    /// least biased: requests and live blocks each fall off exponentially with the size. With a spread, each
-    /// size's demand and lifetime are some way off that, drawn at random once and for all.
+    /// Returns, among all distributions over the multiples of 8 from 8 to 4096 that match the
+    /// statistics, the least biased: requests and live blocks each decrease exponentially with the
+    /// size. With a spread, each size's demand and lifetime deviate from that by fixed random
+    /// factors.
     fn synthesise(&self, [demand, lifetime]: [f64; 2]) -> Distribution {
         let sizes: Vec<f64> = (1..=512).map(|units| f64::from(units * 8)).collect();
         let mut random = ChaCha8Rng::seed_from_u64(1984);
@@ -97,12 +98,12 @@ impl Target {
     }
 }
 
-/// Shares of the sizes, ∝ e^(−λ·size), with λ such that the mean size is `mean`.
+/// Returns shares of the sizes, ∝ e^(−λ·size), with λ such that the mean size is `mean`.
 pub fn fall_off(sizes: &[f64], mean: f64) -> Vec<f64> {
     tilted(sizes, &vec![1.0; sizes.len()], mean)
 }
 
-/// Shares of the sizes, ∝ weight · e^(−λ·size), with λ such that the mean size is `mean`.
+/// Returns shares of the sizes, ∝ weight · e^(−λ·size), with λ such that the mean size is `mean`.
 fn tilted(sizes: &[f64], weights: &[f64], mean: f64) -> Vec<f64> {
     let shares = |lambda: f64| {
         let weights = sizes.iter().zip(weights);
@@ -113,8 +114,8 @@ fn tilted(sizes: &[f64], weights: &[f64], mean: f64) -> Vec<f64> {
     };
     let mean_of =
         |shares: &[f64]| sizes.iter().zip(shares).map(|(size, share)| size * share).sum::<f64>();
-    // The mean falls as λ grows, which may be below 0 for weights that fall off themselves; 60 halvings leave
-    // nothing of the interval.
+    // The mean decreases as λ grows. λ may be negative if the weights decrease themselves. After 60
+    // bisections the interval is negligible.
     let even = weights.iter().all(|&weight| weight == 1.0);
     let (mut low, mut high) = (if even { 0.0 } else { -0.05 }, 1.0);
     for _ in 0..60 {
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_ones_meet_table_7_1() {
+    fn built_in_distributions_match_table_7_1() {
         for (name, target, spread) in BUILT_IN {
             let classes = target.synthesise(spread).classes;
             let sum = |value: fn(&SizeClass) -> f64| classes.iter().map(value).sum::<f64>();

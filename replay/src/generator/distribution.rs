@@ -1,4 +1,5 @@
-//! A distribution of requests: for each size, how often it is asked for and how many are live.
+//! A distribution of requests: for each size, how often it is requested and how many blocks are
+//! live.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ pub struct SizeClass {
 }
 
 impl SizeClass {
-    /// Mean time a block is held, in seconds (Little's law).
+    /// Returns the mean time that a block is held, in seconds (Little's law).
     pub fn holding(&self) -> f64 {
         self.live / self.rate
     }
@@ -32,7 +33,7 @@ pub struct Distribution {
 const COLUMNS: [&str; 3] = ["size", "rate", "live"];
 
 impl Distribution {
-    /// Reads CSV with a header line; columns may stand in any order, and others are ignored.
+    /// Reads CSV with a header line; columns may be in any order, and unknown ones are ignored.
     ///
     /// # Errors
     /// Line and reason.
@@ -57,7 +58,7 @@ impl Distribution {
                 rate: positive(&record, rate).with_context(|| format!("line {line}: rate"))?,
                 live: positive(&record, live).with_context(|| format!("line {line}: live"))?,
             };
-            // 64 GiB: the address space a strategy gets.
+            // 64 GiB: the address space of a strategy.
             ensure!(class.size <= 1 << 36, "line {line}: size: {} is too large", class.size);
             if let Some(first) = lines.insert(class.size, line) {
                 bail!("line {line}: size {} was given in line {first} already", class.size);

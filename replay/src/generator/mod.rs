@@ -1,5 +1,5 @@
-//! Traces made from a distribution of sizes, as Brent (§7.1, after Bozman et al.) does: requests for
-//! each size arrive, and blocks are held, for exponentially distributed times.
+//! Generates traces from a distribution of sizes, as Brent (§7.1, after Bozman et al.) does:
+//! requests for each size arrive, and blocks are held, for exponentially distributed times.
 
 mod built_in;
 mod distribution;

@@ -1,5 +1,5 @@
-//! The simulated process: an event queue of arrivals, one per size, and of departures, one per live
-//! block. Memory is bounded by the sizes and the live blocks.
+//! The simulated process: a queue of events, with an arrival per size and a departure per live
+//! block. Memory is bounded by the number of sizes and live blocks.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,26 +11,26 @@ use rand_distr::{Distribution as _, Exp1};
 
 use super::distribution::{Distribution, SizeClass};
 
-/// Alignment of every request in bytes, as that of C's `malloc`.
+/// Alignment of every request in bytes, as for C's `malloc`.
 const ALIGN: u32 = 16;
 
 /// Generates the events of a simulated process. It is an iterator.
 pub struct Process<'d> {
     classes: &'d [SizeClass],
-    /// When it ends, in seconds.
+    /// End of the process, in seconds.
     until: f64,
     random: ChaCha8Rng,
     queue: BinaryHeap<Due>,
-    /// How many were ever put on the queue; breaks ties in its order.
+    /// Number of events ever queued; breaks ties.
     entered: u64,
     slots: Slots,
     /// The trace's clock, in microseconds.
     clock: u64,
-    /// The event behind a tick.
+    /// The event that follows a tick.
     held_back: Option<Event>,
 }
 
-/// Something that happens at a time.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     /// Seconds from the start.
@@ -41,13 +41,13 @@ struct Due {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A block of this class is asked for.
+    /// A block of this class is allocated.
     Arrival(usize),
     /// The block of this slot is freed.
     Departure(u32),
 }
 
-/// The earlier is the greater, for `BinaryHeap` gives the greatest first.
+/// Reversed, because `BinaryHeap` returns the greatest first, and the earliest is wanted.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
@@ -69,7 +69,7 @@ impl PartialEq for Due {
 impl Eq for Due {}
 
 impl<'d> Process<'d> {
-    /// Returns the process from 0 to `seconds`, beginning with nothing live.
+    /// Returns the process from 0 to `seconds`, beginning without live blocks.
     pub fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
         let mut process = Self {
             classes: &distribution.classes,
@@ -87,25 +87,25 @@ impl<'d> Process<'d> {
         process
     }
 
-    /// Lets something happen after an exponentially distributed time of this mean.
+    /// Schedules an event after an exponentially distributed time with this mean.
     fn enter(&mut self, now: f64, mean: f64, what: What) {
         let wait: f64 = Exp1.sample(&mut self.random);
         let time = now + mean * wait;
-        // Events after the end need not be remembered.
+        // Events after the end are not queued.
         if time < self.until {
             self.queue.push(Due { time, number: self.entered, what });
             self.entered += 1;
         }
     }
 
-    /// Carries out the next event that is due; `None` at the end.
+    /// Performs the next scheduled event; `None` at the end.
     fn happen(&mut self) -> Option<(f64, Event)> {
         let due = self.queue.pop()?;
         let event = match due.what {
             What::Arrival(index) => {
                 let class = self.classes[index];
                 self.enter(due.time, 1.0 / class.rate, due.what);
-                // With more blocks live than a trace can name, the process ends.
+                // If more blocks are live than a trace can name, the process ends.
                 let slot = self.slots.take()?;
                 self.enter(due.time, class.holding(), What::Departure(slot));
                 Event::Allocate { slot, size: class.size, align: ALIGN }
@@ -153,12 +153,12 @@ mod tests {
         }
     }
 
-    /// The measures of one size, after the first `warm` seconds.
+    /// The measurements of one size, after the first `warm` seconds.
     #[derive(Default)]
     struct Measured {
         allocations: f64,
         live: f64,
-        /// Integral of the number live over time.
+        /// Integral of the live count over time.
         live_seconds: f64,
     }
 
@@ -199,14 +199,14 @@ mod tests {
             };
             // Three standard deviations of the rarer size: √(50 · 400) of 20,000 arrivals.
             near(one.allocations / span, class.rate, 0.022);
-            // The live count varies by √live and forgets within a holding time: 100 independent
-            // looks at the rarer size.
+            // The live count varies by √live, and is independent after a holding time: 100
+            // independent samples of the rarer size.
             near(one.live_seconds / span, class.live, 0.03);
         }
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_result() {
         let events = |seed| Process::new(&distribution(), 1.0, seed).collect::<Vec<_>>();
         assert_eq!(events(1), events(1));
         assert_ne!(events(1), events(2));

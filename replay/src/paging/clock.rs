@@ -3,29 +3,29 @@
 //! ```text
 //!        hand
 //!         v
-//!  | 7* | 2 | 9* | 4* |       * referred to since the hand last passed
+//!  | 7* | 2 | 9* | 4* |       * referenced since the hand last passed
 //! ```
-//! The page at the hand that has no mark makes room; marks the hand passes are wiped. The page that
-//! comes in is marked, and the hand goes on behind it. Unlike under LRU, memory of n pages does not
-//! contain the pages of a memory of n − 1 pages, so every working set is simulated by itself.
+//! The page at the hand is evicted if it is unmarked; the hand clears the marks that it passes. The
+//! new page is marked, and the hand moves past it. Unlike with LRU, memory of n pages does not
+//! contain the pages of a memory of n − 1 pages, so every working set is simulated separately.
 
 use super::page_map::PageMap;
 use super::strategy::Paging;
 
-/// CLOCK memory of chosen sizes. A reference takes O(sizes), amortised over the pages that come in.
+/// CLOCK memory of selected sizes. A reference takes O(sizes), amortised over the pages brought in.
 #[derive(Debug)]
 pub struct Clock {
-    /// A page's number + 1, in the order of first references; 0 for a page never referred to.
+    /// A page's number + 1, in the order of first references; 0 for a page never referenced.
     numbers: PageMap,
     distinct: u32,
     memories: Vec<Memory>,
     references: u64,
-    /// The page referred to last: every memory holds it, and marked.
+    /// The last page referenced: every memory contains it, marked.
     last: Option<u64>,
 }
 
 impl Clock {
-    /// Memory of each of these sizes, in pages; 0 holds nothing and always faults.
+    /// Returns memory of each of these sizes, in pages; size 0 always faults.
     pub fn new(working_sets: &[usize]) -> Self {
         Self {
             numbers: PageMap::new(),
@@ -36,7 +36,7 @@ impl Clock {
         }
     }
 
-    /// Faults counted with this working set; `None` if it is not one of those simulated.
+    /// Returns the faults counted with this working set; `None` if it is not simulated.
     pub fn faults(&self, working_set: usize) -> Option<u64> {
         if working_set == 0 {
             return self.memories.iter().any(|memory| memory.size == 0).then_some(self.references);
@@ -75,13 +75,13 @@ impl Paging for Clock {
 struct Memory {
     size: usize,
     frames: Vec<Frame>,
-    /// Frame + 1 of each page, by its number; 0, or none, for a page that is not here.
+    /// Frame + 1 of each page, by its number; 0, or no entry, for a page that is not resident.
     frame_of: Vec<u32>,
     hand: usize,
     faults: u64,
 }
 
-/// Room for one page, and the page in it.
+/// A page frame, and its page.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     page: u32,
@@ -108,7 +108,7 @@ impl Memory {
         }
     }
 
-    /// Puts a page into a frame, and gives the frame. There is at least one.
+    /// Brings a page in; returns its frame. There is at least one frame.
     fn bring_in(&mut self, page: u32) -> usize {
         let frame = Frame { page, marked: true };
         if self.frames.len() < self.size {
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_small_string_by_hand() {
         let mut clock = Clock::new(&[0, 2, 3]);
-        // With three frames: 4 wipes the marks of 1, 2, 3 and replaces 1; 2 gets its mark back, so
-        // that 1 replaces 3.
+        // With three frames: 4 clears the marks of 1, 2, 3 and replaces 1; 2 is marked again, so 1
+        // replaces 3.
         for page in [1, 2, 3, 4, 2, 2, 1, 2] {
             clock.reference(page);
         }

@@ -1,9 +1,9 @@
 //! Strict least-recently-used paging, for all working sets in one pass.
 //!
-//! LRU keeps the pages in the order of their last references, the *LRU stack*; memory of n pages
-//! holds the first n (Mattson, Gecsei, Slutz and Traiger, 1970). So a reference to the page at
-//! position d is a fault iff the working set is smaller than d, and a histogram of positions
-//! answers for every working set:
+//! LRU orders the pages by their last references, in the *LRU stack*; memory of n pages contains
+//! the first n (Mattson, Gecsei, Slutz and Traiger, 1970). So a reference to the page at position d
+//! is a fault iff the working set is smaller than d, and a histogram of positions gives the faults
+//! for every working set:
 //!
 //! ```text
 //!  faults(n) = first references + references at positions n + 1, n + 2, …
@@ -13,17 +13,17 @@ use super::page_map::PageMap;
 use super::recency::Recency;
 use super::strategy::Paging;
 
-/// LRU memory of every size. A reference takes O(log pages), one to the page referred to last O(1).
+/// LRU memory of every size. A reference takes O(log pages), or O(1) for the last page referenced.
 #[derive(Debug)]
 pub struct Lru {
-    /// A page's stamp + 1; 0 for a page never referred to.
+    /// A page's stamp + 1; 0 for a page never referenced.
     stamps: PageMap,
     recency: Recency,
-    /// References counted at each position of the stack, from position 1 on; as many as pages.
+    /// References counted at each position of the stack, from position 1 on; one entry per page.
     at: Vec<u64>,
     /// First references counted.
     first: u64,
-    /// The page referred to last.
+    /// The last page referenced.
     last: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Lru {
 }
 
 impl Lru {
-    /// Memory that holds nothing yet.
+    /// Returns empty memory.
     pub fn new() -> Self {
         Self {
             stamps: PageMap::new(),
@@ -45,7 +45,7 @@ impl Lru {
         }
     }
 
-    /// Refers to a page. O(log pages).
+    /// References a page. O(log pages).
     #[inline]
     pub fn reference(&mut self, page: u64) {
         if self.last == Some(page) {
@@ -56,25 +56,25 @@ impl Lru {
         }
     }
 
-    /// Forgets the counts, but not the order of the pages: faults count from here on. O(pages).
+    /// Resets the counts, but not the order of the pages: faults count from here on. O(pages).
     pub fn start_counting(&mut self) {
         self.at.fill(0);
         self.first = 0;
     }
 
-    /// Returns how many references counted find their page not among the `working_set` pages
-    /// referred to last. O(working set).
+    /// Returns how many of the counted references were to a page not among the `working_set` most
+    /// recently referenced ones. O(working set).
     pub fn faults(&self, working_set: usize) -> u64 {
         self.first + self.at.iter().skip(working_set).sum::<u64>()
     }
 
-    /// Different pages referred to since the beginning: the working set that only first references
-    /// fault in.
+    /// Returns the number of distinct pages referenced since the beginning: with this working set
+    /// only first references fault.
     pub fn distinct(&self) -> usize {
         self.at.len()
     }
 
-    /// References counted. O(pages).
+    /// Returns the number of references counted. O(pages).
     pub fn references(&self) -> u64 {
         self.faults(0)
     }
@@ -160,15 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_referred_to_faults_nowhere() {
+    fn an_empty_string_has_no_faults() {
         assert_eq!((Lru::new().faults(0), Lru::new().distinct()), (0, 0));
     }
 
     #[test]
-    fn long_strings_that_number_stamps_anew_agree_with_the_naive_stack() {
+    fn renumbering_stamps_agrees_with_the_naive_stack() {
         let mut random = ChaCha8Rng::seed_from_u64(1984);
         for pages in [2_u64, 60, 3_000] {
-            // Squared, so that low pages come more often.
+            // Squared, so that low pages are more frequent.
             let draw = |_| {
                 let unit: f64 = random.random();
                 (unit * unit * pages as f64) as u64

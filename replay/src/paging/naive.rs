@@ -1,14 +1,14 @@
-//! The paging strategies as they are defined, slow and plain, as references for tests of the fast
-//! ones.
+//! The paging strategies as defined, slow and simple: the reference for tests of the fast ones.
 
 use std::collections::VecDeque;
 
 /// The LRU stack as a list.
 #[derive(Debug, Default)]
 pub(super) struct Lru {
-    /// The page referred to last is first.
+    /// The last page referenced is first.
     pub(super) stack: Vec<u64>,
-    /// Position at which each reference counted found its page, from 1; none for a first one.
+    /// Position at which each counted reference found its page, from 1; `None` for a first
+    /// reference.
     pub(super) positions: Vec<Option<usize>>,
 }
 

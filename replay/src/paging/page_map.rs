@@ -1,10 +1,9 @@
-//! A number for every page: a map that is an array where pages lie together.
+//! A number for every page: a map that is an array where pages are adjacent.
 //!
 //! ```text
 //!  page number = | chunk | 9 bits |      chunk ──HashMap──► [u32; 512]
 //! ```
-//! The chunk used last is remembered: references come in runs, and heaps are few ranges of
-//! addresses.
+//! The last chunk is cached: references come in runs, and heaps are few ranges of addresses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,12 +11,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Pages per chunk.
 const CHUNK: u64 = 512;
 
-/// Maps pages to numbers; every page begins with 0.
+/// Maps pages to numbers; every page starts with 0.
 #[derive(Debug)]
 pub(super) struct PageMap {
     chunks: Vec<[u32; CHUNK as usize]>,
     index: HashMap<u64, usize, BuildHasherDefault<Multiply>>,
-    /// Chunk used last and its index, if any was.
+    /// The last chunk and its index, if there is one.
     last: Option<(u64, usize)>,
 }
 
@@ -48,7 +47,7 @@ impl PageMap {
     }
 }
 
-/// Hashes a chunk's number by a multiplication and combines both halves of the product. It need not
+/// Hashes a chunk's number by multiplying and combining both halves of the product. It need not
 /// resist chosen keys.
 #[derive(Debug, Default)]
 struct Multiply(u64);
@@ -80,7 +79,7 @@ mod tests {
             *map.of(page) = number;
         }
         assert_eq!(*map.of(12_345), 0);
-        // Page 1 is there twice, as 2⁰ and as 2¹ − 1; the second time counts.
+        // Page 1 occurs twice, as 2⁰ and as 2¹ − 1; the second one counts.
         for (number, page) in (1..).zip(pages()).skip(1) {
             assert_eq!(*map.of(page), number, "{page}");
         }

@@ -1,10 +1,10 @@
 //! The interface of a paging strategy: [`Paging`].
 
-/// A simulated memory that takes a reference string.
+/// A simulated memory that receives a reference string.
 pub trait Paging {
-    /// Refers to a page.
+    /// References a page.
     fn reference(&mut self, page: u64);
 
-    /// Forgets the counts, but not the pages in memory: faults count from here on.
+    /// Resets the counts, but keeps the pages in memory: faults count from here on.
     fn start_counting(&mut self);
 }

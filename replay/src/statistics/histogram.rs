@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How many values lie from 2^(i−1) + 1 to 2^i, for each i; 0 and 1 are in the first bin.
+/// The number of values from 2^(i−1) + 1 to 2^i, for each i; 0 and 1 are in the first bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Histogram {
@@ -19,13 +19,13 @@ impl Histogram {
         self.bins[bin] += 1;
     }
 
-    /// Returns the bins from the first to the last that is not empty, each with its largest value.
+    /// Returns the bins up to the last that is not empty, each with its largest value.
     pub fn bins(&self) -> impl Iterator<Item = (u128, u64)> {
         let first = self.bins.iter().position(|&count| count > 0).unwrap_or(0);
         self.bins.iter().enumerate().skip(first).map(|(bin, &count)| (1 << bin, count))
     }
 
-    /// Returns the values counted.
+    /// Returns the number of values.
     pub fn total(&self) -> u64 {
         self.bins.iter().sum()
     }

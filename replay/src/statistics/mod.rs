@@ -16,19 +16,19 @@ pub use histogram::Histogram;
 
 use crate::input;
 
-/// Largest small block, in bytes allocated.
+/// Largest small block, in allocated bytes.
 const SMALL: u64 = 1024;
-/// Parts of the trace for which live bytes are followed: as many as fit a line of the terminal.
+/// Parts of the trace for which live bytes are recorded: as many as fit a line of the terminal.
 const PARTS: usize = 48;
 
-/// A figure of all blocks, and of the small and the large ones.
+/// A figure for all blocks, and for small and large ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Split {
-    /// Of all blocks.
+    /// All blocks.
     pub all: u64,
-    /// Of those of up to a kibibyte, as allocated.
+    /// Blocks of up to a kibibyte, as allocated.
     pub small: u64,
-    /// Of the others.
+    /// Larger blocks.
     pub large: u64,
 }
 
@@ -58,38 +58,39 @@ impl Split {
 pub struct Statistics {
     /// Distinct allocated sizes (Table 1).
     pub sizes: Split,
-    /// Memory of a segregated storage allocator, in percent of the most bytes allocated (Table 1).
+    /// Memory of a segregated storage allocator, in percent of the peak of the bytes allocated
+    /// (Table 1).
     pub segregated_storage_percent: f64,
-    /// Bytes requested in all (Table 3).
+    /// Total bytes requested (Table 3).
     pub requested_bytes: u64,
-    /// Bytes allocated in all (Table 3).
+    /// Total bytes allocated (Table 3).
     pub allocated_bytes: Split,
-    /// The most bytes allocated at one time (Table 3).
+    /// Peak of the bytes allocated (Table 3).
     pub max_allocated_bytes: Split,
     /// Allocations (Table 4).
     pub allocations: Split,
     /// Allocations and reallocations, by the requested size. The paper's Table 4 counts these as
-    /// allocations: only so do the counts of its programs agree.
+    /// allocations: only then do its programs' counts agree.
     pub requests_by_size: Split,
-    /// The most blocks live at one time (Table 4).
+    /// Peak number of live blocks (Table 4).
     pub max_live_blocks: Split,
     /// Reallocations (Table 4).
     pub reallocations: u64,
     /// Frees (Table 4).
     pub frees: u64,
-    /// The most bytes requested and not freed at one time.
+    /// Peak of the bytes requested and not freed.
     pub max_requested_bytes: u64,
-    /// Requested sizes, in bytes, those of reallocations included.
+    /// Requested sizes in bytes, including those of reallocations.
     pub size_histogram: Histogram,
-    /// From allocation to free, in events.
+    /// Lifetimes from allocation to free, in events.
     pub lifetime_histogram: Histogram,
-    /// The most bytes requested and live in each of equal parts of the trace.
+    /// Peak of the live bytes, as requested, in each of equal parts of the trace.
     pub live_bytes: Vec<u64>,
-    /// The most blocks live in each of those parts.
+    /// Peak number of live blocks in each of those parts.
     pub live_blocks: Vec<u64>,
     /// Allocations and reallocations in each of those parts.
     pub requests: Vec<u64>,
-    /// Bytes they asked for, in each of those parts.
+    /// Bytes that they requested, in each of those parts.
     pub asked_bytes: Vec<u64>,
     /// Frees in each of those parts.
     pub freed: Vec<u64>,
@@ -103,7 +104,7 @@ struct Live {
     born: u64,
 }
 
-/// Blocks of one allocated size: how many are live, and at most were.
+/// Blocks of one allocated size: the number live now, and its peak.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfSize {
     live: u64,
@@ -125,7 +126,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// For a trace of that many events; more or fewer do no harm.
+    /// Creates the collector of a trace of about this many events. The number need not be exact.
     fn new(events: u64) -> Self {
         let parts = events.clamp(1, PARTS as u64) as usize;
         let none = || vec![0; parts];
@@ -149,24 +150,23 @@ impl Collector {
         }
     }
 
-    /// Distinct sizes so far.
+    /// Returns the number of distinct sizes so far.
     fn sizes(&self) -> u64 {
         self.sizes.len() as u64
     }
 
-    /// Enters an event of a trace, as a reader gives them: it makes sense where it stands. Returns
-    /// whether its size is a new one.
+    /// Records a valid event of a trace. Returns whether its size is a new one.
     fn enter(&mut self, event: Event) -> bool {
         let before = self.sizes.len();
         match event {
             Event::Allocate { slot, size, .. } => {
                 self.statistics.allocations.add(allocated(size), 1);
-                self.ask(slot, size, self.events);
+                self.record_request(slot, size, self.events);
             }
             Event::Reallocate { slot, size } => {
                 if let Some(block) = self.take(slot) {
                     self.statistics.reallocations += 1;
-                    self.ask(slot, size, block.born);
+                    self.record_request(slot, size, block.born);
                 }
             }
             Event::Free { slot } => {
@@ -187,15 +187,15 @@ impl Collector {
         self.sizes.len() > before
     }
 
-    /// Returns the part of the trace that the event under way belongs to.
+    /// Returns the part of the trace that contains the current event.
     fn part(&self) -> usize {
         let parts = self.statistics.live_bytes.len();
         let part = u128::from(self.events) * parts as u128 / u128::from(self.expected);
         (part as usize).min(parts - 1)
     }
 
-    /// A block of `size` bytes takes its slot.
-    fn ask(&mut self, slot: u32, size: u64, born: u64) {
+    /// Records a block of `size` bytes in its slot.
+    fn record_request(&mut self, slot: u32, size: u64, born: u64) {
         let allocated = allocated(size);
         let part = self.part();
         let statistics = &mut self.statistics;
@@ -226,7 +226,7 @@ impl Collector {
         self.blocks[slot as usize] = Some(Live { requested: size, born });
     }
 
-    /// The block leaves its slot.
+    /// Removes the block from its slot.
     fn take(&mut self, slot: u32) -> Option<Live> {
         let block = self.blocks.get_mut(slot as usize)?.take()?;
         let allocated = allocated(block.requested);
@@ -239,7 +239,7 @@ impl Collector {
         Some(block)
     }
 
-    /// Returns the statistics of all events entered.
+    /// Returns the statistics of all recorded events.
     fn finish(mut self) -> Statistics {
         let segregated: f64 =
             self.sizes.iter().map(|(&size, of_size)| size as f64 * of_size.most as f64).sum();
@@ -249,13 +249,12 @@ impl Collector {
     }
 }
 
-/// Returns the bytes the paper's allocator uses for a request.
+/// Returns the bytes that the paper's allocator uses for a request.
 fn allocated(size: u64) -> u64 {
     size.saturating_add(8).checked_next_multiple_of(8).unwrap_or(u64::MAX).max(16)
 }
 
-/// Returns the header of a trace, the statistics of its requests, and their times, if the trace
-/// tells.
+/// Returns the header of a trace, the statistics of its requests, and their times, if it has any.
 ///
 /// # Errors
 /// If the trace cannot be read, or exceeds the limits.
@@ -304,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn segregated_storage_keeps_what_each_size_needed_at_most() {
-        // Two sizes of 16 and 32 bytes that are never live together: 48 bytes for at most 32.
+    fn segregated_storage_keeps_the_peak_of_each_size() {
+        // Two sizes of 16 and 32 bytes that are never live together: 48 bytes for a peak of 32.
         let events = [allocate(0, 8), Event::Free { slot: 0 }, allocate(0, 24)];
         assert_eq!(collect(&events).segregated_storage_percent, 150.0);
     }
 
     #[test]
-    fn reallocations_ask_for_their_new_size() {
+    fn reallocations_request_their_new_size() {
         let events = [allocate(0, 8), Event::Reallocate { slot: 0, size: 24 }];
         let statistics = collect(&events);
         assert_eq!((statistics.allocations.all, statistics.reallocations), (1, 1));

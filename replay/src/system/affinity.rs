@@ -3,23 +3,23 @@
 #[cfg(target_os = "linux")]
 use std::mem;
 
-/// While this lives, its thread, and the threads and processes that it starts, run on one CPU, if
-/// the system can do that.
+/// While this value lives, its thread runs on one CPU, if the system supports that; so do the
+/// threads and processes that it starts.
 #[derive(Debug)]
 pub struct Pinned {
-    /// The CPUs the thread may use otherwise; none if it was not pinned.
+    /// The CPUs that the thread could use before; `None` if it was not pinned.
     #[cfg(target_os = "linux")]
     before: Option<libc::cpu_set_t>,
 }
 
 #[cfg(target_os = "linux")]
 impl Pinned {
-    /// Pins the calling thread to the one of the CPUs it may use that is `place` before the last,
-    /// going round: the first tend to serve interrupts.
+    /// Pins the calling thread to one of its allowed CPUs: the one that is `place` before the last,
+    /// in cyclic order, since interrupts are usually served by the first ones.
     pub fn to_cpu(place: usize) -> Self {
         let size = mem::size_of::<libc::cpu_set_t>();
         // SAFETY: all-zero bits are the empty set; the calls read and write sets of the given size,
-        // and CPU numbers stay below the set's capacity.
+        // and CPU numbers are below the set's capacity.
         unsafe {
             let mut allowed: libc::cpu_set_t = mem::zeroed();
             if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
@@ -42,7 +42,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // SAFETY: the set is the one the thread had.
+            // SAFETY: the set is the one that the thread had.
             unsafe { libc::sched_setaffinity(0, mem::size_of_val(before), before) };
         }
     }

@@ -1,9 +1,9 @@
-//! The processor time and page faults that the system charges to a process or thread.
+//! The processor time and page faults charged to a process or thread.
 
 use std::time::Duration;
 
-/// Processor time of this thread so far. Unlike the clock on the wall it does not go on while the
-/// system runs something else on this processor.
+/// Returns the processor time of this thread so far. Unlike the wall clock, it does not advance
+/// while the system runs something else on this processor.
 pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes to `time`; this clock exists wherever the lab builds.
@@ -11,12 +11,12 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Page faults so far.
+/// Number of page faults so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Those that needed no reading.
+    /// Faults without I/O.
     pub minor: u64,
-    /// Those that needed reading.
+    /// Faults with I/O.
     pub major: u64,
 }
 
@@ -41,7 +41,7 @@ impl Faults {
         Self { minor: usage.ru_minflt as u64, major: usage.ru_majflt as u64 }
     }
 
-    /// Returns all of them.
+    /// Returns the total.
     pub fn count(self) -> u64 {
         self.minor + self.major
     }

@@ -1,4 +1,4 @@
-//! Calls of the operating system: pinning to one CPU, and the resources that it charges.
+//! Calls of the operating system: pinning to a CPU, and the resources charged to a process.
 
 pub mod affinity;
 pub mod charged;

@@ -1,7 +1,7 @@
-//! Turns events into operations, and sums up the requests.
+//! Decodes events into operations, and sums up the requests.
 //!
-//! The trace's reader has checked every event already. They are checked again here all the same,
-//! for the replay's `unsafe` rests on it.
+//! The trace's reader has checked every event already. They are checked here again, because the
+//! replay's `unsafe` code relies on it.
 
 use std::alloc::Layout;
 
@@ -10,7 +10,7 @@ use pagewise::trace::{Event, Invalid};
 
 use super::op::{Batch, Kind, Op};
 
-/// The figures of a trace, which do not depend on the allocator.
+/// A trace's figures that do not depend on the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Events.
@@ -19,23 +19,23 @@ pub struct Facts {
     pub allocations: u64,
     /// Reallocations.
     pub reallocations: u64,
-    /// Frees, those at the end not counted.
+    /// Frees, except those that a replay adds at the end.
     pub frees: u64,
     /// Blocks still live when the trace ends; a replay frees them.
     pub live_at_end: u64,
-    /// The most bytes requested and not yet freed at one time.
+    /// Peak of the bytes requested and not yet freed.
     pub peak_requested: u64,
-    /// The most blocks live at one time is at most this: the length of the slot table.
+    /// Upper bound on the peak number of live blocks: the length of the slot table.
     pub slots: usize,
 }
 
 impl Facts {
-    /// Operations of a replay, the frees at its end included.
+    /// Returns the number of operations of a replay, including the frees at its end.
     pub fn operations(&self) -> u64 {
         self.pairs() + self.frees + self.live_at_end
     }
 
-    /// Returns the number of requests that a free will match, by which times and items are divided.
+    /// Returns the number of requests with a matching free, by which times and items are divided.
     pub fn pairs(&self) -> u64 {
         self.allocations + self.reallocations
     }
@@ -44,26 +44,26 @@ impl Facts {
 /// A live block.
 #[derive(Clone, Copy, Debug)]
 struct Live {
-    /// As recorded; 0 is possible.
+    /// The size as recorded, possibly 0.
     requested: u64,
     align: u8,
 }
 
 impl Live {
-    /// Returns the size a target is asked for: every block has at least one byte to write to.
+    /// Returns the size to request: every block has at least one byte to write to.
     fn size(self) -> usize {
         self.requested.max(1) as usize
     }
 }
 
-/// Turns events into operations, and appends a free for every block live at the end.
+/// Decodes events into operations, and appends a free for every block live at the end.
 #[derive(Debug)]
 pub(super) struct Decoder<I> {
     events: I,
     live: Vec<Option<Live>>,
     requested: u64,
     facts: Facts,
-    /// Behind the last event: the next slot to be emptied.
+    /// The next slot to free after the last event; `None` before.
     emptying: Option<usize>,
 }
 
@@ -81,15 +81,15 @@ where
         self.facts
     }
 
-    /// Returns whether every event was turned into its operation and every block freed.
+    /// Returns whether every event was decoded and every block freed.
     pub(super) fn is_done(&self) -> bool {
         self.emptying == Some(self.live.len())
     }
 
-    /// Appends operations up to `most` in all; `true` once there are no more.
+    /// Appends operations up to a total of `most`; returns `true` once there are no more.
     ///
     /// # Errors
-    /// The first event that cannot be read or makes no sense, by its number.
+    /// The first event that cannot be read or is invalid, by its number.
     pub(super) fn fill(&mut self, batch: &mut Batch, most: usize) -> Result<bool> {
         while self.emptying.is_none() && batch.len() < most {
             let Some(event) = self.events.next() else {
@@ -117,7 +117,7 @@ where
         Ok(self.is_done())
     }
 
-    /// Returns the operation of one event; `None` if it is not about a block.
+    /// Returns the operation for an event; `None` if it does not concern a block.
     fn operation(&mut self, event: Event) -> Result<Option<Op>, Invalid> {
         let op = match event {
             Event::Allocate { slot, size, align } => {
@@ -129,7 +129,7 @@ where
                 self.admit(slot)?;
                 self.live[slot as usize] = Some(block);
                 self.facts.allocations += 1;
-                self.ask(size);
+                self.record_request(size);
                 Op { old: 0, new: block.size(), slot, align, kind: Kind::Allocate }
             }
             Event::Reallocate { slot, size } => {
@@ -139,7 +139,7 @@ where
                 let new = block.size();
                 self.facts.reallocations += 1;
                 self.requested -= old.requested;
-                self.ask(size);
+                self.record_request(size);
                 Op { old: old.size(), new, slot, align: old.align, kind: Kind::Reallocate }
             }
             Event::Free { slot } => {
@@ -154,8 +154,8 @@ where
         Ok(Some(op))
     }
 
-    /// Sees that `slot` is free, and makes the table long enough. Slots are given out in order, so
-    /// that the table never grows by more than one.
+    /// Checks that `slot` is free, and extends the table if necessary. Slots are assigned in order,
+    /// so the table grows by one at a time.
     fn admit(&mut self, slot: u32) -> Result<(), Invalid> {
         let next = self.live.len();
         match self.live.get(slot as usize) {
@@ -174,13 +174,13 @@ where
         found.ok_or(Invalid::NotLive { slot })
     }
 
-    fn ask(&mut self, size: u64) {
+    fn record_request(&mut self, size: u64) {
         self.requested = self.requested.saturating_add(size);
         self.facts.peak_requested = self.facts.peak_requested.max(self.requested);
     }
 }
 
-/// Returns the size, if a request of it with this alignment (its logarithm) makes a layout.
+/// Returns the size, if it makes a valid layout with this alignment (given by its logarithm).
 fn check_size(size: u64, align: u8) -> Result<u64, Invalid> {
     let invalid = Invalid::Size { size };
     let bytes = usize::try_from(size.max(1)).map_err(|_| invalid)?;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_make_no_sense_are_named() {
+    fn invalid_events_are_named() {
         let message = |events: &[Event]| decode(events).unwrap_err().to_string();
         assert_eq!(message(&[Event::Free { slot: 0 }]), "event 1: no block is live in slot 0");
         assert!(message(&[allocate(0, 1), allocate(0, 1)]).starts_with("event 2: "));

@@ -1,4 +1,4 @@
-//! The replay loop: every replay of the lab, timed, metered or audited, is this one.
+//! The replay loop, which all replays of the lab use: timed, metered or audited.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -9,20 +9,20 @@ use super::op::{Batch, Kind, Op};
 use super::target::Target;
 use crate::system::charged::processor_time;
 
-/// Watches a replay, and uses the blocks as a program would. Hooks left out compile to nothing.
+/// Observes a replay, and uses the blocks as a program would. Omitted hooks compile to nothing.
 pub trait Observer<T: ?Sized> {
-    /// A block was allocated.
+    /// Called after a block was allocated.
     ///
     /// # Safety
-    /// The block is live, has this layout and at least one byte, and nothing else uses it before the
-    /// observer returns.
+    /// The block is live, has this layout and at least one byte, and nothing else uses it before
+    /// the observer returns.
     #[inline(always)]
     unsafe fn allocated(&mut self, _block: NonNull<u8>, _layout: Layout) {}
 
-    /// A block is about to be resized or freed.
+    /// Called before a block is resized or freed.
     ///
     /// # Errors
-    /// What is wrong with the block; ends the replay.
+    /// A description of a fault in the block; it ends the replay.
     ///
     /// # Safety
     /// As for [`allocated`](Self::allocated).
@@ -31,7 +31,7 @@ pub trait Observer<T: ?Sized> {
         Ok(())
     }
 
-    /// A block of the size `old` bytes was resized to `layout`, and perhaps moved.
+    /// Called after a block of `old` bytes was resized to `layout`, and perhaps moved.
     ///
     /// # Errors
     /// As [`leaving`](Self::leaving).
@@ -50,38 +50,38 @@ pub trait Observer<T: ?Sized> {
         Ok(())
     }
 
-    /// An operation is done.
+    /// Called after each operation.
     ///
     /// # Errors
-    /// What is wrong with the target; ends the replay.
+    /// A description of a fault in the target; it ends the replay.
     #[inline(always)]
     fn done(&mut self, _target: &T) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// The resources that a whole replay took.
+/// The resources used by a whole replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Processor time spent in the loop, decoding excluded.
+    /// Processor time spent in the loop, without decoding.
     pub elapsed: Duration,
 }
 
 /// Why a replay ended early.
 #[derive(Debug)]
 pub enum Stop {
-    /// The target had no memory.
+    /// The target ran out of memory.
     Exhausted {
-        /// For which operation, counted from 1.
+        /// Number of the operation, from 1.
         operation: u64,
-        /// How much that asked for.
+        /// Bytes that it requested.
         bytes: usize,
     },
     /// The observer found a fault.
     Fault {
-        /// After which operation, counted from 1.
+        /// Number of the operation before, from 1.
         operation: u64,
-        /// What is wrong.
+        /// The observer's description.
         fault: String,
     },
     /// The trace could not be read.
@@ -102,7 +102,7 @@ impl fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// Where the live blocks are, by slot, and how far the replay has come.
+/// The live blocks by slot, and the progress of the replay.
 #[derive(Debug)]
 pub(super) struct Table {
     blocks: Vec<*mut u8>,
@@ -111,13 +111,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Returns a table for blocks named by the slots below `slots`.
+    /// Returns a table for the slots below `slots`.
     pub(super) fn new(slots: usize) -> Self {
-        // Not null, so that the entries are written and their OS pages there before the clock starts.
+        // Not null, so that the entries are written and their OS pages resident before the clock
+        // starts.
         Self { blocks: vec![ptr::dangling_mut(); slots], operations: 0, elapsed: Duration::ZERO }
     }
 
-    /// Replays the next operations of the trace this table was made for.
+    /// Replays the next operations of the trace for which this table was made.
     pub(super) fn drive<T: Target + ?Sized, O: Observer<T>>(
         &mut self,
         batch: &Batch,
@@ -155,9 +156,9 @@ impl Table {
         observer: &mut O,
     ) -> Result<(), Halt> {
         let align = 1_usize << op.align;
-        // SAFETY: `drive` saw that every slot of the batch is below the length of the table.
+        // SAFETY: `drive` checked that every slot of the batch is below the length of the table.
         let entry = unsafe { self.blocks.get_unchecked_mut(op.slot as usize) };
-        // SAFETY: the decoder made sure that both sizes make valid layouts.
+        // SAFETY: the decoder checked that both sizes make valid layouts.
         let (old, new) = unsafe {
             (
                 Layout::from_size_align_unchecked(op.old, align),
@@ -167,26 +168,26 @@ impl Table {
         match op.kind {
             Kind::Allocate => {
                 let block = target.allocate(new).ok_or(Halt::Exhausted)?;
-                // SAFETY: the target allocated it for this layout just now.
+                // SAFETY: the target has just allocated it with this layout.
                 unsafe { observer.allocated(block, new) };
                 *entry = block.as_ptr();
             }
             Kind::Reallocate => {
-                // SAFETY: the decoder made sure that the slot's block is live.
+                // SAFETY: the decoder checked that the slot's block is live.
                 let block = unsafe { NonNull::new_unchecked(*entry) };
-                // SAFETY: as above, and it is of the layout `old`.
+                // SAFETY: as above, and it has the layout `old`.
                 unsafe { observer.leaving(block, old) }.map_err(Halt::Fault)?;
-                // SAFETY: `block` is live, of the layout `old`, and not used after.
+                // SAFETY: `block` is live, has the layout `old`, and is not used afterwards.
                 let moved = unsafe { target.reallocate(block, old, new.size()) };
                 let block = moved.ok_or(Halt::Exhausted)?;
-                // SAFETY: the target resized it to this layout just now.
+                // SAFETY: the target has just resized it to this layout.
                 unsafe { observer.resized(block, old.size(), new) }.map_err(Halt::Fault)?;
                 *entry = block.as_ptr();
             }
             Kind::Free => {
                 // SAFETY: as above.
                 let block = unsafe { NonNull::new_unchecked(*entry) };
-                // SAFETY: as above, and it is of the layout `old`.
+                // SAFETY: as above, and it has the layout `old`.
                 unsafe { observer.leaving(block, old) }.map_err(Halt::Fault)?;
                 // SAFETY: as above; the decoder lets no later operation use the block.
                 unsafe { target.free(block, old) };
@@ -200,7 +201,7 @@ impl Table {
     }
 }
 
-/// Why a step was the last.
+/// Why a step was the last one.
 enum Halt {
     Exhausted,
     Fault(String),

@@ -1,16 +1,16 @@
-//! A trace made ready for replaying, and the one loop that replays it.
+//! A trace prepared for replay, and the one loop that replays it.
 //!
 //! ```text
 //!  trace file ──Reader──► Event ──Decoder──► Op ──replay──► Target (a strategy, or the system)
 //!                                                   └─────► Observer (writes, marks, audits)
 //! ```
-//! An operation says everything a call needs, sizes before and after included, so that the loop keeps
-//! nothing but a table of block addresses by slot. Blocks live at the end of the trace are freed by
-//! operations the decoder appends: every allocation has its free, and every pair is whole.
+//! An operation has everything that a call needs, including sizes before and after, so the loop
+//! keeps only a table of block addresses by slot. Blocks live at the end of the trace are freed by
+//! operations that the decoder appends, so that every allocation has its free.
 //!
 //! Traces of up to four million operations are decoded once and kept; longer ones are decoded again
-//! for each replay, a batch at a time, outside the timed part. If the file has changed by then, the
-//! replay ends with an error.
+//! for each replay, a batch at a time, outside the timed part. If the file has changed meanwhile,
+//! the replay ends with an error.
 
 mod decode;
 mod drive;
@@ -30,16 +30,17 @@ pub use decode::Facts;
 pub use drive::{Observer, Outcome, Stop};
 pub use target::{System, Target};
 
-/// Bytes of address space that a strategy may use. They are reserved; only touched pages take
+/// Bytes of address space that a strategy may use. They are only reserved; touched pages take
 /// memory.
 pub const CAPACITY: usize = 64 << 30;
 
-/// Operations kept in memory (24 bytes each) rather than decoded for every replay.
+/// Maximum number of operations kept in memory (24 bytes each); longer traces are decoded for every
+/// replay.
 const HELD_OPS: usize = 4 << 20;
-/// Operations decoded at a time from longer traces.
+/// Operations decoded at a time, for longer traces.
 const BATCH_OPS: usize = 1 << 16;
 
-/// A trace ready for replaying.
+/// A trace prepared for replay.
 #[derive(Debug)]
 pub struct Workload {
     /// The trace's file name without its extension.
@@ -59,13 +60,13 @@ enum Ops {
 #[derive(Debug)]
 struct Source {
     path: PathBuf,
-    /// The state of the file when it was read first.
+    /// The state of the file at the first reading.
     stamp: Stamp,
 }
 
 impl Source {
-    /// Reads the trace again, with the same facts as before, and passes its operations to `each`,
-    /// a batch at a time.
+    /// Reads the trace again, which must have the same facts as before, and passes its operations
+    /// to `each`, a batch at a time.
     fn read(
         &self,
         facts: Facts,
@@ -97,10 +98,10 @@ impl Source {
 }
 
 impl Workload {
-    /// Reads a trace through, checks it, and keeps its operations if they are few enough.
+    /// Reads a whole trace, checks it, and keeps its operations if they are few enough.
     ///
     /// # Errors
-    /// What is wrong with the file, and where.
+    /// If the file is not a valid trace; the error says where.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         Self::load_holding(path, HELD_OPS)
     }
@@ -108,7 +109,7 @@ impl Workload {
     /// Like [`load`](Self::load); keeps up to `most` operations.
     fn load_holding(path: &Path, most: usize) -> anyhow::Result<Self> {
         let events = input::open(path)?.with_progress();
-        // A replay asks for all of it.
+        // A replay requests all of it.
         input::within_memory(path, events.header().peak_bytes, "a replay")?;
         let source = Source { path: path.to_owned(), stamp: events.stamp() };
         let mut decoder = Decoder::new(events);
@@ -126,7 +127,7 @@ impl Workload {
     /// Returns the workload of these events.
     ///
     /// # Errors
-    /// The first event that makes no sense, by its number.
+    /// The first invalid event, by its number.
     pub fn of(events: &[Event]) -> anyhow::Result<Self> {
         let mut decoder = Decoder::new(events.iter().copied().map(anyhow::Ok));
         let mut batch = Batch::default();
@@ -134,11 +135,11 @@ impl Workload {
         Ok(Self { name: "test".into(), facts: decoder.facts(), ops: Ops::Held(batch) })
     }
 
-    /// Replays the trace from beginning to end.
+    /// Replays the whole trace.
     ///
     /// # Errors
-    /// [`Stop`]: the target ran out of memory, the observer found a fault, or the file cannot be
-    /// read any more.
+    /// [`Stop`]: the target ran out of memory, the observer found a fault, or the file can no
+    /// longer be read.
     pub fn replay<T: Target + ?Sized, O: Observer<T>>(
         &self,
         target: &mut T,
@@ -190,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_replay_makes_every_call_and_frees_what_is_left() {
+    fn a_replay_makes_every_call_and_frees_the_rest() {
         let mut log = Log::default();
         Workload::of(&EVENTS).unwrap().replay(&mut System, &mut log).unwrap();
         let calls = [
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(calls(&streamed), calls(&held));
     }
 
-    /// Replaces the contents of a file by a trace of these events.
+    /// Replaces a file's contents by a trace of these events.
     fn write(path: &Path, events: &[Event]) {
         let mut content = Cursor::new(Vec::new());
         let mut writer = Writer::new(&mut content, Origin::default()).unwrap();
@@ -241,7 +242,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let events: Vec<_> =
             (0..70_000).map(|slot| Event::Allocate { slot, size: 8, align: 16 }).collect();
-        // A file that had grown made the replay write beyond its table of blocks.
+        // If the file had grown, the replay used to write beyond its table of blocks.
         for (first, second) in [(1, 70_000), (70_000, 1), (70_000, 69_999)] {
             write(file.path(), &events[..first]);
             let mut workload = Workload::load_holding(file.path(), 0).unwrap();
@@ -252,7 +253,7 @@ mod tests {
             let told = message(&workload);
             let expected = format!("{}: changed since it was first read", file.path().display());
             assert!(told.starts_with(&expected), "{told}");
-            // Were its date and length the same, its events would still tell.
+            // Even with the same date and length, its events would differ.
             let Ops::Streamed(source) = &mut workload.ops else { panic!("it is streamed") };
             source.stamp = input::open(file.path()).unwrap().stamp();
             let told = message(&workload);

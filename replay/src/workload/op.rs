@@ -53,7 +53,7 @@ impl Batch {
         &self.ops
     }
 
-    /// Returns how many operations these are.
+    /// Returns the number of operations.
     pub(super) fn len(&self) -> usize {
         self.ops.len()
     }

@@ -5,20 +5,20 @@ use std::ptr::NonNull;
 
 use pagewise::Strategy;
 
-/// Something that allocates, as the replay loop sees it.
+/// An allocator, for the replay loop.
 ///
 /// # Safety
-/// As for [`Strategy`]: a block returned is valid for reads and writes of the layout asked for, and
+/// As for [`Strategy`]: a returned block is valid for reads and writes of the requested layout, and
 /// disjoint from everything else, until it is freed.
 pub unsafe trait Target {
     /// Allocates a block; `None` if there is no memory. The layout's size is not 0.
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Changes a block's size to `new_size` bytes, not 0, perhaps by moving it; `None` if there is
-    /// no memory, and then the block is as it was.
+    /// Resizes a block to `new_size` bytes, not 0, perhaps by moving it; `None` if there is no
+    /// memory, and then the block is unchanged.
     ///
     /// # Safety
-    /// `block` is live and of this layout; `new_size` makes a valid layout.
+    /// `block` is live and has this layout; `new_size` makes a valid layout.
     unsafe fn reallocate(
         &mut self,
         block: NonNull<u8>,
@@ -29,12 +29,11 @@ pub unsafe trait Target {
     /// Frees a block.
     ///
     /// # Safety
-    /// `block` is live and of this layout.
+    /// `block` is live and has this layout.
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout);
 
-    /// Returns the bytes of a block that its user may use, at least as many as were asked for;
-    /// `None` if the target does not tell of single blocks. A [`Strategy`] tells of all at once:
-    /// [`Strategy::walk`].
+    /// Returns the usable bytes of a block, at least as many as requested; `None` if the target
+    /// cannot report single blocks. A [`Strategy`] reports all blocks at once: [`Strategy::walk`].
     ///
     /// # Safety
     /// `block` is live.
@@ -74,14 +73,14 @@ unsafe impl<S: Strategy + ?Sized> Target for S {
 pub struct System;
 
 impl System {
-    /// Returns whether `malloc` aligns well enough by itself.
+    /// Returns whether the alignment of `malloc` suffices.
     fn is_plain(layout: Layout) -> bool {
         layout.align() <= align_of::<libc::max_align_t>()
     }
 }
 
-// SAFETY: the C library keeps the same promises. Blocks of a stricter alignment than `malloc` keeps
-// come from `posix_memalign`, and `free` takes both kinds.
+// SAFETY: the C library gives the same guarantees. Blocks with a stricter alignment than `malloc`'s
+// come from `posix_memalign`, and `free` accepts both kinds.
 unsafe impl Target for System {
     #[inline(always)]
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
@@ -111,7 +110,7 @@ unsafe impl Target for System {
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let moved = self.allocate(new_layout)?;
         // SAFETY: two live blocks are disjoint, and both have the bytes that are copied; the old
-        // one is freed once and not used after.
+        // one is freed once and not used afterwards.
         unsafe {
             moved.copy_from_nonoverlapping(block, layout.size().min(new_size));
             self.free(block, layout);

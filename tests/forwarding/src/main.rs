@@ -1,4 +1,4 @@
-//! A program under `Pagewise` where everything is passed on to the system's allocator.
+//! A program under `Pagewise` where every call is forwarded to the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout};
 

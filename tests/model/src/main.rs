@@ -1,8 +1,8 @@
-//! The global allocator's lock, and its lock-free protocols, under a model checker: loom runs each
-//! model in every order of its threads' steps (up to a number of preemptions) that C11's memory
-//! model allows, and finds data races, lost wake-ups and assertions that fail.
+//! The global allocator's lock and lock-free protocols under a model checker: loom runs each model
+//! in every interleaving of its threads (up to a number of preemptions) that C11's memory model
+//! allows, and finds data races, lost wake-ups and failing assertions.
 //!
-//! The lock, the blocks that wait for it, and the gate are the allocator's own files, over loom's
+//! The lock, the ring of deferred frees and the gate are the allocator's own files, over loom's
 //! atomics. The other protocols are models of `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`,
 //! `background.rs` and the arenas' lock, with the same orderings.
 
@@ -24,15 +24,16 @@ mod sync {
     use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
 
-    /// None: to the checker a look lets others run, and so keeps a thread from falling asleep.
+    /// No spinning: in the checker each look lets other threads run, so a spinning thread would
+    /// never sleep.
     pub(super) const SPINS: u32 = 0;
 
-    /// No handler of a program runs here.
+    /// No program's fork handler runs here.
     pub(super) fn is_forking(_: u32) -> bool {
         false
     }
 
-    /// Whether one thread can have the others pass a barrier.
+    /// Whether one thread can execute a barrier on behalf of the others.
     pub(super) static BARRIERS: std::sync::atomic::AtomicBool =
         std::sync::atomic::AtomicBool::new(false);
 
@@ -40,8 +41,8 @@ mod sync {
         BARRIERS.load(Relaxed)
     }
 
-    /// The checker knows no barrier that others pass. Where such a one falls before or behind this, this is in the order of
-    /// all barriers, and where it falls on this, it is this.
+    /// The checker has no asymmetric barriers. A heavy barrier before or after this point is
+    /// ordered with it by the total order of all barriers; one at this point acts as this one.
     pub(super) fn light_barrier() {
         fence(SeqCst);
     }
@@ -59,13 +60,13 @@ mod sync {
         static TOKEN: Cell<u32> = Cell::new(THREADS.fetch_add(1, Relaxed) << 2);
     }
 
-    /// As the allocator's: not 0, its lowest two bits clear.
+    /// Like the allocator's tokens: not 0, the lowest two bits clear.
     pub(super) fn token() -> u32 {
         TOKEN.with(Cell::get)
     }
 }
 
-/// The kernel's part: threads that sleep until a word changes.
+/// The kernel's part: threads sleep until a word changes.
 mod os {
     use std::cell::RefCell;
 
@@ -74,11 +75,11 @@ mod os {
     use loom::thread::{self, Thread};
 
     std::thread_local! {
-        /// The threads that sleep. One thread runs all of a model's threads.
+        /// The sleeping threads. One OS thread runs all threads of a model.
         static ASLEEP: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Like futex(2), compares and goes to sleep in one step. A read-modify-write does that here.
+    /// Like futex(2), compares and falls asleep in one step: here with a read-modify-write.
     pub(super) fn wait(word: &AtomicU32, value: u32) {
         if word.fetch_add(0, Relaxed) == value {
             ASLEEP.with_borrow_mut(|asleep| asleep.push(thread::current()));
@@ -117,7 +118,7 @@ use deferred::Deferred;
 use gate::Gate;
 use lock::Locked;
 
-/// Explores a model, with at most `preemptions`.
+/// Explores a model with at most this many preemptions.
 fn explore(name: &str, preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let start = std::time::Instant::now();
     let mut builder = loom::model::Builder::new();
@@ -129,12 +130,12 @@ fn explore(name: &str, preemptions: usize, model: impl Fn() + Send + Sync + 'sta
     println!("{name}: {:.1} s", start.elapsed().as_secs_f64());
 }
 
-/// Runs `action` under a lock that no fork holds.
+/// Runs `action` under the lock, while no fork holds it.
 fn with<R>(lock: &Locked<u32>, action: impl FnOnce(&mut u32) -> R) -> R {
     lock.with(action).expect("the lock can be waited for")
 }
 
-/// The value is reached by one thread at a time, and a waiting thread is woken.
+/// One thread at a time reaches the value, and a waiting thread is woken.
 fn exclusion() {
     let lock = Arc::new(Locked::new(0));
     let threads: Vec<_> = (0..2)
@@ -151,8 +152,8 @@ fn exclusion() {
     assert_eq!(with(&lock, |count| *count), 5);
 }
 
-/// A purge in pieces: a thread that only tries never waits, and the end of a piece wakes waiting
-/// threads.
+/// A purge in steps: a thread that only tries the lock never waits, and the end of a step wakes the
+/// waiting threads.
 fn a_purge_in_pieces() {
     let lock = Arc::new(Locked::new(0));
     let other = {
@@ -173,15 +174,16 @@ fn a_purge_in_pieces() {
     assert_eq!(with(&lock, |count| *count), 2 + done);
 }
 
-/// A thread that holds a lock does not wait for itself.
+/// A thread that holds a lock does not deadlock on it.
 fn recursion() {
     let lock = Locked::new(0);
     assert!(with(&lock, |_| lock.with(|_| ()).is_none()));
 }
 
-/// A fork: one thread takes the registry's and the heap's lock, in this order, passes through them, and
-/// waits for the others before it lets go. They must not wait for the fork, wherever they were when it
-/// began. Both use the heap; if `opening`, one does so within the registry's lock.
+/// A fork: one thread takes the registry's and then the heap's lock, uses the heap while it holds
+/// them, and waits for the others before it unlocks. They must not wait for the fork, whatever they
+/// were doing when it began. Both use the heap; if `opening`, one does so while it holds the
+/// registry's lock.
 fn fork(opening: bool) {
     let locks = Arc::new((Locked::new(0), Locked::new(0)));
     let use_heap = |locks: &(Locked<u32>, Locked<u32>)| locks.1.with(|heap| *heap += 1).is_some();
@@ -212,8 +214,8 @@ fn fork(opening: bool) {
 }
 
 /// `space.rs`: a granule's entry is written under the heap's lock before its blocks are handed out,
-/// and read without the lock by a thread that frees one. That thread got the block by the program's
-/// own synchronisation. When the block has been freed, the granule moves to another list.
+/// and read without the lock by a thread that frees one. That thread got the block through the
+/// program's own synchronisation. After the free, the granule moves to another list.
 fn entries() {
     const LIST: [u16; 2] = [3, 9];
     let entry = Arc::new(AtomicU16::new(0));
@@ -243,33 +245,32 @@ fn entries() {
 }
 
 /// `registry.rs`: a heap, or a thread's lists, is written, then counted or linked. A thread that
-/// sees the count or the link without the lock sees all of it.
+/// sees the count or the link without the lock also sees the contents.
 fn publication() {
     let memory = Arc::new((sync::Place::new(0), AtomicUsize::new(0)));
     let opening = {
         let memory = Arc::clone(&memory);
         thread::spawn(move || {
-            // SAFETY: no thread looks there before the heap is counted.
+            // SAFETY: no thread reads it before the heap is counted.
             memory.0.with_mut(|heap| unsafe { *heap = 7 });
             memory.1.store(1, Release);
         })
     };
     if memory.1.load(Acquire) == 1 {
-        // SAFETY: no thread writes there any more.
+        // SAFETY: no thread writes it any more.
         memory.0.with(|heap| assert_eq!(unsafe { *heap }, 7));
     }
     opening.join().expect("it ends");
 }
 
-/// `quick.rs` and `registry.rs`: the lists of a thread that ends go to the next one through a
-/// lock-free stack. Their contents are written without a lock, and other threads read only their
-/// count.
+/// `quick.rs` and `registry.rs`: the lists of an ended thread pass to a new one through a lock-free
+/// stack. Their contents are written without a lock, and other threads read only their count.
 fn lists() {
     struct Lists {
         count: AtomicU32,
         blocks: sync::Place<[usize; 2]>,
     }
-    // SAFETY: the blocks are those of the thread that has the lists.
+    // SAFETY: only the thread that owns the lists accesses the blocks.
     unsafe impl Sync for Lists {}
     let lists = Arc::new(Lists { count: AtomicU32::new(0), blocks: sync::Place::new([0; 2]) });
     let left = Arc::new(AtomicUsize::new(0));
@@ -296,14 +297,14 @@ fn lists() {
     ending.join().expect("it ends");
 }
 
-/// Blocks that wait for a heap, in a ring with room for two of them. The thread that frees a block
-/// writes it.
+/// Remote frees: blocks that wait for a heap, in a ring with room for two. The freeing thread
+/// writes the block.
 struct Waiting {
     heap: Locked<Vec<usize>>,
     ring: Deferred<2>,
     contents: [sync::Place<usize>; 3],
 }
-// SAFETY: the thread that frees a block writes it, and the one that took it reads it.
+// SAFETY: the freeing thread writes a block, and the thread that took it from the ring reads it.
 unsafe impl Sync for Waiting {}
 
 impl Waiting {
@@ -319,7 +320,7 @@ impl Waiting {
         NonNull::new(std::ptr::without_provenance_mut(16 * (1 + index))).expect("it is not null")
     }
 
-    /// Puts the waiting blocks back, under the lock.
+    /// Returns the waiting blocks to the heap, under the lock.
     fn put_back(&self, freed: &mut Vec<usize>) {
         if self.ring.is_empty() {
             return;
@@ -330,13 +331,14 @@ impl Waiting {
         for block in &blocks[..count] {
             // SAFETY: `count` blocks were written.
             let index = unsafe { block.assume_init() }.addr().get() / 16 - 1;
-            // SAFETY: the block was taken.
+            // SAFETY: the block was taken from the ring.
             self.contents[index].with(|contents| assert_eq!(unsafe { *contents }, 7));
             freed.push(index);
         }
     }
 
-    /// As `Heap::put_own`: the lock if it is free, else the ring, else the lock.
+    /// Like `Heap::put_own`: takes the lock if it is free, else pushes to the ring, else waits for
+    /// the lock.
     fn free(&self, indices: &[usize]) {
         for &index in indices {
             // SAFETY: the block is the caller's.
@@ -358,7 +360,7 @@ impl Waiting {
         }
     }
 
-    /// Checks that every block was freed once, after all threads are done.
+    /// Checks at the end that every block was freed once.
     fn check(&self, blocks: usize) {
         let mut freed = self.heap.with(|freed| {
             self.put_back(freed);
@@ -370,8 +372,8 @@ impl Waiting {
     }
 }
 
-/// `deferred.rs`: threads free blocks of a heap that another uses, more than may wait. No thread
-/// finds a block that is not written, and each block is put back once.
+/// `deferred.rs`: threads free blocks of a heap that another thread uses, more than the ring holds.
+/// No thread sees an unwritten block, and each block is returned once.
 fn deferred(first: &'static [usize], second: &'static [usize]) {
     let waiting = Arc::new(Waiting::new());
     let threads = [first, second].map(|blocks| {
@@ -388,25 +390,25 @@ fn with_heap(waiting: &Waiting) {
     waiting.heap.with(|freed| waiting.put_back(freed)).expect("it can be waited for");
 }
 
-/// A medium block, and the places from which it can be reached: the list of each of two threads,
-/// with room for one block, and the heap.
+/// A medium block, and where it may be: on the list of either thread, with room for one block, or
+/// in the heap.
 struct Kept {
     gates: [Gate; 2],
-    /// How many blocks each thread's list has: read and written only by the thread behind its gate.
+    /// Number of blocks on each thread's list; accessed only by the thread that holds its gate.
     lists: [sync::Place<u32>; 2],
     heap: Locked<u32>,
     contents: sync::Place<u32>,
 }
 
-// SAFETY: a list is accessed only by the thread behind its gate, and the contents only by the
-// thread that has the block. The checker verifies that.
+// SAFETY: a list is accessed only by the thread that holds its gate, the contents only by the owner
+// of the block. The checker verifies this.
 unsafe impl Sync for Kept {}
 
 impl Kept {
     /// The contents of a block on a list.
     const FENCE: u32 = 7;
 
-    /// Writes to the block, which only the calling thread has.
+    /// Writes to the block, which the calling thread owns.
     fn write(&self, to: u32) {
         // SAFETY: as above.
         self.contents.with_mut(|contents| unsafe { *contents = to });
@@ -416,7 +418,7 @@ impl Kept {
         self.gates[own].enter_biased() || self.gates[own].enter()
     }
 
-    /// Takes the block off a list, if it is there. To be called behind the gate.
+    /// Takes the block off a list, if it is there. Call it holding the gate.
     fn take(&self, of: usize) -> bool {
         // SAFETY: as above.
         let taken = self.lists[of].with_mut(|list| unsafe { std::mem::take(&mut *list) }) == 1;
@@ -427,7 +429,7 @@ impl Kept {
         taken
     }
 
-    /// Puts the block onto a thread's list, which is its own; to the heap if a visitor is there.
+    /// Puts the block onto the calling thread's list, or into the heap if a visitor is there.
     fn free(&self, own: usize) {
         self.write(Self::FENCE);
         if self.enters(own) {
@@ -444,7 +446,7 @@ impl Kept {
         with(&self.heap, |blocks| *blocks += 1);
     }
 
-    /// The thread whose list it is uses the block again, if it still has it, and no visitor is there.
+    /// The owner of a list takes the block back, if it is still there and no visitor is.
     fn pop(&self, own: usize) -> bool {
         self.enters(own) && {
             let taken = self.take(own);
@@ -453,7 +455,7 @@ impl Kept {
         }
     }
 
-    /// Puts back the block on another thread's list.
+    /// Returns the block on another thread's list to the heap.
     fn visit(&self, of: usize) {
         if self.gates[of].shut() {
             let passed = sync::heavy_barrier();
@@ -464,7 +466,7 @@ impl Kept {
         }
     }
 
-    /// Returns a block from the heap, if there is one.
+    /// Takes the block from the heap, if it is there.
     fn allocate(&self) -> bool {
         let has = with(&self.heap, |blocks| std::mem::take(blocks) == 1);
         if has {
@@ -474,9 +476,9 @@ impl Kept {
     }
 }
 
-/// `gate.rs`, and `medium.rs` with it: a thread frees a block onto its list, and uses it again,
-/// while another puts back an idle block there, gets the block from the heap, and frees it onto its
-/// own list, which the first visits. One thread at a time has the lists and the block, and the
+/// `gate.rs` and `medium.rs`: a thread frees a block onto its list and reuses it, while another
+/// thread returns an idle block from there, allocates it from the heap and frees it onto its own
+/// list, which the first thread visits. One thread at a time owns a list or the block, and the
 /// block is never lost.
 fn medium(barriers: bool) {
     sync::BARRIERS.store(barriers, std::sync::atomic::Ordering::Relaxed);
@@ -506,9 +508,8 @@ fn medium(barriers: bool) {
     assert_eq!(found.iter().filter(|found| **found).count(), 1, "{found:?}");
 }
 
-/// `background.rs`: the thread that gives memory back falls asleep when it finds nothing due, and a
-/// thread that makes something due wakes it: neither misses the other. If `stopping`, it is told to
-/// end as well.
+/// `background.rs`: the background thread sleeps when nothing is due, and a thread that makes
+/// something due wakes it: no wake-up is lost. If `stopping`, it is told to end as well.
 fn background(stopping: bool) {
     const AWAKE: u32 = 3;
     const AGAIN: u32 = 4;
@@ -560,7 +561,7 @@ fn background(stopping: bool) {
     assert!(tended || stopping, "what was due was given back");
 }
 
-/// The arenas' lock (`yielding.rs`): one word, which is swapped.
+/// The arenas' lock (`yielding.rs`): one word, swapped atomically.
 fn arena() {
     struct Arena {
         taken: AtomicU32,
@@ -568,7 +569,7 @@ fn arena() {
     }
     // SAFETY: the blocks are those of the thread that has the lock.
     unsafe impl Sync for Arena {}
-    // Waiting has no end to the checker, so a thread looks twice and does without.
+    // The checker would explore waiting for ever, so a thread tries twice and gives up.
     let count = |arena: &Arena| {
         if arena.taken.swap(1, Acquire) != 0 && arena.taken.swap(1, Acquire) != 0 {
             return 0;

@@ -1,12 +1,12 @@
-//! Pages of 64 KiB, as kernels for aarch64 and ppc64 may have, on a kernel with smaller ones: loaded
-//! with a program, this answers its calls for memory as such a kernel would.
+//! Simulates pages of 64 KiB, as kernels for aarch64 and ppc64 may have, on a kernel with smaller
+//! ones: preloaded into a program, this library answers its memory calls as such a kernel would.
 //!
 //! ```sh
 //! cargo build && LD_PRELOAD=target/debug/libpages.so PROGRAM
 //! ```
-//! Mappings start at multiples of 64 KiB and are so long; an address elsewhere, which that kernel
-//! would refuse with `EINVAL`, ends the process with a line that names the call. The calls of the C
-//! library itself are not seen: it knows its own pages.
+//! Mappings start at multiples of 64 KiB and are multiples of it long; any other address, which
+//! that kernel would refuse with `EINVAL`, ends the process with a line that names the call. Calls
+//! within the C library are not intercepted: it knows the kernel's own page size.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ptr;
@@ -14,7 +14,7 @@ use std::ptr;
 /// Bytes of a page.
 const PAGE: usize = 64 << 10;
 
-/// Bytes of one of the kernel's own pages.
+/// Bytes of the kernel's own page.
 const SMALL: usize = 4 << 10;
 
 /// Ends the process unless the address is a multiple of a page.
@@ -33,7 +33,7 @@ fn whole_pages(len: usize) -> usize {
     len.saturating_add(PAGE - 1) / PAGE * PAGE
 }
 
-/// Unmaps memory by the kernel's own pages.
+/// Unmaps memory in units of the kernel's own pages.
 ///
 /// # Safety
 /// The memory is no longer used.
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn mmap(
     offset: i64,
 ) -> *mut c_void {
     // SAFETY: the caller's arguments are passed on; the parts cut off belong to the fresh mapping,
-    // which is not yet known elsewhere.
+    // which nobody else knows yet.
     unsafe {
         let map = |address: *mut c_void, len: usize, flags: c_int, file: c_int, offset: i64| {
             let call = libc::SYS_mmap;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn madvise(address: *mut c_void, len: usize, advice: c_int
     unsafe { libc::syscall(libc::SYS_madvise, address, whole_pages(len), advice) as c_int }
 }
 
-/// As in C, but that a mapping that has to move goes to a page's start.
+/// As in C, except that a moved mapping starts at a multiple of 64 KiB.
 ///
 /// # Safety
 /// As in C.
@@ -154,8 +154,8 @@ pub unsafe extern "C" fn mremap(
 ) -> *mut c_void {
     demand_aligned("mremap", address);
     let (len, new_len) = (whole_pages(len), whole_pages(new_len));
-    // SAFETY: the caller's arguments are passed on; a mapping that moves goes to a place reserved
-    // for it, which is replaced as a whole.
+    // SAFETY: the caller's arguments are passed on; a moved mapping goes to a place reserved for
+    // it, which it replaces completely.
     unsafe {
         let remap = |flags: c_int, place: *mut c_void| {
             libc::syscall(libc::SYS_mremap, address, len, new_len, flags, place) as *mut c_void
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn mincore(address: *mut c_void, len: usize, states: *mut 
     for index in 0..whole_pages(len) / PAGE {
         let mut parts = [0u8; PAGE / SMALL];
         let page = address.wrapping_byte_add(index * PAGE);
-        // SAFETY: there is a state for each of a page's parts, and one for each page.
+        // SAFETY: `parts` has a byte for each part of the page, `states` one for each page.
         unsafe {
             if libc::syscall(libc::SYS_mincore, page, PAGE, parts.as_mut_ptr()) != 0 {
                 return -1;

@@ -1,4 +1,4 @@
-//! A copy of the source with the mutants in it, built without those that do not compile.
+//! Copies the source with the mutants in it, and builds it without those that do not compile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -15,14 +15,14 @@ use crate::suite;
 
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    /// Those of the chosen mutants that are built in.
+    /// The chosen mutants that are built in.
     pub(crate) chosen: Vec<Mutant>,
-    /// The test binaries, with the folder that each runs in.
+    /// The test binaries, each with its working directory.
     pub(crate) tests: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// Finds out which mutants compile, and builds the tests with those of them that `choose` says.
+    /// Finds out which mutants compile, and builds the tests with those that `choose` selects.
     pub(crate) fn make(
         root: &Path,
         out: &Path,
@@ -51,7 +51,7 @@ impl Tree {
     }
 }
 
-/// The names of the mutants that do not compile, kept in a file.
+/// The names of the mutants that do not compile, saved in a file.
 struct Unviable {
     file: PathBuf,
     names: HashSet<String>,
@@ -63,10 +63,11 @@ impl Unviable {
         Self { file, names: known.lines().map(str::to_owned).collect() }
     }
 
-    /// Adds those of the mutants that these errors are about: of all errors of a round at once, as each takes long.
+    /// Drops the mutants that these errors are about: those of all errors at once, since each round
+    /// of compiling takes long.
     fn drop(&mut self, mutants: &[Mutant], errors: &[Error], places: &Places) -> Result<()> {
         let numbers: HashSet<usize> =
-            errors.iter().flat_map(|error| error.culprits(places)).collect();
+            errors.iter().flat_map(|error| error.mutants_of_error(places)).collect();
         let culprits = mutants.iter().filter(|mutant| numbers.contains(&mutant.number));
         let before = self.names.len();
         self.names.extend(culprits.map(|mutant| mutant.name.clone()));
@@ -77,7 +78,7 @@ impl Unviable {
     }
 }
 
-/// Returns the files of the repository, as they stand, but for those that are written with mutants.
+/// Copies the repository's files as they are, except those that are written with mutants.
 fn copy(root: &Path, tree: &Path, area: &Area, all: &[Mutant]) -> Result<()> {
     let mut written: HashSet<&str> = all.iter().map(|mutant| &*mutant.file).collect();
     written.extend(area.crates);
@@ -100,7 +101,7 @@ fn copy(root: &Path, tree: &Path, area: &Area, all: &[Mutant]) -> Result<()> {
 
 type Places = BTreeMap<String, Spots>;
 
-/// Writes the files with their mutants: which are in, and where.
+/// Writes the files with their mutants; returns which ones are in, and where.
 fn write(
     root: &Path,
     tree: &Path,
@@ -130,7 +131,7 @@ fn write(
     Ok((built_in, everywhere))
 }
 
-/// Writes a file unless it has this content already: unchanged files need not be built again.
+/// Writes a file unless its content is unchanged, so that it need not be rebuilt.
 fn put(path: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(path).unwrap_or_default() != text {
         fs::write(path, text)?;
@@ -138,7 +139,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// An error of the compiler: the lines it names in each file, first and last.
+/// A compiler error: the first and last line that it names in each file.
 #[derive(Debug)]
 struct Error {
     primary: Vec<(String, usize, usize)>,
@@ -166,9 +167,9 @@ impl Error {
         Some(Self { primary, others })
     }
 
-    /// Returns the mutants that the message is about: at its own place, or else at the other places
-    /// that it names, there those of the smallest part with mutants.
-    fn culprits(&self, places: &Places) -> Vec<usize> {
+    /// Returns the mutants that the error is about: those at its primary place, or else those of
+    /// the smallest part with mutants at the other places that it names.
+    fn mutants_of_error(&self, places: &Places) -> Vec<usize> {
         let within = |(file, first, last): &(String, usize, usize)| -> Vec<usize> {
             let spots = places.get(file).into_iter().flatten();
             let at_first = |lines: &(usize, usize)| lines.0 <= *first && *first <= lines.1;
@@ -194,13 +195,13 @@ impl Error {
 }
 
 enum Outcome {
-    /// The test binaries, if they were built.
+    /// The test binaries, once built.
     Done(Vec<PathBuf>),
     Errors(Vec<Error>),
 }
 
-/// Returns whether an argument concerns a test binary that should run, or none; the library's
-/// binary is named after the package.
+/// Returns whether an argument names a test binary to run, or none at all; the library's binary is
+/// named after the package.
 fn is_wanted(argument: &str) -> bool {
     match argument.strip_prefix("--test=").or((argument == "--lib").then_some("pagewise")) {
         Some(binary) => suite::wants(binary),
@@ -208,7 +209,7 @@ fn is_wanted(argument: &str) -> bool {
     }
 }
 
-/// Builds the tests, or only checks the library, which takes less and tells most errors at once.
+/// Builds the tests, or only checks the library, which is faster and reports most errors at once.
 fn run(tree: &Path, area: &Area, builds: bool) -> Result<Outcome> {
     let mut command = Command::new("cargo");
     command.arg("+nightly").args(if builds {
@@ -220,7 +221,7 @@ fn run(tree: &Path, area: &Area, builds: bool) -> Result<Outcome> {
     let features = area.build.iter().filter(|argument| argument.starts_with("--features"));
     if builds {
         command.args(area.build.iter().filter(|argument| is_wanted(argument)));
-        // Level 0 takes a third of the time that level 1 takes; the tests take little longer.
+        // Compiling at level 0 takes a third as long as at level 1; the tests take little longer.
         let level = std::env::var("LEVEL").unwrap_or_else(|_| "0".to_owned());
         let setting = format!("profile.dev.package.{}.opt-level={level}", area.package);
         command.args(["--config", &setting]);
@@ -229,7 +230,7 @@ fn run(tree: &Path, area: &Area, builds: bool) -> Result<Outcome> {
     }
     command.current_dir(tree);
     command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    // Another sample changes every file.
+    // Another sample changes every file, so incremental builds would gain nothing.
     command.env("CARGO_INCREMENTAL", "0");
     command.env("CARGO_TARGET_DIR", tree.with_file_name("built"));
     command.env("RUSTFLAGS", "--cap-lints=warn");

@@ -1,20 +1,20 @@
-//! Mutation testing with many mutants of an area in one build. An environment variable switches on
-//! one of them, so each mutant costs the tests' own time, but no build.
+//! Mutation testing with many mutants of an area in one build. An environment variable switches one
+//! of them on, so each mutant costs a run of the tests, but no build.
 //!
 //! The mutants are those of cargo-mutants, except those in constants and of fields, which cannot be
 //! switched, and those that do not compile.
 //! ```sh
-//! cargo run --release -- AREA [COUNT [SEED]]   # global, heaps, trace; how many mutants, at random
+//! cargo run --release -- AREA [COUNT [SEED]]   # global, heaps, trace; number of random mutants
 //! ```
-//! A check with all of an area's mutants tells which of them compile; the chosen ones are then
-//! built. This needs a nightly compiler. The results are in `target/AREA`: the source with its
-//! mutants, and `done.txt`, which has a line for each mutant tried and which later runs extend.
-//! With `only FILE` instead of a count, the mutants named in the file are tried, even if they were
-//! tried before. A run that was stopped continues if it is started with the same arguments.
-//! `JOBS=3` tries three at a time. `TESTS=placements,arena` builds and runs only the test binaries
-//! whose names begin so: other binaries might catch mutants that these miss. `SLOWEST=60` uses tests
-//! of up to 60 seconds; `LEVEL=1` optimises the package, which some tests need and which takes
-//! longer to build. At the end come the survivors and the rate of those chosen, with its interval.
+//! A check with all mutants of an area shows which ones compile; the chosen ones are then built.
+//! This needs a nightly compiler. Results are in `target/AREA`: the source with its mutants, and
+//! `done.txt`, with a line for each mutant tried; later runs append to it. With `only FILE` instead
+//! of a count, the mutants named in the file are tried, even if they were tried before. An
+//! interrupted run continues when started with the same arguments. `JOBS=3` tries three at a time.
+//! `TESTS=placements,arena` builds and runs only the test binaries whose names begin so: the other
+//! binaries might catch mutants that these miss. `SLOWEST=60` uses tests of up to 60 seconds.
+//! `LEVEL=1` optimises the package: some tests need it, and it takes longer to build. At the end,
+//! the survivors are listed, and the rate of mutants caught with its confidence interval.
 
 mod build;
 mod mutants;
@@ -34,21 +34,22 @@ use build::Tree;
 use mutants::Mutant;
 use suite::{Suite, Verdict};
 
-/// Where mutants are made, and the tests that look for them.
+/// Where mutants are made, and the tests that should catch them.
 pub(crate) struct Area {
     pub(crate) name: &'static str,
     pub(crate) package: &'static str,
     pub(crate) files: &'static [&'static str],
-    /// Files among them that are not built here, as they are for other systems or features.
+    /// Files in that folder that are not built here, because they are for other systems or
+    /// features.
     pub(crate) elsewhere: &'static [&'static str],
-    /// The packages to build; further ones that checking the library alone needs; and each crate
+    /// The packages to build; further packages that only checking the library needs; and each crate
     /// with a switch.
     pub(crate) build: &'static [&'static str],
     pub(crate) check: &'static [&'static str],
     pub(crate) crates: &'static [&'static str],
-    /// Tests that are left out: they build something, or look at the source.
+    /// Tests to leave out: they build something, or read the source.
     pub(crate) without: &'static [&'static str],
-    /// Programs that are a test as a whole.
+    /// Programs that are one test as a whole.
     pub(crate) whole: &'static [&'static str],
 }
 
@@ -141,8 +142,8 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the survivors among the chosen mutants, and the rate of those caught with its interval of
-/// 95 % (Wilson), by the last line about each.
+/// Returns the survivors among the chosen mutants, and the rate of those caught with its confidence
+/// interval (Wilson, 95 %). The last verdict on a mutant counts.
 fn summary(chosen: &[Mutant], done: &str) -> String {
     let verdicts: HashMap<&str, &str> = done
         .lines()
@@ -163,7 +164,7 @@ fn summary(chosen: &[Mutant], done: &str) -> String {
     text
 }
 
-/// Returns a rate, and the ends of its interval of 95 %.
+/// Returns a rate, and the ends of its 95 % confidence interval.
 fn wilson(caught: usize, all: usize) -> [f64; 3] {
     const Z: f64 = 1.96;
     let all = all.max(1) as f64;
@@ -174,14 +175,14 @@ fn wilson(caught: usize, all: usize) -> [f64; 3] {
     [rate, (middle - half) / scale, (middle + half) / scale]
 }
 
-/// Returns the first `count` mutants in a random order, which the seed decides.
+/// Returns `count` random mutants, determined by the seed.
 fn sample(viable: &[Mutant], count: usize, seed: &str) -> Vec<Mutant> {
     let mut order: Vec<&Mutant> = viable.iter().collect();
     order.sort_by_key(|mutant| mutants::hash(&format!("{seed}{}", mutant.name)));
     order.into_iter().take(count).cloned().collect()
 }
 
-/// Returns those that a file names, in its order.
+/// Returns the mutants that a file names, in its order.
 fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
     let viable: HashMap<&str, &Mutant> =
         viable.iter().map(|mutant| (&*mutant.name, mutant)).collect();
@@ -191,7 +192,8 @@ fn named(viable: &[Mutant], file: &Path) -> Result<Vec<Mutant>> {
     Ok(named.map(|&mutant| mutant.clone()).collect())
 }
 
-/// Tries those that were not, or all `again`, several at a time (`JOBS`): many a test mostly waits.
+/// Tries the mutants not tried before (all if `again`), several at a time (`JOBS`), since many
+/// tests mostly wait.
 fn try_all(suite: &Suite, chosen: &[Mutant], done: &Path, again: bool) -> Result<()> {
     let tried = if again { String::new() } else { fs::read_to_string(done).unwrap_or_default() };
     let tried: HashSet<&str> =

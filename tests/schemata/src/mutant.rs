@@ -1,4 +1,4 @@
-//! Which mutant is switched on, and which were asked about.
+//! Which mutant is switched on, and which were reached.
 
 use core::ffi::{c_char, c_int, c_void};
 

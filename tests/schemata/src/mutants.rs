@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::Area;
 
-/// Where a mutant begins: lines from 1 on, characters from 0 on.
+/// Position of a mutant: line from 1, column from 0.
 pub(crate) type Place = (usize, usize);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// Switches it on; not 0.
+    /// Switches the mutant on; not 0.
     pub(crate) number: usize,
     pub(crate) name: String,
     pub(crate) file: String,
@@ -44,11 +44,11 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
-    // The list includes unit tests that Miri does not run.
+    // The list includes unit tests that are not run under Miri.
     Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
 }
 
-/// Returns one of the list; none if it cannot be switched.
+/// Returns a listed mutant; `None` if it cannot be switched.
 fn read(number: usize, listed: &Value) -> Option<Mutant> {
     let genre = match listed["genre"].as_str()? {
         "FnValue" => Genre::Function,
@@ -61,7 +61,8 @@ fn read(number: usize, listed: &Value) -> Option<Mutant> {
     let place = &listed["span"]["start"];
     let text = |field: &str| Some(listed[field].as_str()?.to_owned());
     let start = (place["line"].as_u64()? as usize, place["column"].as_u64()? as usize - 1);
-    // None: in a constant. A function that returns an `impl Iterator` returns one type.
+    // `None` if it is in a constant. A function that returns an `impl Iterator` must return one
+    // type.
     let returned = listed["function"].as_object()?["return_type"].as_str()?;
     if genre == Genre::Function && returned.starts_with("-> impl") {
         return None;
@@ -70,7 +71,7 @@ fn read(number: usize, listed: &Value) -> Option<Mutant> {
     Some(Mutant { number, name, file, genre, start, replacement })
 }
 
-/// FNV-1a, twice mixed: an order that has nothing to do with the names'.
+/// FNV-1a, mixed twice: an order independent of the names.
 pub(crate) fn hash(name: &str) -> u64 {
     let fnv = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -79,7 +80,7 @@ pub(crate) fn hash(name: &str) -> u64 {
 }
 
 impl Mutant {
-    /// Returns whether it stands in a unit test.
+    /// Returns whether it is in a unit test.
     fn is_in_a_test(&self) -> bool {
         let is_of_tests = self.file.ends_with("tests.rs") || self.file.contains("/tests/");
         is_of_tests || self.name.contains("tests::")

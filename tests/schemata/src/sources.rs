@@ -1,8 +1,8 @@
-//! A source file with its mutants in it, each behind a switch:
+//! Writes a source file with its mutants, each behind a switch:
 //! ```text
 //! a + b       (if crate::mutant::on(7) { a - b } else { a + b })
 //! ```
-//! A mutant's own text has no other in it, so the file grows by its depth at most.
+//! A mutant's own text contains no other mutants, so the file grows at most by the nesting depth.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use syn::visit::{self, Visit};
 
 use crate::mutants::{Genre, Mutant, Place};
 
-/// The first and the last line of each mutant, by its number.
+/// The first and last line of each mutant, by number.
 pub(crate) type Spots = BTreeMap<usize, (usize, usize)>;
 
 /// A part of a file that has mutants.
@@ -27,15 +27,15 @@ struct Node {
 
 #[derive(Debug)]
 enum Kind {
-    /// Instead of the expression, for a number.
+    /// Replaces an expression, if the number is switched on.
     Expression(Vec<(usize, String)>),
-    /// Before the statements of a function.
+    /// Runs before the statements of a function.
     Function(Vec<(usize, String)>),
-    /// Of a match, without or with a guard.
+    /// An arm of a match, with or without a guard.
     Arm { number: usize, guarded: bool },
 }
 
-/// Returns the text of a file with these mutants, and where each stands in it: lines.
+/// Returns the text of a file with these mutants, and the lines of each.
 pub(crate) fn switched(text: &str, mutants: &[&Mutant]) -> Result<(String, Spots)> {
     let file = syn::parse_file(text).context("a source file")?;
     let lines = Lines::new(text);
@@ -65,7 +65,7 @@ fn key(genre: Genre) -> u8 {
     genre as u8
 }
 
-/// Where lines begin.
+/// Line starts.
 struct Lines<'a>(Vec<(usize, &'a str)>);
 
 impl<'a> Lines<'a> {
@@ -89,11 +89,11 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Finds the expressions that mutants stand in.
+/// Finds the expressions that mutants belong to.
 struct Finder<'a> {
     text: &'a str,
     lines: &'a Lines<'a>,
-    /// By genre and first byte.
+    /// By kind of mutant and first byte.
     wanted: BTreeMap<(u8, usize), Vec<&'a Mutant>>,
     nodes: Vec<Node>,
     /// Nesting depth of code that is evaluated at compile time.
@@ -205,13 +205,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.constant -= 1;
     }
 
-    /// Types and patterns hold constants only.
+    /// Types and patterns contain only constants.
     fn visit_type(&mut self, _: &'ast syn::Type) {}
 
     fn visit_pat(&mut self, _: &'ast syn::Pat) {}
 }
 
-/// Whether an expression is a part of a condition with `let`, which no parentheses may enclose.
+/// Whether an expression is part of a `let` condition, which must not be put in parentheses.
 struct Lets(bool);
 
 impl Lets {
@@ -240,7 +240,7 @@ impl Output<'_> {
         1 + self.out.bytes().filter(|&byte| byte == b'\n').count()
     }
 
-    /// Writes the text from `at` to `end` with the nodes in it, the first of which is `next`.
+    /// Writes the text from `at` to `end` with the nodes in it, beginning with node `next`.
     fn emit(&mut self, mut at: usize, end: usize, next: &mut usize) -> Result<()> {
         while let Some(node) = self
             .nodes
@@ -282,7 +282,7 @@ impl Output<'_> {
     }
 
     fn switch(&mut self, number: usize, then: &str) -> Result<()> {
-        // A line of its own, so that an error of the compiler names one mutant.
+        // On a line of its own, so that a compiler error names one mutant.
         let first = self.line() + 1;
         write!(self.out, "\nif crate::mutant::on({number}) {{ {then} }}\n")?;
         self.places.insert(number, (first, self.line() - 1));

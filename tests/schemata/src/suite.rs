@@ -14,14 +14,13 @@ use crate::Area;
 use crate::build::Tree;
 use crate::mutants::Mutant;
 
-/// The most mutants of an area.
+/// Maximum number of mutants in an area.
 const MOST: usize = 1 << 16;
 
-/// The longest that a test may take without mutants to be used, in seconds, unless the environment
-/// says otherwise.
+/// Seconds that a test may take without mutants to be used, unless the environment overrides it.
 const SLOWEST: u64 = 25;
 
-/// How much longer than five times as long it may take with a mutant: others may use the machine then.
+/// Extra time beyond five times the usual, with a mutant: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Test {
@@ -33,14 +32,14 @@ struct Test {
 
 pub(crate) struct Suite {
     folder: PathBuf,
-    /// The fastest first.
+    /// Fastest first.
     tests: Vec<Test>,
 }
 
 pub(crate) enum Verdict {
     Failed(String),
     TimedOut(String),
-    /// So many tests reach it.
+    /// Number of tests that reach it.
     Survived {
         tests: usize,
     },
@@ -56,15 +55,15 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Returns whether to run a test binary. If the environment names prefixes, to save time, only
-/// binaries whose names begin with one of them.
+/// Returns whether to run a test binary: all, or only those whose names begin with a prefix from
+/// the environment.
 pub(crate) fn wants(binary: &str) -> bool {
     let wanted = std::env::var("TESTS").unwrap_or_default();
     wanted.is_empty() || wanted.split(',').any(|name| binary.starts_with(name))
 }
 
 impl Suite {
-    /// Runs each test once, with nothing changed.
+    /// Runs each test once, without mutants.
     pub(crate) fn measure(tree: &Tree, area: &Area) -> Result<Self> {
         let folder =
             if area.package == "pagewise" { tree.root.clone() } else { tree.root.join(area.name) };
@@ -78,7 +77,7 @@ impl Suite {
             if !wants(&file) {
                 continue;
             }
-            // A program without a list of tests is one.
+            // A program without a list of tests is a single test.
             let whole = area.whole.iter().any(|name| file.contains(name));
             let names = if whole { vec![String::new()] } else { names(binary, &suite.folder)? };
             let built = binary.metadata()?.modified()?;
@@ -136,9 +135,8 @@ impl Suite {
         command.spawn().with_context(|| name.to_owned())
     }
 
-    /// Returns which test notices a mutant: it fails twice, so that one which fails now and then
-    /// does not count, or hangs where it ends with nothing changed, so that a machine that is busy
-    /// does not count.
+    /// Returns the test that catches a mutant. The test must fail twice, so that a flaky one does
+    /// not count; or hang where it passes without mutants, so that a busy machine does not count.
     pub(crate) fn verdict(&self, mutant: &Mutant) -> Result<Verdict> {
         let mut tests = 0;
         for test in self.tests.iter().filter(|test| test.reached[mutant.number] == 1) {
@@ -167,7 +165,7 @@ impl Test {
     }
 }
 
-/// Returns the tests of a binary that are not ignored.
+/// Returns the tests of a binary, except ignored ones.
 fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     let listed = Command::new(binary).arg("--list").current_dir(folder).output()?;
     let ignored =
@@ -180,7 +178,7 @@ fn names(binary: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(all.into_iter().filter(|name| !without.contains(name)).collect())
 }
 
-/// Returns whether a process ended well; none if it did not end in time, and was ended.
+/// Returns whether a process succeeded; `None` if it did not end in time, and was killed.
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     let end = Instant::now() + limit;
     loop {
@@ -188,7 +186,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
             return Ok(Some(status.success()));
         }
         if Instant::now() > end {
-            // With the processes that it made, which have groups of their own.
+            // Also kills its descendants, which have process groups of their own.
             let ended = descendants(child.id())?;
             Command::new("kill").arg("-KILL").args(ended.iter().map(u32::to_string)).status()?;
             child.wait()?;
@@ -198,7 +196,7 @@ fn wait(child: &mut Child, limit: Duration) -> Result<Option<bool>> {
     }
 }
 
-/// A process and those that it made, and they.
+/// Returns a process and all its descendants.
 fn descendants(of: u32) -> Result<Vec<u32>> {
     let listed = Command::new("ps").args(["-eo", "pid=,ppid="]).output()?;
     let listed = String::from_utf8(listed.stdout)?;

@@ -1,4 +1,4 @@
-//! The README's snippet on arenas in a crate without `std`.
+//! The README's snippet on arenas, in a crate without `std`.
 
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! Runs it.
+//! Runs the snippet.
 
 fn main() {
     snippets::run().expect("64 KiB are enough");

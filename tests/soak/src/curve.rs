@@ -1,13 +1,13 @@
-//! Resident memory over time: a table, and a picture.
+//! Resident memory over time, as a table and a picture.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::fs;
 use std::time::Duration;
 
-/// Samples: seconds and bytes resident, in the order of time.
+/// Samples: seconds and resident bytes, in time order.
 pub(crate) struct Curve(Vec<(f64, f64)>);
 
-/// Parts of the run in the table.
+/// Rows of the table.
 const PARTS: usize = 20;
 
 /// Pixels of the picture, and the margins of its axes.
@@ -20,16 +20,16 @@ impl Curve {
         Self(Vec::new())
     }
 
-    /// Records the present resident memory.
+    /// Records the current resident memory.
     pub(crate) fn sample(&mut self, time: Duration) {
         let statm = fs::read_to_string("/proc/self/statm").expect("there is a /proc");
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
-        // SAFETY: asks for a constant of the system.
+        // SAFETY: a plain query.
         let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         self.0.push((time.as_secs_f64(), pages.expect("a number") * page_size as f64));
     }
 
-    /// Samples of a part of the run: least, median and most MiB. `None` if there are none.
+    /// Returns the least, median and greatest MiB in a part of the run; `None` without samples.
     fn part(&self, from: f64, to: f64) -> Option<[f64; 3]> {
         let &(end, _) = self.0.last()?;
         let within = self.0.iter().filter(|(time, _)| (from * end..=to * end).contains(time));
@@ -38,8 +38,8 @@ impl Curve {
         Some([*sizes.first()?, sizes[sizes.len() / 2], *sizes.last()?])
     }
 
-    /// Returns whether the median of the last tenth is more than a tenth and 8 MiB above that of
-    /// the second.
+    /// Returns whether the median of the last tenth exceeds that of the second by more than a tenth
+    /// and 8 MiB.
     pub(crate) fn rises(&self) -> bool {
         match (self.part(0.1, 0.2), self.part(0.9, 1.0)) {
             (Some([_, before, _]), Some([_, after, _])) => after > before * 1.1 + 8.0,
@@ -90,7 +90,7 @@ impl Curve {
     }
 }
 
-/// A table of the parts of the run.
+/// Prints a table of the parts of the run.
 impl Display for Curve {
     fn fmt(&self, out: &mut Formatter) -> fmt::Result {
         writeln!(out, "| until minute | least MiB | median | most |\n|---:|---:|---:|---:|")?;

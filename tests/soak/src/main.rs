@@ -1,19 +1,19 @@
-//! Runs threads under `Pagewise`, for any length of time.
+//! Runs threads under `Pagewise` for any length of time.
 //!
-//! Without arguments, for ThreadSanitizer: wherever memory passes from one thread to another
-//! through the allocator, its own locks must order their reads and writes.
+//! Without arguments, for ThreadSanitizer: when memory passes from one thread to another through
+//! the allocator, the allocator's locks alone must order the accesses.
 //!
 //! ```sh
 //! TSAN_OPTIONS=suppressions=suppressions.txt RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
 //!     cargo run -Zbuild-std --target x86_64-unknown-linux-gnu
 //! ```
-//! It needs the component `rust-src`, so that `std` is instrumented as well. A race ends it with
-//! status 66.
+//! It needs the component `rust-src`, so that `std` is instrumented as well. A race makes it exit
+//! with 66.
 //!
-//! With a number of minutes, for memory: the same threads run again and again, with a peak of 256
-//! MiB once a minute and without any call of `purge`. Resident memory is sampled every second, and
-//! its curve is written as a picture. It must not rise: the last tenth of the run is compared with
-//! the second.
+//! With a number of minutes, for memory: the same threads run repeatedly, with a peak of 256 MiB
+//! once a minute and without any call of `purge`. Resident memory is sampled every second, and its
+//! curve is written as a picture. It must not rise: the last tenth of the run is compared with the
+//! second.
 //!
 //! ```sh
 //! cargo run --release -- 60 curve.svg
@@ -57,7 +57,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs for this long; fails if memory rises or the picture cannot be written.
+/// Runs this long; fails if memory rises or the picture cannot be written.
 fn soak(minutes: u64, picture: &str) -> ExitCode {
     let stop = AtomicBool::new(false);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The threads' work: blocks of all sizes pass between them, and threads come and go.
+//! The threads' work: blocks of all sizes pass between threads, which come and go.
 
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
@@ -9,7 +9,7 @@ use pagewise::global::Pagewise;
 use crate::random::Random;
 
 impl Random {
-    /// Returns a block whose bytes tell its length, mostly small.
+    /// Returns a block filled from its length; most are small.
     fn block(&mut self) -> Vec<u8> {
         let size = match self.below(400) {
             0 => self.below(2 << 20),
@@ -24,8 +24,8 @@ fn check(block: &[u8]) {
     assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
 }
 
-/// Threads that swap blocks and end, a producer and a consumer, one that counts and may purge, and a
-/// fork.
+/// One generation: threads that exchange blocks and end, a producer and a consumer, one that reads
+/// statistics and may purge, and a fork.
 pub(crate) fn generation(
     allocator: &'static Pagewise,
     generation: u64,
@@ -35,7 +35,7 @@ pub(crate) fn generation(
     let places: Vec<Mutex<Vec<u8>>> = (0..100).map(|_| Mutex::new(Vec::new())).collect();
     let places = &places;
     thread::scope(|scope| {
-        // Threads that swap blocks through shared places, and end.
+        // Threads exchange blocks through shared slots, and end.
         for number in 0..swapping {
             scope.spawn(move || {
                 let mut random = Random(generation * 100 + number + 1);
@@ -54,7 +54,7 @@ pub(crate) fn generation(
             (0..800).for_each(|_| sender.send(random.block()).expect("the consumer lives"));
         });
         scope.spawn(move || receiver.iter().for_each(|block| check(&block)));
-        // Looks at other threads' heaps and lists.
+        // Reads other threads' heaps and lists.
         scope.spawn(|| {
             for _ in 0..20 {
                 if purges {
@@ -64,7 +64,7 @@ pub(crate) fn generation(
             }
         });
     });
-    // SAFETY: the child only allocates, which is under test, and ends by `_exit`.
+    // SAFETY: the child only uses the allocator, which is under test, and ends with `_exit`.
     unsafe {
         let child = libc::fork();
         if child == 0 {

@@ -1,4 +1,4 @@
-//! Free memory after a peak goes back even if the program stands still, or only allocates and frees
+//! Free memory after a peak is given back even if the program is idle, or only allocates and frees
 //! one block.
 
 use std::hint::black_box;
@@ -9,17 +9,17 @@ use super::{MIB, resident};
 use crate::ALLOCATOR;
 use crate::child::{LIMIT, passes_when};
 
-/// 1,000 MiB in large blocks, all of it written.
+/// Allocates and writes 1,000 MiB in large blocks.
 fn large_blocks() -> Vec<Vec<u8>> {
     (0..if usize::BITS == 64 { 100 } else { 20 }).map(|_| vec![1u8; 10 * MIB]).collect()
 }
 
-/// 512 MiB in small ones.
+/// Allocates and writes 512 MiB in small blocks.
 fn small_blocks() -> Vec<Vec<u8>> {
     (0..if usize::BITS == 64 { 512 } else { 128 } * 1024).map(|_| vec![1u8; 1000]).collect()
 }
 
-/// Waits until no more than this is resident, and does `action` meanwhile.
+/// Repeats `action` until at most this much is resident.
 fn until_resident(most: usize, mut action: impl FnMut()) {
     let start = Instant::now();
     while resident() > most {
@@ -28,7 +28,7 @@ fn until_resident(most: usize, mut action: impl FnMut()) {
     }
 }
 
-/// How long free memory stays, if it does not go back at once.
+/// The purge delay, if free memory is not given back at once.
 const DELAY: Duration = Duration::from_millis(200);
 
 macro_rules! alone {
@@ -66,7 +66,7 @@ fn hot() {
     let start = Instant::now();
     drop(blocks);
     let left = resident();
-    // On a busy machine the delay may be over already.
+    // On a busy machine the delay may already be over.
     assert!(left > 100 * MIB || start.elapsed() > DELAY, "it goes back later");
     until_resident(40 * MIB, || {
         for size in 0..1_000_000_usize {
@@ -89,7 +89,7 @@ fn maintained() {
     assert!(left < 40 * MIB, "{} MiB after {calls} calls", left / MIB);
 }
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("there is a /proc").count()
 }
@@ -97,8 +97,8 @@ fn threads() -> usize {
 #[test]
 #[ignore = "in a process of its own"]
 fn background() {
-    // The main thread and the test's, which may be the same. The harness's list of tests may be a
-    // medium block, which is due once it is freed: so the thread may have started already.
+    // The main thread and the test's, which may be the same. The background thread may have started
+    // already: the test runner's list of tests may be a medium block, which is due once freed.
     let own = if thread::current().name() == Some("main") { 1 } else { 2 };
     let before = threads();
     drop(vec![1u8; MIB]);
@@ -106,7 +106,7 @@ fn background() {
     drop(black_box(small_blocks()));
     assert_eq!(threads(), own + 1);
     until_resident(40 * MIB, || thread::sleep(Duration::from_millis(20)));
-    // It waits, and goes on when there is something to do again.
+    // The thread sleeps, and continues when there is more to do.
     drop(black_box(small_blocks()));
     until_resident(40 * MIB, || thread::sleep(Duration::from_millis(20)));
     assert_eq!(threads(), own + 1);
@@ -116,7 +116,7 @@ fn background() {
 #[ignore = "in a process of its own"]
 fn background_in_child() {
     drop(black_box(small_blocks()));
-    // SAFETY: the child only allocates and waits, and ends by `_exit`.
+    // SAFETY: the child only allocates and waits, and ends with `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {

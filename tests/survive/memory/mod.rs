@@ -1,14 +1,13 @@
-//! Memory in proportion to what a program uses.
+//! Resident memory stays proportional to the memory in use.
 
 mod idle;
 mod sparse;
 mod turns;
 mod zeroed;
 
-/// A mebibyte.
 const MIB: usize = 1 << 20;
 
-/// Returns the bytes of this process that are resident now.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
     let pages = status.split(' ').nth(1).expect("the second number");
@@ -17,7 +16,7 @@ fn resident() -> usize {
     pages.parse::<usize>().expect("a number") * page
 }
 
-/// Returns the most bytes of this process that ever were resident.
+/// Returns the peak of this process's resident bytes.
 fn peak() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its line");

@@ -1,4 +1,4 @@
-//! Memory that is touched here and there does not become huge pages; memory that is filled does.
+//! Sparsely touched memory does not become huge pages; filled memory does.
 
 use std::hint::black_box;
 
@@ -6,8 +6,7 @@ use super::{MIB, resident};
 use crate::ALLOCATOR;
 use crate::child::passes;
 
-/// Returns whether the system makes huge pages by itself, or cannot make any: then there is nothing
-/// to find out.
+/// Returns whether the system always makes huge pages, or never: then there is nothing to test.
 fn is_not_asked() -> bool {
     let file = "/sys/kernel/mm/transparent_hugepage/enabled";
     !std::fs::read_to_string(file).is_ok_and(|setting| setting.contains("[madvise]"))
@@ -22,7 +21,7 @@ fn touch(block: *mut u8, len: usize, step: usize) {
     }
 }
 
-/// Returns the bytes of this process that are of huge pages.
+/// Returns the bytes of this process in huge pages.
 fn huge() -> usize {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").expect("there is a /proc");
     let line = status.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
@@ -52,7 +51,8 @@ fn one_large_block_alone() {
     unsafe { ALLOCATOR.free(block) };
 }
 
-/// So many blocks of `size` bytes, one byte written in each `step`, take little memory together.
+/// Checks that `count` blocks of `size` bytes, with one byte written per `step`, take little memory
+/// together.
 fn hold_sparse_blocks(count: usize, size: usize, step: usize) {
     let before = resident();
     let blocks: Vec<_> = (0..count)
@@ -87,8 +87,8 @@ fn large_blocks_where_small_ones_were() {
     passes("memory::sparse::large_blocks_where_small_ones_were_alone");
 }
 
-/// A heap that was filled with small blocks has huge pages. Freed and given back, its memory holds large
-/// blocks, and does not come again as huge pages.
+/// A heap filled with small blocks has huge pages. Once freed and given back, its memory serves
+/// large blocks, and must not become huge pages again.
 #[test]
 #[ignore = "in a process of its own"]
 fn large_blocks_where_small_ones_were_alone() {

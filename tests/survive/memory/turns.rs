@@ -1,5 +1,5 @@
-//! Two threads that build and free by turns, each in a heap of its own: memory that one has freed
-//! goes back while the other grows.
+//! Two threads build and free by turns, each in its own heap: memory that one has freed is given
+//! back while the other grows.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -8,10 +8,11 @@ use std::thread;
 use super::{MIB, peak};
 use crate::child::passes;
 
-/// Bytes in use at most.
+/// Maximum bytes in use.
 const LIVE: usize = 180 * MIB;
 
-/// Each of two threads in its turn builds blocks of this size and frees them, some times; resident memory stays below `most`.
+/// Two threads alternately build blocks of this size and free them; resident memory stays below
+/// `most`.
 fn by_turns(size: usize, most: usize) {
     let barrier = Barrier::new(2);
     thread::scope(|scope| {
@@ -30,8 +31,8 @@ fn by_turns(size: usize, most: usize) {
         }
     });
     let peak = peak();
-    // Growing heaps give back for a bounded time: on a slow machine, not all free memory. If they
-    // gave back nothing, the peak would be twice as high.
+    // Growing heaps give memory back for a bounded time: on a slow machine, not all free memory. If
+    // they gave back none, the peak would be twice as high.
     assert!(peak < most, "{} MiB at the peak", peak / MIB);
 }
 
@@ -53,6 +54,7 @@ macro_rules! by_turns {
 by_turns! {
     small_blocks, small_blocks_alone: 1000, LIVE / 2 * 3;
     medium_blocks, medium_blocks_alone: 100_000, LIVE / 2 * 3;
-    // They are touched, and go back, for as long as other work leaves: that takes far more time on a machine that has much.
+    // Giving back touched memory may take longer than the time for it: resident memory may reach
+    // nearly two peaks.
     large_blocks, large_blocks_alone: 10 * MIB, LIVE / 10 * 19;
 }

@@ -1,4 +1,4 @@
-//! Zeroed blocks are zeros, and memory known to be zero is not written.
+//! Zeroed blocks are zero, and memory known to be zero is not written.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -25,14 +25,14 @@ fn untouched() {
 }
 
 #[test]
-fn memory_that_went_back_is_not_written() {
-    passes_without_huge_pages("memory::zeroed::went_back");
+fn memory_given_back_is_not_written_again() {
+    passes_without_huge_pages("memory::zeroed::after_a_purge");
 }
 
 /// The heap's memory was written, freed and given back.
 #[test]
 #[ignore = "in a process of its own"]
-fn went_back() {
+fn after_a_purge() {
     drop((0..100).map(|_| vec![1u8; 2 * MIB]).collect::<Vec<_>>());
     ALLOCATOR.purge();
     let before = resident();
@@ -43,7 +43,7 @@ fn went_back() {
 }
 
 #[test]
-fn a_table_that_stays_mostly_untouched_again_and_again() {
+fn mostly_untouched_tables_take_little_memory() {
     passes_without_huge_pages("memory::zeroed::again");
 }
 
@@ -60,7 +60,7 @@ fn again() {
     }
 }
 
-/// Random requests of all kinds: every zeroed block is zeros, whatever was in its memory before.
+/// Random requests of all kinds: every zeroed block is zero, whatever its memory held before.
 #[test]
 fn zeroed_blocks_are_zeros() {
     const ROUNDS: usize = if cfg!(miri) { 300 } else { 30_000 };
@@ -78,7 +78,7 @@ fn zeroed_blocks_are_zeros() {
             _ => MIB + random(3 * MIB),
         };
         let action = random(10);
-        // SAFETY: a block has as many bytes as were asked for, and is freed once.
+        // SAFETY: each block has the requested size, and is freed once.
         unsafe {
             if action < 4 && bytes < 64 * MIB {
                 let layout = Layout::from_size_align(size, ALIGNMENTS[random(6)]).expect("valid");

@@ -1,4 +1,4 @@
-//! The program finds the library it opens beside itself.
+//! Lets the program find the library it opens in its own folder.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -11,7 +11,7 @@ const LEN: usize = 4 << 20;
 
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
 
-/// On this machine itself, the program's allocator is another, and the arena has nothing to do.
+/// On this machine the program has another allocator, and the arena is unused.
 #[cfg_attr(target_arch = "wasm32", global_allocator)]
 // SAFETY: only the arena uses the memory, and there is one thread.
 static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
@@ -19,8 +19,8 @@ static ARENA: Arena<PageHeap<Region>, Unshared> = unsafe {
     Arena::with_lock(PageHeap::new(Config::arena(), region, ()), Unshared::new())
 };
 
-/// Checks that the allocations went through the arena, all is freed, every invariant holds, and
-/// that memory runs out and comes back.
+/// Checks that the allocations went through the arena, that all is freed, that every invariant
+/// holds, and that memory runs out and can be reused.
 pub(crate) fn check() -> u32 {
     if ARENA.usage().peak_requested < 100_000 {
         return 1;

@@ -1,6 +1,6 @@
-//! A program of WebAssembly whose global allocator is `Pagewise`, or, with the feature `arena`, an
-//! arena over static memory: collections grow and shrink, and their final contents make up the
-//! answer.
+//! A WebAssembly program whose global allocator is `Pagewise` or, with the feature `arena`, an
+//! arena over static memory: collections grow and shrink, and the result is computed from their
+//! final contents.
 
 #[path = "../../random/mod.rs"]
 mod random;
@@ -38,7 +38,7 @@ pub extern "C" fn run(seed: u32) -> u32 {
     })
 }
 
-/// Returns the number of the step that went wrong, 0 for none.
+/// Returns the number of the failed step, 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn check() -> u32 {
     allocator::check()

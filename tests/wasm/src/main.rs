@@ -1,5 +1,4 @@
-//! Prints the program's answers on this machine itself, for seeds from 1 on, one a line; the
-//! argument is their number.
+//! Prints the program's results on this machine, for seeds from 1 up to the argument, one per line.
 
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|seeds| seeds.parse().ok()).expect("a number");

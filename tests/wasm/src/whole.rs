@@ -1,4 +1,4 @@
-//! The global allocator proper: one heap that grows with the machine's memory.
+//! The full global allocator: one heap that grows with the machine's memory.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -9,7 +9,7 @@ static ALLOCATOR: Pagewise = Pagewise::new();
 
 /// Checks that the allocations went through the allocator and all is freed; that a vector of 300
 /// MiB grows by doubling; that impossible requests are refused; and that memory runs out, and freed
-/// memory serves again.
+/// memory can be reused.
 pub(crate) fn check() -> u32 {
     let before = ALLOCATOR.stats();
     if before.held < 100_000 || before.heaps == 0 {
@@ -38,7 +38,7 @@ pub(crate) fn check() -> u32 {
     let large = layout(100 << 20);
     let counts = [(); 2].map(|()| {
         let mut blocks = [core::ptr::null_mut(); 64];
-        // SAFETY: the layout has a size; a block is written where it is one, and freed once.
+        // SAFETY: the layout has a size; a block is written only if it is not null, and freed once.
         unsafe {
             blocks.iter_mut().for_each(|block| *block = ALLOCATOR.alloc(large));
             let blocks = blocks.into_iter().filter(|block| !block.is_null());

@@ -1,10 +1,10 @@
-//! The slots of the live blocks, found by address: [`Blocks`].
+//! The slots of the live blocks, by address: [`Blocks`].
 
 use crate::hash::Numbers;
 
-/// Blocks by page, and pages by region: addresses that lie side by side are used at the same time, so that a look seldom
-/// goes beyond the cache of regions, and an entry's neighbours are in the machine's. A page takes as much memory as is
-/// reckoned for a block, a region as four.
+/// Blocks by page, and pages by region: adjacent addresses are used at about the same time, so
+/// lookups rarely miss the cache of regions, and neighbouring entries are in the CPU's cache. A
+/// page takes as much memory as is counted for one block, a region as four.
 ///
 /// ```text
 ///  address   region │ page │ entry │ 0000        others than multiples of 16: in a table of their own
@@ -16,12 +16,12 @@ pub(super) struct Blocks {
     known: Numbers<u64, u32>,
     /// The indices of a region's pages.
     regions: Vec<[u32; PAGES]>,
-    /// Regions without pages, which belong to no addresses.
+    /// Unused regions, which stand for no addresses.
     spare_regions: Vec<u32>,
     pages: Vec<[u32; ENTRIES]>,
-    /// Pages without blocks, which belong to no region.
+    /// Empty pages, which belong to no region.
     spare: Vec<u32>,
-    /// So many pages are in use before those that are empty are looked for.
+    /// Number of pages in use at which empty pages are collected.
     most: usize,
     odd: Numbers<u64, u32>,
     len: usize,
@@ -34,14 +34,14 @@ struct Cached {
 }
 
 const CACHED: usize = 256;
-/// log2 of the bytes between addresses that have an entry.
+/// log2 of the distance between addresses with an entry.
 const UNIT: u32 = 4;
 const ENTRIES: usize = 32;
-/// log2 of the bytes of a page.
+/// log2 of the bytes that a page covers.
 const PAGE: u32 = UNIT + ENTRIES.ilog2();
-/// Pages of a region.
+/// Pages per region.
 const PAGES: usize = 128;
-/// No block, or no page. There are fewer than that many.
+/// Stands for no block or no page. There are always fewer.
 const NONE: u32 = u32::MAX;
 /// No region has this number.
 const NOTHING: Cached = Cached { region: u64::MAX, index: 0 };
@@ -73,7 +73,7 @@ fn is_odd(address: u64) -> bool {
 }
 
 impl Blocks {
-    /// Returns the number of things that take memory: blocks, and pages and regions beyond them.
+    /// Returns the number of blocks, plus the pages and regions that take extra memory.
     pub(super) fn remembered(&self) -> usize {
         self.len + self.pages_in_use() + PAGES / ENTRIES * self.known.len()
     }
@@ -82,7 +82,7 @@ impl Blocks {
         self.pages.len() - self.spare.len()
     }
 
-    /// Enters the block at an address.
+    /// Adds the block at an address.
     #[inline]
     pub(super) fn insert(&mut self, address: u64, slot: u32) {
         let before = if is_odd(address) {
@@ -117,7 +117,7 @@ impl Blocks {
         (address >> UNIT) as usize % ENTRIES
     }
 
-    /// Returns the index of a page, if it is known.
+    /// Returns the index of a page, if it exists.
     #[inline]
     fn find(&mut self, page: u64) -> Option<usize> {
         let region = self.find_region(page / PAGES as u64)?;
@@ -125,7 +125,7 @@ impl Blocks {
         (index != NONE).then_some(index as usize)
     }
 
-    /// Returns the index of a region, if it is known.
+    /// Returns the index of a region, if it exists.
     #[inline]
     fn find_region(&mut self, region: u64) -> Option<usize> {
         let cached = self.cache[region as usize % CACHED];
@@ -139,7 +139,7 @@ impl Blocks {
         Some(index as usize)
     }
 
-    /// Adds a page that is not known.
+    /// Adds a missing page.
     #[cold]
     fn add(&mut self, page: u64) -> usize {
         if self.pages_in_use() >= self.most {
@@ -165,8 +165,8 @@ impl Blocks {
         index as usize
     }
 
-    /// Forgets the pages that are empty, and regions without others. As many pages as remain can be added before it is
-    /// done again.
+    /// Collects empty pages, and regions without others. Then as many pages as remain can be added
+    /// before the next collection.
     fn sweep(&mut self) {
         self.cache = [NOTHING; CACHED];
         let Self { known, regions, spare_regions, pages, spare, .. } = self;
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// Beside a plain map, at addresses near each other and far apart, of any alignment.
+    /// Compares with a plain map, at near and distant addresses of any alignment.
     #[test]
     fn blocks_are_found_where_they_were_put() {
         let (mut blocks, mut plain) = (Blocks::default(), HashMap::new());
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(blocks.remove(u64::MAX << UNIT), None);
     }
 
-    /// One block at a time, wherever it is, takes no more memory than at the first places.
+    /// One block at a time, anywhere, takes no more memory than the first ones.
     #[test]
     fn empty_pages_are_used_again() {
         for apart in [1, 7, PAGES as u64, 10_000] {

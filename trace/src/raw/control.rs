@@ -1,8 +1,8 @@
 //! The switch of a recording: [`Control`].
 //!
-//! A file in the directory of the logs that every recorder maps and looks at before each record. It
-//! holds one number, which only grows: odd while recording is on. Each odd number begins a log of its
-//! own in every process. A directory without the file is always on.
+//! A file in the directory of the logs; every recorder maps it and reads it before each record. It
+//! contains one number, which only grows: odd while recording is on. Each odd number begins a new
+//! log in every process. Without the file, recording is always on.
 
 use std::fs::File;
 use std::io;
@@ -19,10 +19,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the switch of a directory, before any recorder looks for it.
+    /// Creates the switch of a directory, before any recorder looks for it.
     ///
     /// # Errors
-    /// If the file cannot be written, or is there already.
+    /// If the file cannot be written, or exists already.
     pub fn create(directory: impl AsRef<Path>, on: bool) -> io::Result<Self> {
         let file = File::create_new(directory.as_ref().join(CONTROL))?;
         let mut control = Self { file, epoch: 0 };
@@ -36,11 +36,11 @@ impl Control {
         self.epoch % 2 == 1
     }
 
-    /// Turns recording on or off; a thread that is recording at this moment may finish its record. Once
-    /// on again, every process begins another log.
+    /// Turns recording on or off; a thread that is recording at this moment may finish its record.
+    /// After it is turned on again, every process begins a new log.
     ///
     /// # Errors
-    /// If the file cannot be written; nothing is changed then.
+    /// If the file cannot be written; then nothing is changed.
     pub fn turn(&mut self, on: bool) -> io::Result<()> {
         let epoch = self.epoch + u32::from(on != self.is_on());
         self.file.write_all_at(&epoch.to_ne_bytes(), 0)?;
@@ -54,8 +54,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_that_it_is_turned_on_has_an_odd_number_of_its_own() {
-        // (These tests also run without the crates that others are made with.)
+    fn each_start_has_a_new_odd_number() {
+        // (Not with the crate `tempfile`: these tests also run without dev-dependencies.)
         let folder = std::env::temp_dir().join(format!("pagewise-control-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let number = || {

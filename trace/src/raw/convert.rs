@@ -1,4 +1,4 @@
-//! Turns the records of a raw log, which name blocks by address, into events: [`Converter`].
+//! Converts the records of a raw log, which name blocks by address, into events: [`Converter`].
 
 use core::fmt;
 
@@ -8,27 +8,26 @@ use crate::event::Event;
 use crate::hash::Numbers;
 use crate::slots::Slots;
 
-/// Converts records to events, one by one. Memory is bounded by the most blocks live at one time
+/// Converts records to events, one at a time. Memory is bounded by the peak number of live blocks
 /// and the number of threads.
 #[derive(Debug, Default)]
 pub struct Converter {
     slots: Slots,
     /// The slot of each live block, by its address.
     blocks: Blocks,
-    /// The number in the trace of each thread of the log.
+    /// The number in the trace of each thread in the log.
     threads: Numbers<u32, u32>,
-    /// The thread that made the event emitted last: its number in the log, if there is one, and in the
-    /// trace.
+    /// The thread of the last event: its number in the log, if there is one, and in the trace.
     current: (Option<u32>, u32),
-    /// The reallocation that was begun last, with its thread, unless it is over; and the others. A thread has
-    /// more than one if a signal handler came between.
+    /// The latest unfinished reallocation with its thread, if there is one; and the others. A
+    /// thread has several if a signal handler interrupted it.
     latest: Option<(u32, Pending)>,
     pending: Numbers<u32, Vec<Pending>>,
     dropped: Dropped,
 }
 
-/// A reallocation that was begun. Its block has left `blocks`: its address may already belong to
-/// another, since only the record of its end is certain to come after the move.
+/// A reallocation that has begun. Its block was removed from `blocks`, because its address may
+/// already belong to another: only the record of its end is certain to come after the move.
 #[derive(Debug)]
 struct Pending {
     address: u64,
@@ -39,34 +38,34 @@ struct Pending {
     site: u32,
 }
 
-/// The records that could not be converted as they were recorded.
+/// Counts of records that could not be converted exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Frees of blocks the log does not know: inherited by a forked child, allocated before the
-    /// recorder came up, or by means it does not see. They were left out.
+    /// Frees of blocks unknown to the log: inherited by a forked child, allocated before the
+    /// recorder started, or allocated in ways it does not see. They were left out.
     pub unknown_frees: u64,
     /// Reallocations of such blocks. They became allocations.
     pub unknown_reallocations: u64,
-    /// Blocks whose address was allocated again though their free was not recorded. A free was put
-    /// in.
+    /// Blocks whose address was allocated again although their free was not recorded. A free was
+    /// inserted.
     pub missed_frees: u64,
-    /// Ends of reallocations whose beginning was not recorded. They were left out.
+    /// Ends of reallocations without a recorded beginning. They were left out.
     pub unpaired: u64,
     /// Allocations beyond 2²⁸ live blocks. They were left out.
     pub unnamed: u64,
 }
 
 impl Converter {
-    /// Returns a converter for one log, at its beginning.
+    /// Returns a converter for a log, at its beginning.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Converts a record and passes the events that follow from it, 0 to 3 of them, to `emit`.
+    /// Converts a record and passes the resulting events, 0 to 3 of them, to `emit`.
     ///
     /// # Errors
-    /// The first error of `emit`; the converter must not be used after it.
+    /// The first error of `emit`; the converter must not be used afterwards.
     pub fn convert<E>(
         &mut self,
         thread: u32,
@@ -120,7 +119,7 @@ impl Converter {
         }
     }
 
-    /// Returns the reallocation that a thread began last, which is over.
+    /// Returns the latest reallocation that a thread has begun, which is finished now.
     fn begun(&mut self, thread: u32) -> Option<Pending> {
         match self.latest.take_if(|(of, _)| *of == thread) {
             Some((_, pending)) => Some(pending),
@@ -128,14 +127,14 @@ impl Converter {
         }
     }
 
-    /// Returns the counts of records that could not be converted as they were recorded, so far.
+    /// Returns the counts so far of records that could not be converted exactly.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// Returns the number of blocks, threads and reallocations that the converter remembers. Its
-    /// memory is proportional to it.
+    /// Returns the number of blocks, threads and reallocations that the converter remembers, to
+    /// which its memory is proportional.
     #[must_use]
     pub fn remembered(&self) -> u64 {
         let waiting: usize = self.pending.values().map(Vec::len).sum();
@@ -190,7 +189,7 @@ impl Converter {
         }
     }
 
-    /// Frees the block at an address that is given out again, if there is one.
+    /// Frees the block at an address that is allocated again, if there is one.
     fn vacate<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
         address: u64,
@@ -214,7 +213,7 @@ impl Converter {
         self.emit(Event::Free { slot }, 0, emit)
     }
 
-    /// Emits an event, after a change of thread if it is another's than the last one.
+    /// Emits an event, after a change of thread if its thread differs from the last one's.
     #[inline]
     fn emit<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
@@ -228,7 +227,7 @@ impl Converter {
         (to.emit)(event, site)
     }
 
-    /// Goes over to another thread.
+    /// Changes to another thread.
     #[cold]
     fn change<E, F: FnMut(Event, u32) -> Result<(), E>>(
         &mut self,
@@ -241,14 +240,14 @@ impl Converter {
     }
 }
 
-/// Where events go, and the log's number of the thread that made them.
+/// The destination of events, and the log's number of their thread.
 struct InThread<F> {
     thread: u32,
     emit: F,
 }
 
 impl Dropped {
-    /// Returns whether everything was converted as it was recorded.
+    /// Returns whether every record was converted exactly.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_what_lives() {
+    fn memory_is_proportional_to_the_live_blocks() {
         let mut converter = Converter::new();
         let mut after = |record| {
             let Ok(()) = converter.convert(0, record, |_| Ok::<_, Infallible>(()));
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_corners_of_c_are_kept() {
+    fn edge_cases_of_c_are_kept() {
         let (events, dropped) = convert(&[
             (1, Record::Freeing { address: 0 }),
             (1, reallocating(0, 10)),
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_log_does_not_know_is_counted() {
+    fn blocks_unknown_to_the_log_are_counted() {
         let (events, dropped) = convert(&[
             (1, Record::Freeing { address: 100 }),
             (1, reallocating(100, 10)),

@@ -1,8 +1,8 @@
-//! Records to words and back; the forms are drawn in the module above.
+//! Encodes records as words and decodes them; the module above shows the forms.
 
 use super::record::Record;
 
-/// Words of a record that one word cannot tell: `words[..len]`.
+/// Words of a record that does not fit one word: `words[..len]`.
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
@@ -13,11 +13,11 @@ pub(super) struct Words {
 /// The role of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A place that was claimed and never written, or the end.
+    /// A place that was claimed but never written, or the end.
     Empty,
-    /// The first word of a record of this many.
+    /// The first word of a record of this many words.
     First(usize),
-    /// One of the others.
+    /// One of the further words.
     Further,
 }
 
@@ -29,10 +29,10 @@ const FIRST_OF_TWO: u64 = 5;
 const FIRST_OF_THREE: u64 = 6;
 const FURTHER: u64 = 7;
 
-/// Bits of a word's role, and of the rest of the word.
+/// Bits of a word's role, and mask of the rest of the word.
 const ROLE: u32 = 3;
 const REST: u32 = 64 - ROLE;
-/// Where the address stands in a record of one word.
+/// Position of the address in a record of one word.
 const ADDRESS: u32 = 20;
 
 /// Returns the role of a word.
@@ -46,26 +46,26 @@ pub(super) fn role(word: u64) -> Role {
     }
 }
 
-/// So many bits of a word.
+/// Extracts this many bits of a word.
 #[inline]
 fn field(word: u64, from: u32, bits: u32) -> u64 {
     word >> from & ((1 << bits) - 1)
 }
 
-/// How records are written on a machine of one pointer width.
+/// The form of records for a pointer width.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// Exponents of the alignments that a record of one word can have; that of `malloc` first.
+    /// Exponents of the alignments that a record of one word can express; that of `malloc` first.
     aligns: [u8; 4],
 }
 
 impl Form {
-    /// For pointers of that many bits.
+    /// For pointers of this many bits.
     pub(super) const fn new(pointer_width: u32) -> Self {
         Self { aligns: if pointer_width == 64 { [4, 3, 0, 2] } else { [3, 4, 0, 2] } }
     }
 
-    /// A record made by `thread` as one word; 0 if that is not enough.
+    /// Encodes a record made by `thread` as one word; 0 if it does not fit.
     #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
     #[inline]
     pub(super) fn short(self, thread: u32, record: Record) -> u64 {
@@ -91,7 +91,7 @@ impl Form {
         }
     }
 
-    /// Alignment and size in a record of one word, and whether they and the thread fit.
+    /// Returns alignment and size for a record of one word, and whether they and the thread fit.
     #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
     #[inline]
     fn request(self, thread: u64, size: u64, align_log2: u8) -> (u64, bool) {
@@ -102,7 +102,7 @@ impl Form {
         ((align as u64) << 8 | size << 10, (thread >> 5) + (size >> 10) + (align as u64 >> 2) == 0)
     }
 
-    /// Any record made by `thread`, in two or three words.
+    /// Encodes any record made by `thread` in two or three words.
     #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
     #[cold]
     pub(super) fn long(self, thread: u32, record: Record) -> Words {
@@ -127,7 +127,7 @@ impl Form {
         Words { words: [first, further(address), further(size)], len: 3 }
     }
 
-    /// Returns the thread and the record, if the word is the whole of one.
+    /// Decodes the thread and the record, if the word is a complete record.
     #[inline]
     pub(super) fn decode_short(self, word: u64) -> Option<(u32, Record)> {
         let address = word >> ADDRESS << self.aligns[0];
@@ -143,8 +143,8 @@ impl Form {
         })
     }
 
-    /// Decodes the thread and the record, or tells why the words are not a record. The first word's
-    /// role is [`Role::First`] with this number of words.
+    /// Decodes the thread and the record, or returns why the words are not a record. The first
+    /// word's role is [`Role::First`] with this number of words.
     pub(super) fn decode(self, words: &[u64]) -> Result<(u32, Record), &'static str> {
         let (thread, kind, align_log2, address, size) = match *words {
             [word] => return self.decode_short(word).ok_or("it has too few words"),
@@ -183,7 +183,7 @@ impl Form {
 mod tests {
     use super::*;
 
-    /// Returns the words that a recorder writes.
+    /// Returns the words that a recorder would write.
     fn encode(form: Form, thread: u32, record: Record) -> Words {
         match form.short(thread, record) {
             0 => form.long(thread, record),

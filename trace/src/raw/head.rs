@@ -2,14 +2,14 @@
 
 use core::sync::atomic::AtomicU32;
 
-/// A recorder's first word, which it writes atomically. Targets without atomics of 64 bits have no
-/// recorder; they read logs.
+/// A head's first word, which the recorder writes atomically. Targets without 64-bit atomics have
+/// no recorder; they only read logs.
 #[cfg(target_has_atomic = "64")]
 pub(super) type Magic = core::sync::atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "64"))]
 pub(super) type Magic = u64;
 
-/// The head of a raw log. It is written in place, by the recorder, and read field by field.
+/// The head of a raw log. The recorder writes it in place; it is read field by field.
 #[repr(C)]
 pub(super) struct Head {
     /// Written last: a head with its magic is complete.
@@ -21,12 +21,12 @@ pub(super) struct Head {
     pub(super) parent: u32,
     /// Distinguishes the process images of one process.
     pub(super) serial: u32,
-    /// Not 0 once the log has stopped, so that later events are missing: see [`Stopped`].
+    /// Not 0 if the log has stopped, so that later events are missing: see [`Stopped`].
     pub(super) stopped: AtomicU32,
     /// Nanoseconds since 1970.
     pub(super) started: u64,
-    /// Bytes of `text` that hold the path of the executable; the arguments, the program itself
-    /// first, each with a 0 byte after it, follow.
+    /// Bytes of the executable's path in `text`; the arguments, beginning with the program itself,
+    /// follow, each terminated by a 0 byte.
     pub(super) path: u32,
     pub(super) arguments: u32,
     pub(super) text: [u8; TEXT],
@@ -37,10 +37,10 @@ pub(super) const TEXT: usize = HEAD - 48;
 /// Bytes of a word.
 pub(super) const WORD: usize = 8;
 pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
-/// Of a log without call stacks, and of one with them.
+/// Versions without and with call stacks.
 pub(super) const VERSION: u32 = 4;
 pub(super) const VERSION_WITH_STACKS: u32 = 5;
-/// The same, of logs without times.
+/// The same, for logs without times.
 pub(super) const WITHOUT_TIMES: [u32; 2] = [2, 3];
 
 const _: () = assert!(size_of::<Head>() == HEAD);
@@ -50,9 +50,9 @@ const _: () = assert!(size_of::<Head>() == HEAD);
 pub enum Stopped {
     /// It could not grow: the system's error number.
     Failed(i32),
-    /// It reached the length that [`MAX_LOG`](super::MAX_LOG) allows.
+    /// It reached the maximum length set by [`MAX_LOG`](super::MAX_LOG).
     Limit,
-    /// A request to stop: [`stop`](super::stop).
+    /// It was requested to stop: [`stop`](super::stop).
     Asked,
 }
 
@@ -60,7 +60,7 @@ impl Stopped {
     const LIMIT: u32 = u32::MAX;
     const ASKED: u32 = u32::MAX - 1;
 
-    /// As it stands in the head; never 0.
+    /// Returns the value for the head; never 0.
     pub(super) fn code(self) -> u32 {
         match self {
             Self::Failed(error) => u32::try_from(error).unwrap_or(0).clamp(1, Self::ASKED - 1),
@@ -103,8 +103,8 @@ mod tests {
             assert_eq!(Stopped::of_code(stopped.code()), Some(stopped));
         }
         assert_eq!(Stopped::of_code(0), None);
-        // A value that is no system's error number must be taken neither for another reason nor for
-        // none.
+        // A value that is not an error number of the system must not be taken for another reason or
+        // for none.
         assert_eq!(Stopped::of_code(Stopped::Failed(-1).code()), Some(Stopped::Failed(1)));
     }
 }

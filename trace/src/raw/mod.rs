@@ -5,36 +5,36 @@
 //!  0      Head: the recorded process            64 KiB
 //!  65536  record, record, record, …, zeros      8, 16 or 24 bytes each, in the order of the events
 //! ```
-//! Every process image, that is every process after its last `exec`, writes a file of its own,
-//! `PID.SERIAL.pwlog`, in the directory the environment variable [`DIRECTORY`] names. Numbers are
-//! in the byte order of the machine: raw logs are converted where they were made.
+//! Every process image, that is every process after its last `exec`, writes its own file,
+//! `PID.SERIAL.pwlog`, in the directory named by the environment variable [`DIRECTORY`]. Numbers
+//! are in the machine's byte order: raw logs are converted where they were made.
 //!
 //! # Order
 //! A free is recorded *before* it happens, an allocation *after*. So when one thread frees a block
-//! and another is given its address, the free stands first in the log, whatever the threads' speed.
+//! and another is given its address, the free always comes first in the log.
 //! A reallocation is both, and has two records, one before and one after, paired by the thread.
 //!
 //! # A record
-//! is one 64-bit word in the common case, and two or three otherwise. The three lowest bits of a
-//! word give its role. So a reader can continue behind a record that was never completed because
-//! its thread or process was killed: places that were claimed and not written are 0, and the first
-//! word of a longer record is written last.
+//! A record is one 64-bit word in the common case, and two or three words otherwise. The three
+//! lowest bits of a word give its role. So a reader can continue after a record that was never
+//! completed because its thread or process was killed: places that were claimed but not written are
+//! 0, and the first word of a longer record is written last.
 //! ```text
 //!  bits   3        5        2       10     44
 //!        kind  │ thread │ align │  size  │ address / 16      allocated, reallocating
 //!        kind  │       thread   17       │ address / 16      freeing, reallocated
-//!
+//! |
 //!  bits   3     2      5      22       32
 //!         5  │ kind │ align │ thread │ size                   two words: any address below 2⁶¹
 //!         7  │ address
 //!  bits   3     2      5      32     3        3       16
-//!         6  │ kind │ align │ thread │ address │ size │ 0     three words: whatever else there is;
-//!         7  │ address, its 61 low bits                       their high bits stand in the first
+//!         6  │ kind │ align │ thread │ address │ size │ 0     three words: everything else;
+//!         7  │ address, its 61 low bits                       the high bits are in the first
 //!         7  │ size, its 61 low bits
 //! ```
-//! Other records hold the time and, if requested, call stacks; `side` describes them.
+//! Other records contain the time and, if requested, call stacks; `side` describes them.
 //!
-//! `align` of the first form is an index of `Form::aligns`. On a machine with pointers of 32 bits
+//! `align` of the first form is an index of `Form::aligns`. On a machine with 32-bit pointers
 //! addresses are divided by 8, not by 16.
 
 mod blocks;

@@ -1,18 +1,18 @@
-//! The names on which a recorder and the program that starts it agree.
+//! The names shared by a recorder and the program that starts it.
 
-/// The environment variable that arms a recorder: the absolute path of the directory, which must
-/// exist, that takes the logs. Without it nothing is recorded.
+/// The environment variable that arms a recorder: the absolute path of an existing directory for
+/// the logs. Without it nothing is recorded.
 pub const DIRECTORY: &str = "PAGEWISE_RECORD_DIR";
 
 /// The environment variable that limits the length of each log, in bytes; without it there is no
 /// limit.
 pub const MAX_LOG: &str = "PAGEWISE_RECORD_MAX_LOG";
 
-/// The environment variable that asks for the call stacks of allocations: at most that many frames of
-/// each, the innermost. Without it, and with 0, there are none.
+/// The environment variable that requests call stacks of allocations: the maximum number of frames,
+/// from the innermost. Without it, and with 0, there are none.
 pub const STACKS: &str = "PAGEWISE_RECORD_STACKS";
 
-/// The most frames of a stack that are recorded.
+/// The maximum number of frames of a recorded stack.
 pub const DEEPEST: usize = 256;
 
 /// The file in that directory that turns recording on and off: see [`Control`](super::Control).
@@ -22,6 +22,6 @@ pub(super) const CONTROL: &str = "control";
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
 
-/// Extension of the empty file left by a log that could not be begun: `PID.SERIAL.ERROR.pwfail`,
+/// Extension of the empty file left by a log that could not be created: `PID.SERIAL.ERROR.pwfail`,
 /// where `ERROR` is the system's error number.
 pub const FAILED: &str = "pwfail";

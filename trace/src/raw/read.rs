@@ -22,17 +22,17 @@ use crate::stacks::Stacks;
 pub struct LogOrigin {
     /// Program, arguments, date, pointer width.
     pub origin: Origin,
-    /// Number of the process.
+    /// Process id.
     pub process: u32,
-    /// Number of its parent.
+    /// Parent's process id.
     pub parent: u32,
-    /// When its log began: nanoseconds since 1970.
+    /// Start of the log: nanoseconds since 1970.
     pub started: u64,
-    /// Why the log ended, if it did before the process: the rest of the run is missing.
+    /// Why the log ended before the process, if it did: the rest of the run is missing.
     pub stopped: Option<Stopped>,
 }
 
-/// Asks the recorder that writes the log `path` to stop. The program goes on.
+/// Asks the recorder that writes the log at `path` to stop. The program continues.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -43,7 +43,7 @@ pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
     let mut found = [0; 4];
     file.seek(SeekFrom::Start(at))?;
     file.read_exact(&mut found)?;
-    // A log that has stopped by itself says why.
+    // A log that stopped by itself gives its own reason.
     if found == [0; 4] {
         file.seek(SeekFrom::Start(at))?;
         file.write_all(&Stopped::Asked.code().to_ne_bytes())?;
@@ -51,14 +51,15 @@ pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of records in the log `path` so far, while it is being written. O(log length).
+/// Returns the bytes of records so far in the log at `path`, while it is being written. O(log
+/// length).
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn written(path: impl AsRef<Path>) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let words = file.metadata()?.len().saturating_sub(HEAD as u64) / WORD as u64;
-    // Places are written in order, but for a few that threads have claimed and not written yet.
+    // Places are written in order, except for a few that threads have claimed but not written yet.
     let (mut written, mut empty) = (0, words);
     while written < empty {
         let middle = written + (empty - written) / 2;
@@ -70,7 +71,8 @@ pub fn written(path: impl AsRef<Path>) -> io::Result<u64> {
     Ok(written * WORD as u64)
 }
 
-/// Opens the raw log `path` and reads its head. Errors, also those of the records, name the file.
+/// Opens the raw log at `path` and reads its head. Errors, also those of the records, name the
+/// file.
 ///
 /// # Errors
 /// If the file cannot be read or is not a raw log of a machine like this one.
@@ -87,8 +89,8 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
 /// Words read at once.
 const AHEAD: usize = 8192;
 
-/// Reads a raw log, record by record, each with the thread that made it. It is an iterator; after
-/// an error it ends. The zeros a log ends with are its end, and so is a word that is cut in two.
+/// Reads a raw log, record by record, each with the thread that made it. It is an iterator; it ends
+/// after an error. Zeros at the end of a log end it, and so does a truncated word.
 pub struct LogReader<R> {
     input: R,
     file: Option<PathBuf>,
@@ -96,24 +98,24 @@ pub struct LogReader<R> {
     form: Form,
     /// The stacks read so far; `None` if the log has none.
     tree: Option<Tree>,
-    /// Whether the log has records of other things than events.
+    /// Whether the log has records other than events.
     has_sides: bool,
-    /// The first time, and the last one as nanoseconds since.
+    /// The first time, and the last one in nanoseconds since.
     began: Option<u64>,
     nanoseconds: Option<u64>,
-    /// The node that the word before told, and where the record it is for stands, in words.
+    /// The node given by the previous word, and the position of the record it is for, in words.
     announced: (u64, u64),
-    /// The site of the record read last.
+    /// The site of the last record read.
     site: u32,
-    /// Further words of the side record read last.
+    /// Further words of the last side record.
     further: Vec<u64>,
-    /// Words read ahead, as bytes; how many they are, and how many of them were taken.
+    /// Words read ahead, as bytes; their number, and how many of them were consumed.
     read: Vec<u8>,
     taken: usize,
     filled: usize,
     /// Words of the log before those.
     before: u64,
-    /// The record read last, or the place where one was looked for, in words.
+    /// The last record read, or the place where one was expected, in words.
     at: u64,
     records: u64,
     holes: u64,
@@ -180,29 +182,29 @@ impl<R: Read> LogReader<R> {
         &self.origin
     }
 
-    /// Places found so far where records were begun and never completed: their threads ended, or
-    /// their process was killed, at that moment, or the file was cut there.
+    /// Returns the number of places found so far with incomplete records: their threads ended, or
+    /// their process was killed, at that moment, or the file was truncated there.
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.holes
     }
 
-    /// Returns the site of the record read last: a node of the tree of [`stacks`](Self::stacks),
-    /// from 1; 0 if its stack is not known.
+    /// Returns the site of the last record read: a node of the tree of [`stacks`](Self::stacks),
+    /// from 1; 0 if its stack is unknown.
     #[must_use]
     pub fn site(&self) -> u32 {
         self.site
     }
 
-    /// Returns the nanoseconds between the first look at the clock and the last one before the
-    /// record read last; `None` if there was none. May go back a little: threads do not wait for
-    /// each other.
+    /// Returns the nanoseconds between the first clock sample and the last one before the last
+    /// record read; `None` if there was none. May decrease slightly: threads do not wait for each
+    /// other.
     #[must_use]
     pub fn nanoseconds(&self) -> Option<u64> {
         self.nanoseconds
     }
 
-    /// Returns the call stacks that the records so far were made at; `None` if the log has none.
+    /// Returns the call stacks of the records so far; `None` if the log has none.
     #[must_use]
     pub fn stacks(&self) -> Option<&Stacks> {
         self.tree.as_ref().map(Tree::stacks)
@@ -233,14 +235,13 @@ impl<R: Read> LogReader<R> {
         (self.taken, self.filled) = (0, 0);
         let found = fill(&mut self.input, &mut self.read)?;
         self.filled = found / WORD;
-        // A word that is cut in two.
+        // A truncated word.
         let rest = &self.read[self.filled * WORD..found];
         self.holes += u64::from(rest.iter().any(|&byte| byte != 0));
         Ok(self.filled > 0)
     }
 
-    /// Returns the next record, if it is one as most are: of one word, with a stack or without, and
-    /// read ahead.
+    /// Returns the next record in the common case: one word, with or without a stack, read ahead.
     #[inline]
     fn usual(&mut self) -> Option<(u32, Record)> {
         let mut at = self.taken;
@@ -262,12 +263,12 @@ impl<R: Read> LogReader<R> {
 
     #[cold]
     fn next_record(&mut self) -> Result<Option<(u32, Record)>, Reason> {
-        // Words before this record that belong to none: places that were never written, and
-        // further words whose first was not.
+        // Words before this record that belong to none: places that were never written, and further
+        // words whose first word was not written.
         let (mut empty, mut torn) = (false, false);
         loop {
             let Some(word) = self.take()? else {
-                // The zeros at the end are no hole.
+                // The zeros at the end are not a hole.
                 self.holes += u64::from(torn);
                 return Ok(None);
             };
@@ -299,7 +300,7 @@ impl<R: Read> LogReader<R> {
                 match self.take()? {
                     Some(word) if role(word) == Role::Further => words[found] = word,
                     next => {
-                        // It is looked at again.
+                        // Examine it again.
                         self.taken -= usize::from(next.is_some());
                         break;
                     }
@@ -382,14 +383,14 @@ impl<R: Read> LogReader<R> {
     }
 }
 
-/// Returns the path of the program.
+/// Returns the program's path.
 fn executable(head: &[u8]) -> String {
     let text = &head[offset_of!(Head, text)..];
     let len = (half(head, offset_of!(Head, path)) as usize).min(TEXT);
     String::from_utf8_lossy(&text[..len]).into_owned()
 }
 
-/// Takes the head apart. Whatever its bytes, there is an answer.
+/// Decodes the head; accepts any bytes.
 fn origin(head: &[u8]) -> LogOrigin {
     let text = &head[offset_of!(Head, text)..];
     let path_len = (half(head, offset_of!(Head, path)) as usize).min(TEXT);
@@ -429,10 +430,10 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// That of a head of zeros.
+    /// The form for a head of zeros.
     const FORM: Form = Form::new(0);
 
-    /// Returns a log with these words behind its head.
+    /// Returns a log with these words after its head.
     fn log(words: &[u64]) -> Vec<u8> {
         let mut log = vec![0; HEAD];
         log[..8].copy_from_slice(&MAGIC.to_ne_bytes());
@@ -445,8 +446,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_so_far_is_found() {
-        // (These tests also run without the crates that others are made with.)
+    fn written_returns_the_bytes_so_far() {
+        // (Not with the crate `tempfile`: these tests also run without dev-dependencies.)
         let file = std::env::temp_dir().join(format!("pagewise-written-{}", std::process::id()));
         for (words, empty) in [(0, 0), (0, 9), (1, 0), (1, 1), (5, 6), (100, 29), (64, 1000)] {
             let mut bytes = log(&[vec![1; words], vec![0; empty]].concat());
@@ -457,7 +458,7 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
     }
 
-    /// Why a log stopped, and that a request to stop does not change that.
+    /// A log keeps its own reason for stopping; a request to stop does not change it.
     #[test]
     fn a_log_is_asked_to_stop_once() {
         let file = std::env::temp_dir().join(format!("pagewise-stop-{}", std::process::id()));
@@ -478,16 +479,16 @@ mod tests {
         assert!(stop(&file).is_err());
     }
 
-    /// Records lie anywhere among the words that are read at once, and so do those that were never completed.
+    /// Records, complete or not, may be anywhere relative to the words read at once.
     #[test]
-    fn records_are_read_across_what_is_read_at_once() {
+    fn records_are_read_across_buffer_boundaries() {
         let node = side::node(1, 0, 0x1234);
         let plain = FORM.short(1, Record::Freeing { address: 16 });
         let long = FORM.long(1, Record::Allocated { address: 32, size: 1 << 20, align_log2: 4 });
         for before in AHEAD - 4..=AHEAD + 1 {
             let mut words = node.to_vec();
             words.resize(before, plain);
-            // Stack and record; a long one without its end, and with it; one word.
+            // Stack and record; a long one without its end, and complete; one word.
             words.extend([side::stack(1), plain, long.words[0], side::stack(1)]);
             words.extend([long.words[0], long.words[1], plain]);
             let mut log = log(&words);
@@ -506,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_shows_where_the_log_is_from() {
+    fn a_reader_returns_the_origin_of_the_log() {
         let log = log(&[]);
         let reader = LogReader::new(&log[..]).unwrap();
         assert_eq!(reader.origin().origin.date, 1_700_000_000);

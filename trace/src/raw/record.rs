@@ -5,7 +5,7 @@
 pub enum Record {
     /// A block was allocated.
     Allocated {
-        /// Where.
+        /// Its address.
         address: u64,
         /// Bytes requested.
         size: u64,
@@ -14,7 +14,7 @@ pub enum Record {
     },
     /// A block is about to be freed.
     Freeing {
-        /// Where it is.
+        /// Its address.
         address: u64,
     },
     /// A block is about to be reallocated.
@@ -27,10 +27,10 @@ pub enum Record {
         /// allocated before the log began.
         align_log2: u8,
     },
-    /// The reallocation this thread began last is over.
+    /// The latest reallocation that this thread has begun is finished.
     Reallocated {
-        /// Where the block is now; 0 if the reallocation failed and the block stays as it was, or
-        /// was to 0 bytes and freed it.
+        /// The block's address now; 0 if the reallocation failed and the block is unchanged, or if
+        /// the new size was 0 and the block was freed.
         address: u64,
     },
 }

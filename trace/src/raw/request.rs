@@ -1,14 +1,14 @@
 //! The request to a recorder that was loaded into a running process: [`Request`].
 //!
-//! The process that loads the recorder writes the request into the recorder's memory, as words,
-//! before any call of the program reaches it. The recorder has no environment to read, and cannot
-//! look up functions, as the loader's lock may be held.
+//! The tool that makes the process load the recorder writes the request into the recorder's memory,
+//! as words, before any call of the program reaches it. The recorder has no environment to read,
+//! and cannot look up functions, as the loader's lock may be held.
 //! ```text
 //!  READY │ function × 13 │ most bytes of a log │ frames of a stack │ bytes of the directory │ its text
 //! ```
 
-/// The functions that are recorded, and one more that finds the file of an address. A recorder has one
-/// of each of these names but the last.
+/// The recorded functions, and one more that finds the file of an address. A recorder has a
+/// function of each of these names except the last.
 pub const FUNCTIONS: [&str; 13] = [
     "malloc",
     "calloc",
@@ -25,7 +25,7 @@ pub const FUNCTIONS: [&str; 13] = [
     "_dl_find_object",
 ];
 
-/// The name of the recorder's variable that takes a request: of [`WORDS`] words.
+/// The name of the recorder's variable that receives a request: [`WORDS`] words.
 pub const REQUEST: &str = "pagewise_record_request";
 
 /// Words of a request.
@@ -36,24 +36,24 @@ const LOG: usize = 1 + FUNCTIONS.len();
 const STACKS: usize = LOG + 1;
 const LEN: usize = LOG + 2;
 const DIRECTORY: usize = LOG + 3;
-/// The longest directory.
+/// Maximum length of the directory.
 const LONGEST: usize = 1024;
 
 /// A request to a recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The addresses of [`FUNCTIONS`]; 0: there is none.
+    /// The addresses of [`FUNCTIONS`]; 0 if there is none.
     pub functions: [u64; FUNCTIONS.len()],
-    /// Bytes of a log, if that is limited.
+    /// Maximum bytes of a log, if limited.
     pub max_log: Option<u64>,
-    /// Frames of a call stack; 0: none.
+    /// Maximum frames of a call stack; 0: none.
     pub stacks: u64,
-    /// The directory that takes the logs: an absolute path.
+    /// The directory for the logs: an absolute path.
     pub directory: &'a [u8],
 }
 
 impl Request<'_> {
-    /// As words; `None` if the directory's path is longer than 1,023 bytes.
+    /// Encodes the request as words; `None` if the directory's path is longer than 1,023 bytes.
     #[must_use]
     pub fn to_words(&self) -> Option<[u64; WORDS]> {
         if self.directory.len() >= LONGEST {
@@ -74,7 +74,7 @@ impl Request<'_> {
     }
 }
 
-/// Decodes words; `None` if they hold no request. Copies the directory to `text`.
+/// Decodes words; `None` if they contain no request. Copies the directory to `text`.
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 pub(super) fn read(word: impl Fn(usize) -> u64, text: &mut [u8; LONGEST]) -> Option<Request<'_>> {
     if word(0) != READY {
@@ -91,7 +91,7 @@ pub(super) fn read(word: impl Fn(usize) -> u64, text: &mut [u8; LONGEST]) -> Opt
     })
 }
 
-/// Room for the directory of a request that is [read].
+/// A buffer for the directory of a request that is [read].
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 pub(super) const ROOM: [u8; LONGEST] = [0; LONGEST];
 

@@ -1,12 +1,12 @@
-//! Records beside those of events: the time; call stacks, as a tree, and the modules their addresses
-//! lie in, if the recorder was asked for them.
+//! Records other than events: the time; and, if requested, call stacks, as a tree, and the modules
+//! that contain their addresses.
 //!
-//! The first word has the role of a record of three words and its highest bit set; as many further
-//! words follow as it says:
+//! The first word has the role of a record of three words and its highest bit set; it gives the
+//! number of further words:
 //! ```text
 //!  bits   3      43      12       5     1
 //!         6  │ value │ further │ kind │ 1
-//!  stack   value: the node of the record that stands directly behind
+//!  stack   value: the node of the record that follows directly
 //!  node    value: its number, from 1; further: parent (0: none), return address (61 bits)
 //!  module  value: bytes of the build id; further: start, end, bias, then build id and path as text
 //!  time    value: microseconds of the system's clock, its low bits
@@ -14,8 +14,8 @@
 //!                7  │ count │ up to 7 bytes
 //! ```
 //! A node is recorded before the first record that names it. Two nodes may be the same frame below
-//! the same parent: threads do not wait for each other. For the same reason a time may stand behind a
-//! later one.
+//! the same parent, since threads do not wait for each other. For the same reason a time may come
+//! after a later one.
 
 /// The contents of a side record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,15 +36,15 @@ const MODULE: u64 = 2;
 const TIME: u64 = 3;
 const BYTES: usize = 7;
 const VALUE: u32 = 43;
-/// Most further words of a side record.
+/// Maximum number of further words of a side record.
 pub(super) const MOST_FURTHER: usize = (1 << 12) - 1;
 
-/// Further words of a side record, if the word is the first of one.
+/// Returns the number of further words, if the word begins a side record.
 pub(super) fn further(word: u64) -> Option<usize> {
     (word & 7 == ROLE && word & SIDE != 0).then_some((word >> 46) as usize & MOST_FURTHER)
 }
 
-/// Returns the node that the word tells, if it is the record of a stack.
+/// Returns the node, if the word is a stack record.
 #[inline]
 pub(super) fn node_of_stack(word: u64) -> Option<u64> {
     const VALUES: u64 = ((1 << VALUE) - 1) << 3;
@@ -63,12 +63,12 @@ mod encode {
         FURTHER | value << 3
     }
 
-    /// Returns the word before a record made at this node.
+    /// Returns the word that precedes a record made at this node.
     pub(in super::super) fn stack(node: u64) -> u64 {
         first(STACK, 0, node)
     }
 
-    /// Returns the time, as a record of one word.
+    /// Returns the time as a record of one word.
     pub(in super::super) fn time(microseconds: u64) -> u64 {
         first(TIME, 0, microseconds)
     }
@@ -82,7 +82,7 @@ mod encode {
         4 + build_id.len().div_ceil(BYTES) + path.div_ceil(BYTES)
     }
 
-    /// Returns the word `index` of a module's record; `byte` gives the path's bytes.
+    /// Returns the word `index` of a module's record; `byte` returns the path's bytes.
     pub(in super::super) fn module_word(
         index: usize,
         bounds: [u64; 3],
@@ -109,7 +109,7 @@ mod encode {
 #[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
 pub(super) use encode::{module_word, module_words, node, stack, time};
 
-/// Takes a side record apart: its first word, and as many further ones as that says.
+/// Decodes a side record: its first word, and as many further ones as that says.
 pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     let value = first >> 3 & ((1 << VALUE) - 1);
     match (first >> 58 & 31, words) {
@@ -135,8 +135,8 @@ pub(super) fn decode(first: u64, words: &[u64]) -> Result<Side, &'static str> {
     }
 }
 
-/// Returns the microseconds from `first` to `then`, of which only the low bits are known; 0 if
-/// `then` is earlier.
+/// Returns the microseconds from `first` to `then`; 0 if `then` is earlier. Only the low bits of
+/// `then` are known.
 pub(super) fn since(first: u64, then: u64) -> u64 {
     let passed = then.wrapping_sub(first) & ((1 << VALUE) - 1);
     if passed >> (VALUE - 1) == 0 { passed } else { 0 }
@@ -189,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn times_pass_though_their_high_bits_are_lost() {
+    fn times_advance_although_their_high_bits_are_lost() {
         assert_eq!([since(7, 9), since(9, 7), since((1 << 43) - 2, 3)], [2, 0, 5]);
     }
 
     #[test]
-    fn other_words_are_no_side_records() {
+    fn other_words_are_not_side_records() {
         for word in [0, 1, 5, 6, 7, SIDE | 5, SIDE | 7] {
             assert_eq!(further(word), None);
         }

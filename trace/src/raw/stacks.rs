@@ -1,4 +1,4 @@
-//! The tree of call stacks as it grows while a log is read: [`Tree`].
+//! The tree of call stacks, built while a log is read: [`Tree`].
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,28 +10,28 @@ use crate::stacks::{Frame, MOST, Module, Node, Stacks};
 const CUT: u64 = 1;
 const LOST: u64 = 2;
 
-/// Nodes by which one may come before those that are numbered before it.
+/// Maximum number of nodes by which a node may precede lower-numbered ones.
 const AHEAD: usize = 1024;
 
 /// Builds [`Stacks`] from side records.
 pub(super) struct Tree {
     stacks: Stacks,
     executable: String,
-    /// The site of each of the log's nodes, or 0: a recorder numbers them from 1 on. A number that comes far
-    /// too soon stands apart.
+    /// The site of each of the log's nodes, or 0; recorders number nodes from 1. A number that
+    /// comes far too early is stored separately.
     sites: Vec<u32>,
     early: Numbers<u64, u32>,
     nodes: Numbers<u64, u32>,
     frames: HashMap<(Option<u32>, u64), u32>,
-    /// The frame of each address that was seen since a file was loaded last.
+    /// The frame of each address seen since a file was last loaded.
     seen: Numbers<u64, u32>,
     modules: HashMap<Module, u32>,
-    /// The loaded files: end, bias, and number of the module that starts there.
+    /// The loaded files by start: end, bias, and number of the module.
     loaded: BTreeMap<u64, (u64, u64, u32)>,
 }
 
 impl Tree {
-    /// Of a program of this path.
+    /// For the program at this path.
     pub(super) fn new(executable: String) -> Self {
         Self {
             stacks: Stacks::default(),
@@ -50,7 +50,7 @@ impl Tree {
         &self.stacks
     }
 
-    /// Returns the site of a node of the log; 0 if it was not recorded.
+    /// Returns the site of a node in the log; 0 if it was not recorded.
     #[inline]
     pub(super) fn site(&self, node: u64) -> u32 {
         match usize::try_from(node).ok().and_then(|node| self.sites.get(node)) {
@@ -59,12 +59,12 @@ impl Tree {
         }
     }
 
-    /// Takes in a side record, or tells why it makes no sense.
+    /// Adds a side record, or returns why it is invalid.
     pub(super) fn learn(&mut self, side: Side) -> Result<(), &'static str> {
         match side {
             Side::Stack { .. } | Side::Time { .. } => Ok(()),
             Side::Node { node, parent, address } => {
-                // A parent that was never completed leaves its children without one.
+                // If a parent was never completed, its children have none.
                 let parent = self.site(parent);
                 let site = self.node(parent, address)?;
                 match usize::try_from(node) {
@@ -93,7 +93,7 @@ impl Tree {
                     }
                 };
                 self.seen.clear();
-                // Modules that were there before are gone.
+                // Modules that were there before have been unloaded.
                 let overlapped: Vec<u64> = self
                     .loaded
                     .range(..end)
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     /// Threads do not wait for each other, so a node may come before those with lower numbers.
-    /// Nodes are found regardless of their numbers, and the latest record of a node holds.
+    /// Nodes are found regardless of their numbers, and the latest record of a node counts.
     #[test]
     fn nodes_are_found_in_any_order() {
         let mut tree = Tree::new(String::new());

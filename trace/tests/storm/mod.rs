@@ -1,16 +1,16 @@
-//! A storm for the recorders: its log is right only if no record is out of order.
+//! A storm for the recorders: its log is correct only if no record is out of order.
 
 use std::sync::mpsc;
 use std::thread;
 
-/// Threads of a storm, beside the one that starts it.
+/// Threads of a storm, besides the one that starts it.
 pub(crate) const THREADS: u32 = 8;
 
-/// Reallocations of each.
+/// Reallocations per thread.
 pub(crate) const ROUNDS: usize = 5000;
 
-/// Threads that reallocate blocks and pass them on, so that most are freed by others and their
-/// addresses reused at once.
+/// Threads reallocate blocks and pass them on, so that most are freed by others and their addresses
+/// reused at once.
 pub(crate) fn storm() {
     thread::scope(|scope| {
         let channels = (0..THREADS).map(|_| mpsc::channel::<Vec<u8>>());
@@ -24,13 +24,14 @@ pub(crate) fn storm() {
                     if round % 3 == 0 {
                         block.shrink_to_fit();
                     }
-                    // A thread that ended has dropped its receiver; the block comes back.
+                    // If the receiver's thread has ended, the block comes back.
                     drop(next.send(block));
                     drop(receiver.try_recv());
                 }
             })
         });
-        // To the last of their records, for which a scope would not wait: the process may end at once.
+        // Join them, so that all their records are complete; a scope would not wait for
+        // destructors, and the process may end at once.
         let threads: Vec<_> = threads.collect();
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     });

@@ -1,5 +1,5 @@
 //! Measures the flash and RAM that an allocator takes: a program that allocates and frees, with one
-//! of the allocators or none. Built by `sizes.sh`, for each.
+//! of the allocators or none. `sizes.sh` builds it for each.
 
 #![no_std]
 #![no_main]
@@ -8,7 +8,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::hint::black_box;
 use core::panic::PanicInfo;
 
-// It has the critical section.
+// Provides the critical section.
 use cortex_m as _;
 use cortex_m_rt::entry;
 
@@ -57,7 +57,7 @@ mod chosen {
     }
 }
 
-/// For those that come without a lock.
+/// The allocators that have no lock of their own.
 #[cfg(any(
     feature = "talc",
     feature = "rlsf",
@@ -90,7 +90,7 @@ mod chosen {
     const EMPTY: Heap = buddy_system_allocator::Heap::new();
 
     pub struct Locked(Mutex<RefCell<Heap>>);
-    // SAFETY: the mutex keeps users apart.
+    // SAFETY: the mutex ensures exclusive access.
     unsafe impl Sync for Locked {}
     #[global_allocator]
     pub static HEAP: Locked = Locked(Mutex::new(RefCell::new(EMPTY)));
@@ -116,7 +116,7 @@ mod chosen {
         });
     }
 
-    // SAFETY: the allocators keep the promises.
+    // SAFETY: the allocators keep the contract.
     unsafe impl GlobalAlloc for Locked {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             critical_section::with(|section| {
@@ -162,7 +162,7 @@ mod chosen {
     }
 }
 
-/// No allocator: the size of the program without one.
+/// No allocator: to measure the program itself.
 #[cfg(not(any(
     feature = "pagewise",
     feature = "pagewise-arena",
@@ -181,7 +181,7 @@ mod chosen {
     pub static HEAP: None = None;
     pub fn init() {}
 
-    // SAFETY: nothing is kept apart; it is only measured.
+    // SAFETY: it is never run, only measured.
     unsafe impl GlobalAlloc for None {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             critical_section::with(|_| {

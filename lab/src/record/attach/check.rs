@@ -1,4 +1,4 @@
-//! Checks whether a process can be attached to, or tells why not: [`Process`].
+//! Checks whether a process can be attached to, and explains why not: [`Process`].
 
 use std::fmt;
 use std::fs;
@@ -10,18 +10,18 @@ use anyhow::Context;
 
 use super::threads::Stopped;
 
-/// A process that runs.
+/// A running process.
 pub(crate) struct Process {
     pub(super) id: i32,
-    /// The number it has for itself: in a container another.
+    /// Its id in its own namespace: in a container, another one.
     pub(super) own_id: u32,
-    /// Its user and group, for files.
+    /// Its user and group for file access.
     pub(super) owner: (u32, u32),
     name: String,
-    /// When it began: a number is given out again.
+    /// Its start time, since ids are reused.
     began: String,
-    /// The kernel's start data of the program, which include random addresses: an `exec` changes
-    /// them.
+    /// The kernel's start data of the program, which include random addresses, so they change with
+    /// an `exec`.
     image: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Process {
             "{id} is a thread: its process is {}",
             field(&status, "Tgid").unwrap_or("unknown")
         );
-        // Four numbers: the last is that for files.
+        // The line has four ids: the last one is for file access.
         let last = |key| field(&status, key)?.split_whitespace().next_back()?.parse().ok();
         let process = Self {
             id,
@@ -76,7 +76,7 @@ impl Process {
                 )
             }
         }
-        // A container's filters apply to us as well.
+        // A container's filters apply to this process as well.
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         anyhow::ensure!(
             filters(status) <= filters(&own),
@@ -137,8 +137,8 @@ impl Process {
         }
     }
 
-    /// Refuses a process that finds another file, or none, under a path: one in a container.
-    pub(super) fn sees(&self, path: &Path) -> anyhow::Result<()> {
+    /// Refuses a process that finds another file, or none, at a path: one in a container.
+    pub(super) fn check_finds(&self, path: &Path) -> anyhow::Result<()> {
         let inside = Path::new(&format!("/proc/{}/root", self.id))
             .join(path.strip_prefix("/").unwrap_or(path));
         let same = |about: fs::Metadata| {
@@ -161,7 +161,7 @@ impl Process {
         &self.name
     }
 
-    /// Returns whether it has ended, or become another program.
+    /// Returns whether it has ended, or executed another program.
     pub(super) fn is_over(&self) -> bool {
         began(self.id).as_ref() != Some(&self.began) || image(self.id) != self.image
     }
@@ -173,21 +173,22 @@ fn field<'s>(status: &'s str, key: &str) -> Option<&'s str> {
     Some(line.trim())
 }
 
-/// Filters of system calls (seccomp). Before Linux 5.9 there is no number: one, if any.
+/// Returns the number of system call filters (seccomp). Before Linux 5.9 the kernel gives no
+/// number: one, if any.
 fn filters(status: &str) -> u32 {
     let number = |key| field(status, key)?.parse().ok();
     number("Seccomp_filters").or_else(|| number("Seccomp")).unwrap_or(0)
 }
 
-/// Returns the auxiliary vector; empty if it may not be read.
+/// Returns the auxiliary vector; empty if it cannot be read.
 fn image(process: i32) -> Vec<u8> {
     fs::read(format!("/proc/{process}/auxv")).unwrap_or_default()
 }
 
-/// Returns when a process began, in the system's ticks; `None` if it is over.
+/// Returns a process's start time, in the system's ticks; `None` if it has ended.
 fn began(process: i32) -> Option<String> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may have spaces. The state is the first field behind.
+    // The name, in parentheses, may contain spaces. The state is the first field after it.
     let mut fields = line.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     (!matches!(state, "Z" | "X")).then(|| fields.nth(18).map(ToOwned::to_owned))?

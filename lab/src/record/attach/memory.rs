@@ -1,11 +1,11 @@
-//! The memory of a process, as its files below `/proc` show it: [`Memory`], [`Maps`].
+//! A process's memory, through its files below `/proc`: [`Memory`], [`Maps`].
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use anyhow::Context;
 
-/// Reads and writes the memory of a process, also where the process itself may not write.
+/// Reads and writes a process's memory, even where the process itself cannot write.
 pub(super) struct Memory(File);
 
 impl Memory {
@@ -35,13 +35,13 @@ impl Memory {
         Ok(half(&self.read(address, 4)?))
     }
 
-    /// Text up to a 0 byte, of at most 4 KiB.
+    /// Reads a NUL-terminated text of at most 4 KiB.
     pub(super) fn text(&self, address: u64) -> anyhow::Result<Vec<u8>> {
         const PAGE: u64 = 4096;
         let mut text = Vec::new();
         let mut at = address;
         while text.len() < PAGE as usize {
-            // Not beyond a page, which may be the last one.
+            // Do not read past the page, which may be the last one mapped.
             let part = self.read(at, (PAGE - at % PAGE) as usize)?;
             if let Some(end) = part.iter().position(|&byte| byte == 0) {
                 text.extend(&part[..end]);
@@ -59,12 +59,12 @@ impl Memory {
     }
 }
 
-/// Returns the word that bytes begin with.
+/// Returns the first word of the bytes.
 pub(super) fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// Returns the half of a word that bytes begin with.
+/// Returns the first half-word of the bytes.
 pub(super) fn half(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |half| u32::from_ne_bytes(*half))
 }
@@ -75,7 +75,7 @@ pub(super) struct Maps(Vec<Map>);
 struct Map {
     start: u64,
     end: u64,
-    /// Device and number of the file; `None` for other memory.
+    /// Device and inode of the file; `None` for other memory.
     file: Option<(String, u64)>,
     name: String,
 }

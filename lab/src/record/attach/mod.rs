@@ -1,16 +1,17 @@
-//! `pagewise record --pid`: records a process that runs already.
+//! `pagewise record --pid`: records a running process.
 //!
 //! ```text
 //!  check ─► the process can be attached to: user, system, kind of program           (check)
 //!  load  ─► slots of malloc … ─► a stub that calls `dlopen`, and then malloc   (slots, stub)
 //!  hook  ─► slots of malloc … ─► the recorder's functions
-//!  watch ─► files loaded since are hooked, too; until a signal, a limit, or the end
+//!  watch ─► hook files loaded since; until a signal, a limit, or the end
 //!  leave ─► slots of malloc … ─► the program's own functions
 //! ```
-//! A slot is a word through which code in one file calls a function in another. All threads are
-//! stopped while slots are written; in between the process runs untraced. It loads the recorder at
-//! its next call of the allocator. The recorder stays loaded, since the program may have kept the
-//! address of one of its functions. Once the recording is over they only pass calls on.
+//! A slot is a word through which code in one file calls a function in another (an entry of the
+//! global offset table). All threads are stopped while slots are written; in between the process
+//! runs untraced. It loads the recorder at its next call of the allocator. The recorder stays
+//! loaded, since the program may have kept the address of one of its functions; after the recording
+//! they only forward calls.
 
 mod check;
 mod memory;
@@ -42,9 +43,9 @@ use threads::Stopped;
 
 pub(super) use check::Process;
 
-/// Between two looks at whether the recorder was loaded.
+/// Interval between checks whether the recorder is loaded.
 const TICK: Duration = Duration::from_millis(10);
-/// Number of looks after which the user is told the reason for the wait.
+/// Number of checks after which the user is told what the wait is for.
 const SOON: u32 = 50;
 
 /// A process that is attached to.
@@ -54,9 +55,9 @@ struct Attached<'p> {
     loader: Loader,
     /// The program's own functions.
     real: Targets,
-    /// Where its slots lead instead: to the stub, then to the recorder.
+    /// The functions that its slots are changed to: the stub's, then the recorder's.
     ours: Targets,
-    /// Where the recorder is loaded from.
+    /// The path from which the recorder is loaded.
     library: String,
 }
 
@@ -86,8 +87,8 @@ pub(super) fn record(
     let mut watching = watch.begin(directory, switch);
     while !signals::interrupted() && !process.is_over() && !watching.is_over() {
         std::thread::sleep(watching.wait());
-        watching.look();
-        // A process that ends in the middle leaves nothing to follow.
+        watching.check();
+        // If the process ends meanwhile, there is nothing left to follow.
         attached.follow().or_else(|error| if process.is_over() { Ok(()) } else { Err(error) })?;
     }
     watching.end();
@@ -97,7 +98,7 @@ pub(super) fn record(
     attached.leave()
 }
 
-/// Lets the process load the library and write logs, if it is another user's.
+/// Gives the process access to the library and the logs' directory, if it belongs to another user.
 fn make_accessible(process: &Process, directory: &Path, library: &Path) -> anyhow::Result<()> {
     fs::set_permissions(library, fs::Permissions::from_mode(0o755))?;
     let (user, group) = process.owner;
@@ -108,12 +109,12 @@ fn make_accessible(process: &Process, directory: &Path, library: &Path) -> anyho
         }
         chown(directory, Some(user), Some(group))?;
     }
-    process.sees(library)
+    process.check_finds(library)
 }
 
 impl<'p> Attached<'p> {
     fn new(process: &'p Process, library: &Path) -> anyhow::Result<Self> {
-        // Whether it may be attached to is known now. Its memory can be read while it runs.
+        // This shows whether it may be attached to. Its memory can be read while it runs.
         drop(process.stop()?);
         let memory = Memory::of(process.id)?;
         let loader = Loader::of(process.id, &memory)?.with_context(|| {
@@ -141,8 +142,8 @@ impl<'p> Attached<'p> {
         Ok(attached)
     }
 
-    /// Returns whether a recorder that was loaded before is called still: by the first slot that
-    /// calls `malloc`.
+    /// Returns whether a previously loaded recorder is still called, judged by the first slot of
+    /// `malloc`.
     fn is_hooked(&self, recorder: &Object) -> bool {
         let hooked = || -> anyhow::Result<bool> {
             let ours = recorder.function(&self.memory, FUNCTIONS[0])?;
@@ -159,7 +160,7 @@ impl<'p> Attached<'p> {
         hooked().unwrap_or(false)
     }
 
-    /// Stops the process, at a moment when its loader does not change the list of files, and gives that.
+    /// Stops the process while its loader is not changing the list of files, and returns that list.
     fn stop(&self) -> anyhow::Result<(Stopped, Vec<Object>)> {
         for _ in 0..200 {
             let stopped = self.process.stop()?;
@@ -172,14 +173,14 @@ impl<'p> Attached<'p> {
         anyhow::bail!("{} keeps loading libraries: try again", self.process)
     }
 
-    /// Has the process load the recorder; false if it ended, or a signal came, before it did.
+    /// Makes the process load the recorder; false if it ended, or a signal came, before that.
     fn load(&mut self) -> anyhow::Result<bool> {
         let (mut stopped, objects) = self.stop()?;
         let (code, data) = self.place_stub(&mut stopped, &objects)?;
         let stubs = Targets::of(&stub::functions(code));
         let names = &FUNCTIONS[..stub::FUNCTIONS];
-        // The C library itself, and the loader, are left alone: only the program's own calls are at a
-        // place where it could call `dlopen` itself.
+        // The C library and the loader are left alone: only the program's own calls happen where it
+        // could call `dlopen` itself.
         let callers = objects.iter().filter(|object| !self.defines(object));
         let patched = self.patch(callers, names, &[&self.real], &stubs)?;
         anyhow::ensure!(
@@ -206,7 +207,8 @@ impl<'p> Attached<'p> {
         Ok(true)
     }
 
-    /// Returns whether the file has the program's `malloc`, or is of the C library and its loader.
+    /// Returns whether the file defines the program's `malloc`, or belongs to the C library or its
+    /// loader.
     fn defines(&self, object: &Object) -> bool {
         let name = object.path.rsplit('/').next().unwrap_or_default();
         let is_c = ["libc.so", "ld-linux", "ld-musl", "libdl.so", "libpthread.so"]
@@ -216,13 +218,13 @@ impl<'p> Attached<'p> {
         is_c || malloc.is_some()
     }
 
-    /// Maps the stub and its data; gives where they are.
+    /// Maps the stub and its data; returns their addresses.
     fn place_stub(&self, stopped: &mut Stopped, objects: &[Object]) -> anyhow::Result<(u64, u64)> {
         let find = |name: &str| -> anyhow::Result<u64> {
             let found = Targets::first(&self.memory, objects, &[name])?;
             Ok(found.0[0])
         };
-        // Before glibc 2.34, the C library has its own names for the functions of `libdl.so`.
+        // Before glibc 2.34, the C library has names of its own for the functions of `libdl.so`.
         let either =
             |name, other| find(name).and_then(|at| if at == 0 { find(other) } else { Ok(at) });
         let mut real = [0; stub::FUNCTIONS];
@@ -259,7 +261,7 @@ impl<'p> Attached<'p> {
         Ok((code, data))
     }
 
-    /// Returns where the instruction `syscall` stands: in the code that the kernel maps into every
+    /// Returns the address of a `syscall` instruction, in the vDSO that the kernel maps into every
     /// process.
     fn system_call(&self) -> anyhow::Result<u64> {
         let found = Maps::of(self.process.id)?.named("[vdso]").and_then(|(start, end)| {
@@ -270,7 +272,7 @@ impl<'p> Attached<'p> {
         found.with_context(|| format!("{} has no vDSO", self.process))
     }
 
-    /// Waits until the recorder was loaded, or could not be; until the process ends or a signal comes.
+    /// Waits until the recorder was loaded or failed to load, the process ended, or a signal came.
     fn wait(&self, data: u64) -> anyhow::Result<State> {
         for tick in 0_u32.. {
             let Ok(words) = self.memory.words(data, stub::STATE_WORDS) else { break };
@@ -278,7 +280,7 @@ impl<'p> Attached<'p> {
             let over = self.process.is_over() || signals::interrupted();
             match state {
                 State::Waiting if over => return Ok(state),
-                // A thread that is loading is let finish.
+                // A thread that is loading may finish.
                 State::Loading if self.process.is_over() => return Ok(state),
                 State::Waiting | State::Loading => {}
                 State::Loaded | State::Failed(_) => return Ok(state),
@@ -294,7 +296,7 @@ impl<'p> Attached<'p> {
         Ok(State::Waiting)
     }
 
-    /// Has the program's calls come to the recorder.
+    /// Redirects the program's calls to the recorder.
     fn hook(&mut self, directory: &Path, asked: &Asked) -> anyhow::Result<()> {
         let (_stopped, objects) = self.stop()?;
         let recorder = objects.iter().find(|object| object.path == self.library);
@@ -315,13 +317,13 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Hooks files loaded since the last time, and slots that the loader has overwritten.
+    /// Hooks files loaded since the last check, and slots that the loader has overwritten.
     fn follow(&self) -> anyhow::Result<()> {
         if self.process.is_over() || !self.is_behind().unwrap_or(true) {
             return Ok(());
         }
         let _stopped = self.process.stop()?;
-        // While the loader changes its list: at the next look.
+        // If the loader is changing its list, wait for the next check.
         if let Some(objects) = self.loader.objects(&self.memory)? {
             self.patch(objects.iter(), &FUNCTIONS, &[&self.real], &self.ours)?;
         }
@@ -329,7 +331,7 @@ impl<'p> Attached<'p> {
     }
 
     /// Returns whether any slot does not lead to the recorder. The process runs meanwhile, so the
-    /// words read may be nonsense.
+    /// words read may be inconsistent.
     fn is_behind(&self) -> anyhow::Result<bool> {
         let Some(objects) = self.loader.objects(&self.memory)? else { return Ok(false) };
         let from = [&self.real];
@@ -338,7 +340,7 @@ impl<'p> Attached<'p> {
         Ok(callers.any(|object| patch.find(object).is_ok_and(|slots| !slots.is_empty())))
     }
 
-    /// Gives the program its own functions back.
+    /// Restores the program's own functions.
     fn leave(&self) -> anyhow::Result<()> {
         let (_stopped, objects) = match self.stop() {
             Err(_) if self.process.is_over() => return Ok(()),
@@ -352,7 +354,8 @@ impl<'p> Attached<'p> {
         Ok(())
     }
 
-    /// Has the slots of these files lead from some functions to others; gives how many were written.
+    /// Redirects the slots of these files from some functions to others; returns how many were
+    /// written.
     fn patch<'o>(
         &self,
         objects: impl Iterator<Item = &'o Object>,
@@ -379,7 +382,7 @@ impl<'p> Attached<'p> {
     }
 }
 
-/// Returns whether a path is that of a recorder.
+/// Returns whether a path is a recorder's.
 fn is_recorder(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with("libpagewise_record"))
 }

@@ -1,5 +1,5 @@
-//! The files that a process has loaded, as its loader lists them: [`Object`]; their functions, and the
-//! words through which their code calls functions of others: [`Slot`].
+//! The files that a process has loaded, as its loader lists them: [`Object`]; their functions, and
+//! the words through which their code calls functions of others: [`Slot`].
 //!
 //! ```text
 //!  auxiliary vector ─► program headers ─► dynamic section ─► DT_DEBUG: r_debug ─► link_map ─► …
@@ -17,7 +17,7 @@ pub(super) struct Object {
     pub(super) path: String,
     /// The difference between an address in memory and the address in the file.
     bias: u64,
-    /// Where its dynamic section is.
+    /// Address of its dynamic section.
     pub(super) dynamic: u64,
     tables: HashMap<u64, u64>,
 }
@@ -25,13 +25,13 @@ pub(super) struct Object {
 /// A word that holds the address of a function.
 pub(super) struct Slot {
     pub(super) address: u64,
-    /// Which of the functions that were looked for.
+    /// Index of the function in the list of wanted names.
     pub(super) function: usize,
-    /// Whether the loader may find the function at the first call only.
+    /// Whether the loader may bind the function lazily, at its first call.
     pub(super) is_lazy: bool,
 }
 
-// Tags of dynamic sections, and kinds of relocations (`elf.h`).
+// Tags of dynamic sections, and relocation types (`elf.h`).
 const DT_PLTRELSZ: u64 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
@@ -47,16 +47,16 @@ const R_X86_64_JUMP_SLOT: u64 = 7;
 /// Bytes of a symbol, and of a relocation.
 const SYMBOL: usize = 24;
 const RELOCATION: usize = 24;
-/// No table of a file is longer.
+/// Longest table accepted.
 const LONGEST: u64 = 1 << 28;
 
-/// Where the loader of a process keeps its list.
+/// Address of the loader's list of files.
 pub(super) struct Loader {
     debug: u64,
 }
 
 impl Loader {
-    /// `None` for a program that has no loader, or that it has not loaded yet.
+    /// `None` for a program without a loader, or whose loader has not run yet.
     pub(super) fn of(process: i32, memory: &Memory) -> anyhow::Result<Option<Self>> {
         const AT_PHDR: u64 = 3;
         const AT_PHNUM: u64 = 5;
@@ -74,7 +74,7 @@ impl Loader {
             let header = table.chunks_exact(56).find(|header| half(header) == wanted)?;
             Some(word(&header[16..]))
         };
-        // A program without a loader has no table for it.
+        // A program without a loader has no dynamic section.
         let (Some(dynamic), Some(own)) = (address(PT_DYNAMIC), address(PT_PHDR)) else {
             return Ok(None);
         };
@@ -83,8 +83,7 @@ impl Loader {
         Ok(debug.map(|debug| Self { debug }))
     }
 
-    /// Returns the files, in the order in which functions are looked for; `None` while the loader
-    /// is changing the list.
+    /// Returns the files in symbol lookup order; `None` while the loader is changing the list.
     pub(super) fn objects(&self, memory: &Memory) -> anyhow::Result<Option<Vec<Object>>> {
         const MOST: usize = 1 << 14;
         if memory.half(self.debug + 24)? != 0 {
@@ -120,9 +119,9 @@ fn dynamic_section(memory: &Memory, address: u64) -> anyhow::Result<HashMap<u64,
 }
 
 impl Object {
-    /// Returns where a table is.
+    /// Returns the address of a table.
     fn table(&self, tag: u64) -> Option<u64> {
-        // The loader writes addresses over the section's, but not everywhere.
+        // Some loaders replace the section's offsets by addresses, others do not.
         let found = *self.tables.get(&tag)?;
         Some(if found < self.bias { found + self.bias } else { found })
     }
@@ -143,7 +142,8 @@ impl Object {
         Ok(self.symbol(memory, name)?.map(|symbol| self.bias + word(&symbol[8..])))
     }
 
-    /// Returns a symbol that the file defines, found by the table that the loader itself uses.
+    /// Returns a symbol that the file defines, found through the hash table that the loader itself
+    /// uses.
     fn symbol(&self, memory: &Memory, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
         let (Some(hashes), Some(symbols), Some(names)) =
             (self.table(DT_GNU_HASH), self.table(DT_SYMTAB), self.table(DT_STRTAB))
@@ -178,7 +178,8 @@ impl Object {
         Ok(None)
     }
 
-    /// Returns the words through which the file calls, or knows, functions of these names.
+    /// Returns the words that hold the addresses of functions of these names, for calls or as
+    /// pointers.
     pub(super) fn slots(&self, memory: &Memory, wanted: &[&str]) -> anyhow::Result<Vec<Slot>> {
         let (Some(symbols), Some(names)) = (self.table(DT_SYMTAB), self.table(DT_STRTAB)) else {
             return Ok(Vec::new());

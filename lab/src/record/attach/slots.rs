@@ -1,9 +1,9 @@
-//! Has slots lead to other functions: [`Patch`].
+//! Redirects slots to other functions: [`Patch`].
 
 use super::memory::{Maps, Memory};
 use super::objects::{Object, Slot};
 
-/// The addresses of functions, in the order of their names; 0: there is none.
+/// The addresses of functions, in the order of their names; 0 if there is none.
 #[derive(Debug, Default)]
 pub(super) struct Targets(pub(super) Vec<u64>);
 
@@ -12,7 +12,7 @@ impl Targets {
         Self(addresses.to_vec())
     }
 
-    /// Returns the first function of each name that a file defines.
+    /// Returns, for each name, the first function that a file defines.
     pub(super) fn first(
         memory: &Memory,
         objects: &[Object],
@@ -38,13 +38,13 @@ pub(super) struct Patch<'a> {
     pub(super) names: &'a [&'static str],
     /// A slot is changed if it leads to one of these,
     pub(super) from: &'a [&'a Targets],
-    /// or, if so, to the loader, which finds the function at the first call.
+    /// or, if set, to the loader, which binds the function at its first call.
     pub(super) unbound: bool,
     pub(super) to: &'a Targets,
 }
 
 impl Patch<'_> {
-    /// Finds the slots of a file to change, each with its new value.
+    /// Returns the slots of a file to change, each with its new value.
     pub(super) fn find(&self, object: &Object) -> anyhow::Result<Vec<(u64, u64)>> {
         let slots = object.slots(self.memory, self.names)?;
         let change = |slot: Slot| {
@@ -58,7 +58,7 @@ impl Patch<'_> {
         Ok(slots.into_iter().filter_map(change).collect())
     }
 
-    /// Writes them; gives how many.
+    /// Writes the slots; returns how many.
     pub(super) fn apply(&self, object: &Object) -> anyhow::Result<usize> {
         let slots = self.find(object)?;
         for &(address, function) in &slots {
@@ -67,8 +67,8 @@ impl Patch<'_> {
         Ok(slots.len())
     }
 
-    /// Returns whether a slot leads to code of its own file, as it does until the loader has found
-    /// the function.
+    /// Returns whether a slot leads to code of its own file, as it does until the loader binds the
+    /// function.
     fn is_lazy(&self, object: &Object, found: u64) -> bool {
         let file = self.maps.file(object.dynamic);
         file.is_some() && self.maps.file(found) == file

@@ -1,10 +1,10 @@
-//! A few instructions that a process executes in the place of `malloc`, `calloc`, `realloc` and `free`,
+//! A few instructions that a process executes instead of `malloc`, `calloc`, `realloc` and `free`,
 //! to load the recorder: [`Stub`].
 //!
-//! The thread that calls one of them first calls `dlopen`, on a stack that was mapped for it, and then
-//! the function that was meant. The others, and all later ones, just go there. So the library is loaded
-//! where the program itself calls its allocator, and nowhere inside the C library. A forked child loads
-//! nothing: its number is another.
+//! The first thread that calls one of them calls `dlopen`, on a stack mapped for it, and then the
+//! intended function. Other threads, and all later calls, jump there directly. So the library is
+//! loaded where the program itself calls its allocator, never inside the C library. A forked child
+//! loads nothing, because its process id differs.
 
 use std::arch::global_asm;
 
@@ -41,7 +41,7 @@ global_asm!(
     "jne 8f",
     "mov r12, rsp",
     "mov rsp, qword ptr [rbx + {stack}]",
-    // Keeps the error number.
+    // Saves `errno`.
     "call qword ptr [rbx + {errno}]",
     "mov r13, rax",
     "mov r14d, dword ptr [rax]",
@@ -85,7 +85,7 @@ global_asm!(
     answer = const ANSWER,
 );
 
-// Places in the data. The first word is the state, and the number of the process.
+// Offsets in the data. The first word has the state and the process id.
 const DLOPEN: usize = 8;
 const DLERROR: usize = 16;
 const ANSWER: usize = 24;
@@ -98,28 +98,28 @@ const LOADING: u32 = 1;
 const LOADED: u32 = 2;
 const FAILED: u32 = 3;
 
-/// Bytes of the code, of the data before the stack, and of both data and stack.
+/// Bytes of the code, of the data before the stack, and of data and stack together.
 pub(super) const CODE: usize = 4096;
 const DATA: usize = 8192;
 pub(super) const DATA_AND_STACK: usize = DATA + (256 << 10);
-/// Functions it stands for: the first ones of those that are recorded.
+/// Number of replaced functions: the first ones of those that are recorded.
 pub(super) const FUNCTIONS: usize = 4;
-/// Bytes from one function to the next.
+/// Bytes between the starts of functions.
 const STEP: u64 = 16;
 
-/// How far the loading is.
+/// Progress of the loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
     Loading,
     Loaded,
-    /// Where the loader says why.
+    /// Address of the loader's error message.
     Failed(u64),
 }
 
 /// The functions that the stub calls.
 pub(super) struct Calls {
-    /// The process, by the number it has for itself.
+    /// The process id in its own namespace.
     pub(super) process: u32,
     pub(super) dlopen: u64,
     pub(super) dlerror: u64,
@@ -137,7 +137,7 @@ pub(super) fn code(data: u64) -> Vec<u8> {
     }
     const MARK: [u8; 8] = 0x1122_3344_5566_7788_u64.to_le_bytes();
     let (start, end) = (&raw const START, &raw const END);
-    // SAFETY: the assembler put both labels into one section, with the instructions between.
+    // SAFETY: the assembler put both labels into one section, with the instructions between them.
     let code = unsafe { std::slice::from_raw_parts(start, end.addr() - start.addr()) };
     let mut code = code.to_vec();
     if let Some(at) = code.windows(8).position(|bytes| bytes == MARK) {
@@ -146,7 +146,7 @@ pub(super) fn code(data: u64) -> Vec<u8> {
     code
 }
 
-/// Returns the data, to stand at an address.
+/// Returns the data, for an address.
 pub(super) fn data(address: u64, calls: &Calls, path: &[u8]) -> Vec<u8> {
     let mut data = vec![0; PATH];
     data[4..8].copy_from_slice(&calls.process.to_ne_bytes());
@@ -166,15 +166,15 @@ pub(super) fn data(address: u64, calls: &Calls, path: &[u8]) -> Vec<u8> {
     data
 }
 
-/// The longest path that the data have room for.
+/// Longest path that fits the data.
 pub(super) const LONGEST_PATH: usize = DATA - PATH - 1;
 
-/// Returns the addresses of the functions of code at an address.
+/// Returns the addresses of the functions in code at an address.
 pub(super) fn functions(code: u64) -> [u64; FUNCTIONS] {
     std::array::from_fn(|index| code + index as u64 * STEP)
 }
 
-/// Returns the state that the first words of the data tell: up to the answer.
+/// Decodes the state from the first words of the data, up to the answer.
 pub(super) fn state(words: &[u64]) -> State {
     match words.first().copied().unwrap_or(0) as u32 {
         LOADING => State::Loading,
@@ -184,7 +184,7 @@ pub(super) fn state(words: &[u64]) -> State {
     }
 }
 
-/// Words of the data that [`state`] looks at.
+/// Number of words that [`state`] reads.
 pub(super) const STATE_WORDS: usize = ANSWER / 8 + 1;
 
 #[cfg(test)]
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_is_whole_and_knows_its_data() {
+    fn the_code_is_complete_and_has_the_address_of_its_data() {
         let code = code(0x7f00_1234_5000);
         assert!(code.len() <= CODE);
         let data = 0x7f00_1234_5000_u64.to_le_bytes();

@@ -1,8 +1,8 @@
-//! Stops the threads of a process, and has one of them make a system call: [`Stopped`].
+//! Stops the threads of a process, and makes one of them execute a system call: [`Stopped`].
 //!
-//! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` stop a thread without a signal that the program could see. A
-//! system call that waited is begun again by the kernel when the thread goes on, or ends with `EINTR`,
-//! as it does for a debugger.
+//! `PTRACE_SEIZE` and `PTRACE_INTERRUPT` stop a thread without a signal that the program could see.
+//! The kernel restarts an interrupted system call when the thread continues, or it ends with
+//! `EINTR`, as under a debugger.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_uint, c_void, pid_t, user_regs_struct as Registers};
 
-/// The longest wait for a thread to stop: one that waits for a disk cannot.
+/// How long to wait for a thread to stop: one that waits for a disk cannot.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A process all of whose threads stand still; they go on when this is dropped. To be used by the
-/// thread that made it.
+/// A process whose threads are all stopped; they continue when this is dropped. Only for the thread
+/// that created it.
 pub(super) struct Stopped {
     threads: Vec<pid_t>,
 }
@@ -31,7 +31,7 @@ impl Stopped {
                     new = true;
                 }
             }
-            // A thread that runs can begin another. Now none does.
+            // A running thread can start another one. Now none does.
             if !new {
                 return if stopped.threads.is_empty() { Err(gone()) } else { Ok(stopped) };
             }
@@ -45,7 +45,7 @@ impl Stopped {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
             Err(error) => return Err(error),
         }
-        // From now on it is let go whatever happens.
+        // From now on `drop` detaches it.
         self.threads.push(thread);
         request(libc::PTRACE_INTERRUPT, thread, 0)?;
         loop {
@@ -55,7 +55,7 @@ impl Stopped {
                     return Ok(false);
                 }
                 Wait::Interrupted => return Ok(true),
-                // The signal was on its way before: it is handled first.
+                // The signal was already pending: it is delivered first.
                 Wait::Signal(signal) => {
                     request(libc::PTRACE_CONT, thread, signal)?;
                     request(libc::PTRACE_INTERRUPT, thread, 0)?;
@@ -64,8 +64,8 @@ impl Stopped {
         }
     }
 
-    /// Makes a thread execute a system call by the instruction `syscall` at `instruction`. Returns
-    /// its result. The thread later continues as if nothing had happened.
+    /// Makes a thread execute a system call with the `syscall` instruction at `instruction`, and
+    /// returns the result. The thread later continues as if nothing had happened.
     pub(super) fn call(
         &mut self,
         instruction: u64,
@@ -75,7 +75,7 @@ impl Stopped {
         let &thread = self.threads.first().ok_or_else(gone)?;
         let kept = registers(thread)?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
-        // Not in a system call: none is begun again.
+        // Mark it as outside a system call, so that the kernel restarts none.
         let asked = Registers {
             rip: instruction,
             rax: number as u64,
@@ -99,8 +99,8 @@ impl Stopped {
         }
     }
 
-    /// Lets a thread execute one instruction. A signal that comes meanwhile is sent again: the thread
-    /// finds it when it goes on.
+    /// Lets a thread execute one instruction. A signal that arrives meanwhile is sent again, for
+    /// the thread to handle when it continues.
     fn step(&self, thread: pid_t) -> io::Result<()> {
         let mut early = Vec::new();
         let result = loop {
@@ -113,7 +113,7 @@ impl Stopped {
             }
         };
         for signal in early {
-            // SAFETY: the call touches no memory. The thread is stopped, so it is still there.
+            // SAFETY: the call touches no memory. The thread is stopped, so it still exists.
             unsafe { libc::syscall(libc::SYS_tkill, thread, signal) };
         }
         result
@@ -123,7 +123,7 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         for &thread in &self.threads {
-            // One that was killed meanwhile is gone.
+            // A thread killed meanwhile no longer exists.
             let _ = request(libc::PTRACE_DETACH, thread, 0);
         }
     }
@@ -139,7 +139,7 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
 
-/// Returns a request that reads and writes no memory of ours.
+/// Makes a request that reads and writes no memory of ours.
 fn request(request: c_uint, thread: pid_t, data: c_int) -> io::Result<()> {
     // SAFETY: the requests made here take a number, and touch no memory of this process.
     let done = unsafe { libc::ptrace(request, thread, ptr::null_mut::<c_void>(), data as usize) };
@@ -163,11 +163,11 @@ fn set_registers(thread: pid_t, registers: &Registers) -> io::Result<()> {
     if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What `waitpid` reported of a thread.
+/// What `waitpid` reported about a thread.
 enum Wait {
     Ended,
     Interrupted,
-    /// It is about to be given a signal.
+    /// A signal is about to be delivered to it.
     Signal(c_int),
 }
 

@@ -1,12 +1,13 @@
-// Live bytes over time by who allocated them: areas one above the other, the largest below.
+// Live bytes over time by allocating function: stacked areas, the largest at the bottom.
 
-// Where a name fits into an area, if anywhere: in the middle of where that is highest, in pixels.
+// Where a name fits into an area, in pixels: in the middle of its highest part; nowhere if it is
+// too low.
 function roomFor(frame, name, points) {
   const width = name.length * 6.8 + 8;
   const height = 15;
   let best = null;
   for (let from = 0; from < points.length; from += 1) {
-    // The points that the name would stand above, from this one on.
+    // The points below the name, from this one on.
     const left = frame.x(points[from].x);
     let [low, high] = [-Infinity, Infinity];
     let to = from;

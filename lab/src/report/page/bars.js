@@ -33,7 +33,7 @@ function bars(figure, bins, format, what, noun) {
   };
 }
 
-// The points that no other is better than in both, by ascending x.
+// The points that no other dominates, by ascending x.
 function front(points) {
   const sorted = [...points].sort((a, b) => a.x - b.x || a.y - b.y);
   let least = Infinity;
@@ -44,8 +44,8 @@ function front(points) {
   });
 }
 
-// points: [{ name, style, x, y, title, rows, r }]: the last three, for the hover and the size, may be
-// left out; a point without a name has none beside it.
+// points: [{ name, style, x, y, title, rows, r }]: the last three, for the hover text and the size,
+// are optional; a point without a name has no label.
 function scatter(figure, points, axes) {
   const plot = figure.querySelector(".plot");
   return () => {
@@ -68,8 +68,8 @@ function scatter(figure, points, axes) {
       frame.svg.append(svg("circle", { class: `point ${point.style}`, cx, cy, r: point.r ?? 5.5 }));
       if (!point.name) continue;
       const width = point.name.length * 7.2;
-      // Beside the point, above and below it, aslant, farther off; a name without a place is left to
-      // the hover.
+      // Positions beside, above and below the point, diagonal, and farther off; a label without a
+      // position is shown only on hover.
       const [left, middle] = [-9 - width, -width / 2];
       const places = [
         [9, 4], [left, 4], [middle, -10], [middle, 19], [8, -8], [8, 17], [left, -8], [left, 17], [middle, -24], [middle, 33],
@@ -94,7 +94,7 @@ function scatter(figure, points, axes) {
   };
 }
 
-// Around the points, from 0: lengths may be compared.
+// The axis begins at 0, so that lengths can be compared.
 const from0 = (axis, name) => ({ ...axis, name });
 const greatest = (points, key) => Math.max(...points.map((point) => point[key]), 0) * 1.1;
 
@@ -107,7 +107,7 @@ const ratioAxis = (points, key, name, than) => {
   return { title: `${name} (${than} = 1)`, from: 0, to, format: (value) => String(+value.toPrecision(3)), value: ratio, ticks: decimalTicks(to), name };
 };
 
-// The colour of page faults, of five: from the fewest to the most.
+// The colour of page faults: five steps, from the fewest to the most.
 function faultsStyle(points) {
   const faults = points.map((point) => point.faults);
   const [least, most] = [Math.min(...faults), Math.max(...faults)];

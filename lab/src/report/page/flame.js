@@ -1,4 +1,4 @@
-// Flame graph: functions below their callers, as wide as what they and those they call asked for.
+// Flame graph: functions below their callers, as wide as their requests, callees included.
 
 const FLAME_ROW = 19;
 const FLAME_LETTER = 6.9;
@@ -10,7 +10,7 @@ const flameViews = {
   temporary: ["temporary: freed before the next allocation", thousands],
 };
 
-// The tree with what is drawn of it: children by descending figure, depths.
+// The tree with data for drawing: children by descending figure, depths.
 function flameTree({ texts, parents, functions, modules, quiet, views }) {
   const still = new Set(quiet);
   const nodes = functions.map((text, index) => ({
@@ -32,7 +32,7 @@ function flameTree({ texts, parents, functions, modules, quiet, views }) {
   return nodes;
 }
 
-// The colours of modules: those that allocate most have one of their own.
+// The colours of modules: those that allocate most have their own.
 function flameStyles(nodes) {
   const sums = new Map();
   for (const node of nodes.slice(1)) {
@@ -61,7 +61,7 @@ class FlameGraph {
     return Object.keys(flameViews).filter((view) => this.root.figures[view] > 0);
   }
 
-  // What may be asked for, above the graph.
+  // The controls above the graph.
   controls() {
     const bar = html("div", "flame-bar");
     const group = html("div", "views");
@@ -102,7 +102,7 @@ class FlameGraph {
     });
   }
 
-  // What the colours mean.
+  // The key to the colours.
   key() {
     const key = html("div", "key flame-key");
     const entry = (style, text) => {
@@ -129,13 +129,13 @@ class FlameGraph {
     return this.words !== "" && node.name.toLowerCase().includes(this.words);
   }
 
-  // Bytes or blocks of the functions found, each counted once.
+  // Bytes or blocks of the matching functions, each counted once.
   found(node = this.root) {
     if (this.isFound(node)) return this.figureOf(node);
     return node.children.reduce((sum, child) => sum + this.found(child), 0);
   }
 
-  // Draws the function zoomed to as wide as there is room, its callers above it.
+  // Draws the zoomed function at full width, its callers above it.
   draw() {
     const width = Math.max(this.plot.clientWidth, 240);
     const held = this.plot.contains(document.activeElement);
@@ -185,7 +185,7 @@ class FlameGraph {
     return cell;
   }
 
-  // The way back, by name.
+  // Links to the callers, by name.
   callers() {
     const names = [];
     for (let node = this.zoomed; node.parent; node = node.parent) names.unshift(node);
@@ -207,7 +207,7 @@ class FlameGraph {
     this.path.hidden = this.zoomed === this.root;
   }
 
-  // Says in words what one box shows.
+  // Describes a box in words.
   tell(node) {
     const [meaning, write] = flameViews[this.view];
     const all = this.figureOf(this.root) || 1;
@@ -218,7 +218,7 @@ class FlameGraph {
     this.status.replaceChildren(name, `${place}${share}${found}`);
   }
 
-  // The neighbour that an arrow leads to.
+  // The neighbour in an arrow key's direction.
   neighbour(key) {
     const node = this.selected;
     const shown = (one) => this.boxes.has(one);

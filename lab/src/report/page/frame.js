@@ -1,4 +1,4 @@
-// The frame of every chart: axes with titles and ticks, and what is shown on hover.
+// The frame of every chart: axes with titles and ticks, and the hover display.
 
 function svg(name, attributes = {}, text) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -14,7 +14,7 @@ function html(name, className, text) {
   return element;
 }
 
-// The height of a chart that is to be so many times as high as wide; flatter on paper.
+// The height of a chart, as a share of its width; flatter on paper.
 function heightOf(plot, share) {
   const wanted = plot.clientWidth * share * (document.documentElement.dataset.print ? 0.72 : 1);
   return Math.min(Math.max(wanted, 220), 380);
@@ -53,14 +53,14 @@ class Frame {
     plot.append(this.svg);
   }
 
-  // Labels below the chart, as far as they do not touch: so many pixels below the first row's place.
+  // Labels below the chart that do not touch, `below` pixels below the first row.
   labels(grid, ticks, below) {
     let end = -Infinity;
     const row = svg("g", { class: below ? "clock" : "" });
     for (const [tick, text] of ticks) {
       const at = this.x(tick);
       const half = text.length * 3.3;
-      // One that would reach beyond the chart ends there.
+      // A label that would exceed the chart is aligned to its end.
       const anchor = at + half > this.width ? "end" : "middle";
       const middle = anchor === "end" ? this.width - 2 - half : at;
       if (middle - half < end + 8) continue;
@@ -90,7 +90,7 @@ class Frame {
     this.svg.append(svg("path", { d: steps.join(""), ...attributes }));
   }
 
-  // Shows, while a pointer or the arrow keys are over the chart, what `look` gives for a place:
+  // Shows, while the pointer or the arrow keys are over the chart, what `look` returns for a place:
   // { at: [x, y], title, rows: [[style, name, value]], dots: [[style, x, y]] }, in pixels, or null.
   hover(look) {
     const mark = svg("g", { class: "mark" });

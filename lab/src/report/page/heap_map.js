@@ -3,7 +3,7 @@
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 const VALUES = new Map([...DIGITS].map((digit, value) => [digit, value]));
 
-// A cell's values as numbers.
+// Decoders of a cell's values.
 const ages = (trace) => (digit) => (digit / 63) ** 2 * trace.operations;
 const sizes = (digit) => 2 ** (digit / 2);
 
@@ -14,7 +14,7 @@ const colour = (name) => {
 
 const mix = (a, b, share) => a.map((value, index) => value + (b[index] - value) * share);
 
-// The colour at a place from 0 to 1 along the ramp.
+// The colour at a position from 0 to 1 on the ramp.
 function along(ramp, place) {
   const scaled = Math.min(Math.max(place, 0), 1) * (ramp.length - 1);
   const step = Math.min(Math.floor(scaled), ramp.length - 2);
@@ -35,7 +35,7 @@ function range(maps, layer) {
   return least <= greatest ? [least, greatest] : [0, 63];
 }
 
-// A picture of one pixel for each cell, as a data URL.
+// A picture with one pixel per cell, as a data URL.
 function paint(map, layer, [least, greatest]) {
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(map.columns, 1);
@@ -62,7 +62,7 @@ function heapMaps(figure, trace) {
   const drawn = trace.strategies.filter((one) => one.map?.rows);
   const maps = drawn.map((one) => one.map);
   const extents = maps.map((map) => map.rows * map.granule);
-  // One scale for all, unless some would be too low to see.
+  // One common scale, unless it would make some maps too low.
   const common = Math.max(...extents) <= 6 * Math.min(...extents) ? Math.max(...extents) : 0;
   let layer = "age";
   const plot = figure.querySelector(".plot");

@@ -1,9 +1,9 @@
 // Curves: bytes and fragmentation over time, page faults over memory.
 
-// How a strategy is drawn, everywhere alike: its colour, and its dashes for whoever sees none.
+// A strategy's style in every chart: its colour, and its dashes for people who cannot tell colours.
 const style = (name, index) => (name === "SYSTEM" ? "system" : `s${index % 8}`);
 
-// The names that may be clicked away. Calls `redraw` when one was.
+// A legend whose names can be clicked to hide a curve; then calls `redraw`.
 function legend(figure, series, hidden, redraw) {
   if (figure.querySelector(".legend") || series.length < 2) return;
   const list = html("div", "legend");
@@ -28,7 +28,7 @@ function legend(figure, series, hidden, redraw) {
   figure.querySelector(".plot").before(list);
 }
 
-// The point of a curve at or before x; curves ascend in x.
+// The last point of a curve at or before x; curves ascend in x.
 function before(points, x) {
   let [low, high] = [0, points.length - 1];
   while (low < high) {
@@ -39,7 +39,7 @@ function before(points, x) {
   return points[low];
 }
 
-// series: [{ name, style, points, area }]; axes: () => [x, y] for the series given.
+// series: [{ name, style, points, area }]; axes: () => [x, y] for the visible series.
 function lines(figure, series, axes, describe) {
   const plot = figure.querySelector(".plot");
   const hidden = new Set();
@@ -70,18 +70,18 @@ function lines(figure, series, axes, describe) {
   return draw;
 }
 
-// Values in equal parts of a run, as points.
+// The values of equal parts of a run, as points.
 const over = (trace, values) => values.map((value, index) => [((index + 1) * trace.operations) / values.length, value]);
 
-// A place between two of ascending values, as a number of steps from the first; where they stand still,
-// the first of them.
+// The position of a value among ascending values, as a number of steps from the first; among equal
+// ones, the first.
 function between(values, value) {
   const after = values.findIndex((one) => one >= value);
   if (after <= 0) return after < 0 ? values.length - 1 : 0;
   return after - 1 + (value - values[after - 1]) / (values[after] - values[after - 1]);
 }
 
-// Time counted in operations, and where the trace tells it the clock below.
+// Time in operations, and below it by the clock, if the trace has times.
 function timeAxis(trace) {
   const parts = trace.clock.length - 1;
   const hasClock = parts > 0 && trace.clock[parts] > trace.clock[0];

@@ -1,4 +1,4 @@
-// Draws every figure of the page, and again when its width or the colours change.
+// Draws every figure of the page, and redraws it when its width or the colours change.
 
 const all = JSON.parse(document.getElementById("data").textContent);
 
@@ -28,7 +28,7 @@ for (const figure of document.querySelectorAll("figure[data-kind]")) {
 const redraw = () => draws.forEach((draw) => draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
-// On paper everything is light, and as wide as paper.
+// In print everything is light, and as wide as the paper.
 addEventListener("beforeprint", () => {
   document.documentElement.dataset.print = "1";
   redraw();

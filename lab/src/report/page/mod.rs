@@ -1,7 +1,7 @@
 //! The page: its text and tables as HTML, and the data that its script draws.
 //!
-//! Whatever is put into the template is escaped by it; the two texts that are not, the style and
-//! the script, are files of ours (`page/`), and the JSON has every `<` replaced.
+//! The template escapes everything inserted into it, except the style and the script, which are our
+//! own files (`page/`), and the JSON, in which every `<` is replaced.
 
 mod sites;
 
@@ -21,7 +21,7 @@ use crate::strategies;
 use crate::tune::Tuned;
 
 const STYLE: &str = include_str!("style.css");
-/// In the order in which they use each other.
+/// In order of dependency.
 const SCRIPT: [&str; 8] = [
     include_str!("units.js"),
     include_str!("frame.js"),
@@ -33,10 +33,10 @@ const SCRIPT: [&str; 8] = [
     include_str!("main.js"),
 ];
 
-/// The data that the script draws.
+/// The data for the script.
 #[derive(Debug, Serialize)]
 struct Data<'g> {
-    /// The strategy that the means are relative to.
+    /// The strategy to which the means are relative.
     reference: Option<&'static str>,
     means: Vec<Mean>,
     traces: Vec<Charts<'g>>,
@@ -46,7 +46,7 @@ struct Data<'g> {
 /// Builds the page on these traces, measured with these parameters.
 ///
 /// # Errors
-/// If the data to draw cannot be written as JSON.
+/// If the data cannot be written as JSON.
 pub(super) fn of(
     collected: Vec<Collected>,
     tuned: Option<&Tuned>,
@@ -106,11 +106,11 @@ pub(super) fn of(
             }
         }
     };
-    // Whatever texts of others are in it: nothing that turns a line around or hides.
+    // Escapes control characters in inserted texts, such as those that change the direction of text.
     Ok(printable_lines(&page.into_string()).into_owned())
 }
 
-/// JSON that can stand in a `script` element: without a `<`, which only strings can have.
+/// Makes JSON safe inside a `script` element by replacing `<`, which occurs only in strings.
 fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -136,7 +136,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     }
 }
 
-/// Returns one trace.
+/// Writes the section on one trace.
 fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     let page = bytes(one.simulated.page_size as u64);
     let sentences = compare::verdict(&[&one.compared]);
@@ -180,7 +180,7 @@ fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     }
 }
 
-/// Returns which program the trace is of.
+/// Describes the recorded program.
 fn origin(one: &Collected) -> Markup {
     let info = &one.info;
     let command: Vec<_> = [&info.program].into_iter().chain(&info.arguments).cloned().collect();
@@ -197,7 +197,7 @@ fn origin(one: &Collected) -> Markup {
     }
 }
 
-/// Writes the requests in figures.
+/// Writes the figures of the requests.
 fn facts(one: &Collected) -> Markup {
     let statistics = &one.info.statistics;
     let facts = [
@@ -265,7 +265,7 @@ fn table(caption: &str, grid: &Grid) -> Markup {
     }
 }
 
-/// Returns the heaps side by side.
+/// Writes the heap maps side by side.
 fn maps(trace: usize) -> Markup {
     let group = format!("layer-{trace}");
     html! {
@@ -316,7 +316,7 @@ fn next(collected: &[Collected]) -> Markup {
     }
 }
 
-/// Explains the terms, strategies among them.
+/// Explains the terms and strategies used.
 fn terms(collected: &[Collected]) -> Markup {
     let rows = collected.iter().flat_map(|one| &one.compared.rows);
     let strategies: BTreeSet<&str> = rows.map(|row| row.strategy()).collect();

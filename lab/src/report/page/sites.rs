@@ -11,7 +11,7 @@ use crate::who::group::Group;
 /// Functions in a table.
 const ROWS: usize = 15;
 
-/// Returns the section, of the trace of this number.
+/// Writes the section for the trace with this number.
 pub(super) fn section(sites: &Sites, trace: usize) -> Markup {
     html! {
         h3 { "Who allocates" }
@@ -79,13 +79,13 @@ fn words(sites: &Sites) -> Vec<String> {
             "Worst fit: {} takes {} more than it requested under {name}, most of it for {}.",
             group.function,
             bytes(beyond(name, group)),
-            worst.told()
+            worst.formatted()
         ));
     }
     words
 }
 
-/// Returns a function and where it is.
+/// Writes a function's name and location.
 fn name(group: &Group) -> Markup {
     let place = match (&group.file, group.line) {
         (Some(file), Some(line)) => Some(format!("{file}:{line}")),
@@ -98,7 +98,7 @@ fn name(group: &Group) -> Markup {
     }
 }
 
-/// Returns a path's last two names.
+/// Returns the last two components of a path.
 fn end_of(path: &str) -> String {
     match path.rmatch_indices('/').nth(1) {
         Some((at, _)) if at > 0 => format!("…{}", &path[at..]),
@@ -106,7 +106,7 @@ fn end_of(path: &str) -> String {
     }
 }
 
-/// Returns the functions that have most of anything.
+/// Writes the table of the most important functions.
 fn top(sites: &Sites) -> Markup {
     type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
     const COLUMNS: [Column; 5] = [
@@ -117,7 +117,7 @@ fn top(sites: &Sites) -> Markup {
         ("temporary", |figures| figures.temporary, thousands),
     ];
     let total = &sites.total;
-    // The greatest share of anything.
+    // The greatest of a function's shares.
     let weight = |group: &Group| {
         let share =
             |(_, figure, _): &Column| figure(&group.figures) as f64 / figure(total).max(1) as f64;
@@ -160,7 +160,7 @@ fn top(sites: &Sites) -> Markup {
     }
 }
 
-/// Writes how much more than requested the blocks of functions take under each allocator.
+/// Writes how much more than requested the blocks of functions take, under each allocator.
 fn waste(sites: &Sites) -> Markup {
     let taken = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
     let beyond = |group: &Group, name| taken(group, name).saturating_sub(group.figures.live_bytes);
@@ -195,7 +195,7 @@ fn waste(sites: &Sites) -> Markup {
                                 td.best[Some(beyond(group, name)) == least] {
                                     (share(beyond(group, name), group.figures.live_bytes))
                                     @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
-                                        small { (worst.told()) }
+                                        small { (worst.formatted()) }
                                     }
                                 }
                             }

@@ -1,4 +1,4 @@
-// Numbers as the command line writes them.
+// Formats numbers as the command line does.
 
 const thousands = (count) => Math.round(count).toLocaleString("en-US");
 
@@ -22,12 +22,12 @@ function duration(seconds) {
   return `${(seconds * 1e3).toFixed(seconds >= 0.00995 ? 0 : 1)} ms`;
 }
 
-// On an axis: without the decimal that says nothing.
+// For an axis: without a zero decimal.
 const bytesTick = (count) => bytes(count).replace(".0 ", " ");
 const durationTick = (seconds) => (seconds === 0 ? "0 s" : duration(seconds).replace(/\.0 | 0 min$| 0 s$/, (zero) => (zero === ".0 " ? " " : "")));
 const percentTick = (share) => `${Math.round(share * 100)} %`;
 
-// Numbers from 0 to `most` for the ticks of an axis: round ones, about so many.
+// About `about` round numbers from 0 to `most`, for the ticks of an axis.
 function roundTicks(most, about, steps) {
   const rough = most / about;
   let step = steps.find((candidate) => candidate >= rough);
@@ -44,8 +44,8 @@ const CLOCK_STEPS = [
 ];
 const BINARY_STEPS = Array.from({ length: 50 }, (_, index) => 2 ** index);
 
-// Round numbers from `least` to `most` on a logarithmic axis: powers of ten, and between them 2 and
-// 5 times those as long as they are not many more than asked for.
+// Round numbers from `least` to `most` for a logarithmic axis: powers of ten, and 2 and 5 times
+// these unless that makes many more than `about`.
 function powerTicks(least, most, about) {
   const decades = Math.log10(most / least);
   const stride = Math.max(1, Math.ceil(decades / about));

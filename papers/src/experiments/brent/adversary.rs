@@ -1,18 +1,18 @@
-//! Request sequences designed to fragment memory, whose effect Theorem 6.1 of Brent (1984) bounds.
+//! Request sequences designed to fragment memory; Theorem 6.1 of Brent (1984) bounds their effect.
 //!
-//! An adversary may have M bytes in use at a time, in blocks of at most n bytes, and wants the
-//! strategy to need as much memory S as possible. All here go by ascending sizes: fill memory with
-//! small blocks, keep a few that spoil much, free the others, go on with larger ones.
+//! An adversary may have M bytes in use at a time, in blocks of at most n bytes, and makes the
+//! strategy need as much memory S as possible. All of them use ascending sizes: fill memory with
+//! small blocks, keep a few that spoil many gaps, free the others, continue with larger ones.
 //!
 //! - [`robson`]: keeps the blocks that cover a residue class of addresses, so that no gap holds a
-//!   block of the next size, 2ⁱ (Robson 1971, 1974: no strategy manages on less than ½ M log₂ n).
+//!   block of the next size, 2ⁱ (Robson 1971, 1974: every strategy needs at least ½ M log₂ n).
 //! - [`pins`]: keeps one block in each stretch of memory: with sizes just above a size class and
-//!   stretches of a page, no page comes free (as Knuth's against buddies, volume 1, §2.5).
+//!   stretches of a page, no page becomes free (like Knuth's against buddies, volume 1, §2.5).
 //! - [`search`]: sizes and stretches of `pins`, improved at random.
-//! - [`against_best_fit`]: pins with gaps between them that grow by one unit a round, designed for
-//!   BEST-FIT.
+//! - [`against_best_fit`]: pins with gaps between them that grow by one unit per round, designed
+//!   for BEST-FIT.
 //!
-//! Uses nothing but the library: its tests (`tests/theorem_6_1.rs`) share this file.
+//! Depends only on the library: its tests (`tests/theorem_6_1.rs`) share this file.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 /// A strategy under attack. Sizes and addresses are in units, which are bytes unless a strategy's
-/// least block is too large for that.
+/// smallest block is too large for that.
 pub(crate) struct Game<'s> {
     strategy: &'s mut (dyn Strategy + 's),
     /// Bytes in a unit.
@@ -31,19 +31,19 @@ pub(crate) struct Game<'s> {
     /// M, units.
     budget: usize,
     requested: usize,
-    /// Bytes of a block's units that are its header.
+    /// Bytes of a block's units that the header takes.
     header: usize,
     /// Start and size of the blocks in use.
     live: Vec<(NonNull<u8>, usize)>,
 }
 
 impl<'s> Game<'s> {
-    /// Nothing in use yet, and at most `budget` units of `unit` bytes ever.
+    /// Starts with nothing in use; allows at most `budget` units of `unit` bytes at a time.
     pub(crate) fn new(strategy: &'s mut (dyn Strategy + 's), unit: usize, budget: usize) -> Self {
         Self { strategy, unit, budget, requested: 0, live: Vec::new(), header: 0 }
     }
 
-    /// Returns the game with a header of `header` bytes counted as part of each block's units.
+    /// Counts a header of `header` bytes as part of each block's units.
     pub(crate) fn with_headers(self, header: usize) -> Self {
         Self { header, ..self }
     }
@@ -53,7 +53,7 @@ impl<'s> Game<'s> {
         Layout::from_size_align(size * self.unit - self.header, 1).expect("an alignment of 1")
     }
 
-    /// Allocates a block that M permits.
+    /// Allocates a block if M permits.
     fn allocate(&mut self, size: usize) -> Option<NonNull<u8>> {
         if self.requested + size > self.budget {
             return None;
@@ -63,18 +63,18 @@ impl<'s> Game<'s> {
         Some(block.cast())
     }
 
-    /// Frees a block that [`allocate`](Self::allocate) gave for this size.
+    /// Frees a block that [`allocate`](Self::allocate) returned for this size.
     ///
     /// # Safety
-    /// It is in use, and is forgotten.
+    /// The block is in use, and is not used afterwards.
     unsafe fn free(&mut self, block: NonNull<u8>, size: usize) {
         // SAFETY: the caller guarantees it; the layout is the one it was allocated with.
         unsafe { self.strategy.deallocate(block, self.layout(size)) };
         self.requested -= size;
     }
 
-    /// S: units of memory taken, but for bookkeeping. Memory taken is never given back, so it is
-    /// the most that was needed. O(blocks).
+    /// Returns S: the units of memory taken, without bookkeeping. Memory is never given back, so
+    /// this is the maximum ever needed. O(blocks).
     pub(crate) fn storage(&self) -> usize {
         let mut storage = 0;
         self.strategy.walk(&mut |span| {
@@ -95,14 +95,14 @@ impl<'s> Game<'s> {
         }
     }
 
-    /// Frees all blocks but those that `keep` chooses by address and size, in address order.
+    /// Frees all blocks except those that `keep` selects by address and size, in address order.
     fn keep(&mut self, mut keep: impl FnMut(usize, usize) -> bool) {
         let mut live = std::mem::take(&mut self.live);
         live.sort_unstable_by_key(|&(block, _)| block);
         live.retain(|&(block, size)| {
             let kept = keep(block.addr().get() / self.unit, size);
             if !kept {
-                // SAFETY: the block is in use with this layout, and is forgotten here.
+                // SAFETY: the block is in use with this layout, and is removed from the list here.
                 unsafe { self.strategy.deallocate(block, self.layout(size)) };
             }
             kept
@@ -123,7 +123,7 @@ pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
     let mut residue = 0;
     for step in 1..=largest.ilog2() {
         let size = 1 << step;
-        // The gaps that a kept block spoils for the new size.
+        // The gaps that keeping this residue spoils for the new size.
         let spoilt = |residue: usize| -> usize {
             let live = game.live.iter();
             let start = |block: &NonNull<u8>| block.addr().get() / game.unit;
@@ -144,11 +144,12 @@ pub(crate) fn robson(game: &mut Game<'_>, largest: usize) {
 pub(crate) struct Step {
     /// Size of the blocks, bytes.
     pub(crate) size: usize,
-    /// Bytes of a stretch in which one block stays.
+    /// Bytes of a stretch, in which one block is kept.
     pub(crate) stretch: usize,
 }
 
-/// Fills memory with blocks of each step's size, having freed all but one in each stretch.
+/// For each step, frees all blocks but one in each stretch, then fills memory with blocks of its
+/// size.
 pub(crate) fn pins(game: &mut Game<'_>, steps: &[Step]) {
     for (index, step) in steps.iter().enumerate() {
         if let Some(before) = index.checked_sub(1) {
@@ -172,8 +173,8 @@ pub(crate) fn classes(largest: usize) -> Vec<usize> {
     std::iter::successors(Some(1), next).collect()
 }
 
-/// Returns the steps against pages of `page` bytes: the least size of each class, one block in each
-/// page.
+/// Returns the steps against pages of `page` bytes: the smallest size of each class, and one block
+/// kept per page.
 pub(crate) fn against_classes(classes: &[usize], page: usize) -> Vec<Step> {
     let least = [1].into_iter().chain(classes.iter().map(|class| class + 1));
     least.zip(classes).map(|(size, _)| Step { size, stretch: page }).collect()
@@ -184,15 +185,15 @@ pub(crate) fn against_first_fit(largest: usize) -> Vec<Step> {
     (0..=largest.ilog2()).map(|step| Step { size: 1 << step, stretch: 2 << step }).collect()
 }
 
-/// Returns the steps against BUDDY: sizes just above a power of two, which take the next one, and
-/// every other block.
+/// Returns the steps against BUDDY: sizes just above a power of two, which are rounded up to the
+/// next one, and every other block.
 pub(crate) fn against_buddies(largest: usize) -> Vec<Step> {
     let step = |log: u32| Step { size: (1 << log) / 2 + 1, stretch: 2 << log };
     (0..=largest.ilog2()).map(step).collect()
 }
 
 /// Improves `steps` at random, `tries` times. `storage` computes the S that a strategy needs for
-/// them. Returns the most.
+/// them. Returns the maximum.
 pub(crate) fn search(
     mut steps: Vec<Step>,
     largest: usize,
@@ -221,11 +222,13 @@ pub(crate) fn search(
     most
 }
 
-/// Against BEST-FIT, for blocks of up to n = `largest` units: rounds of ascending sizes t, from n/e on. In each
-/// as many blocks of t units as M permits go to fresh memory, since all gaps are shorter. One after the other
-/// is replaced by one of t − 1 units, which fits no older gap, so that it takes that place and leaves one unit,
-/// and by a pin of one unit, which best fit puts there. Then the blocks of t − 1 units are freed: a unit stays
-/// in use for each t. Pins left of M grow as M (1 − n/(e t)), so S comes to M n/e (Robson 1977: S ≈ M n).
+/// Attacks BEST-FIT with blocks of up to n = `largest` units, in rounds of ascending sizes t from
+/// n/e on. In each round, as many blocks of t units as M permits go to fresh memory, since all gaps
+/// are shorter. One after another is replaced by a block of t − 1 units, which fits no older gap,
+/// so it takes the same place and leaves one unit, and by a pin of one unit, which best fit puts
+/// into that gap. Then the blocks of t − 1 units are freed: one unit stays in use for each t. The
+/// pins that M leaves room for grow as M (1 − n/(e t)), so S approaches M n/e (Robson 1977: S ≈ M
+/// n).
 pub(crate) fn against_best_fit(game: &mut Game<'_>, largest: usize) {
     let first = (largest as f64 / std::f64::consts::E).ceil() as usize;
     for size in first.max(2)..=largest {
@@ -233,7 +236,7 @@ pub(crate) fn against_best_fit(game: &mut Game<'_>, largest: usize) {
         let shorter: Vec<_> = blocks
             .into_iter()
             .filter_map(|block| {
-                // SAFETY: the block was allocated above, and is forgotten.
+                // SAFETY: the block was allocated above, and is not used afterwards.
                 unsafe { game.free(block, size) };
                 let shorter = game.allocate(size - 1);
                 // A pin stays in use to the end.

@@ -1,4 +1,4 @@
-//! A priority queue as a leftist tree (Crane; Knuth, volume 3, §5.2.3), its nodes in blocks of a
+//! A priority queue as a leftist tree (Crane; Knuth, volume 3, §5.2.3), with nodes in blocks of a
 //! strategy: the queue of PQSIM (Brent §3.2).
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! ```
 //! Invariants: no node has a lower priority value than its parent; `distance` is that of the right
 //! child (0 if there is none) plus 1, and no greater than that of the left child plus 1. So the
-//! way down the right children is short: at most log₂(n + 1) nodes.
+//! path down the right children is short: at most log₂(n + 1) nodes.
 
 use pagewise_replay::paging::Paging;
 
@@ -21,17 +21,17 @@ const KEY: usize = 2;
 const PRIORITY: usize = 3;
 const DISTANCE: usize = 4;
 
-/// The queue; the item of the least priority value comes first.
+/// The queue; the item with the lowest priority value comes first.
 #[derive(Debug, Default)]
 pub(crate) struct Leftist {
     root: Option<Block>,
 }
 
 impl Leftist {
-    /// Enters an item. O(log n).
+    /// Inserts an item. O(log n).
     ///
     /// # Errors
-    /// If the strategy has no memory.
+    /// If the strategy runs out of memory.
     pub(crate) fn insert<P: Paging>(
         &mut self,
         memory: &mut Memory<'_, P>,
@@ -63,9 +63,9 @@ impl Leftist {
     }
 }
 
-/// Merges two trees: Knuth's Algorithm M of exercise 5.2.3–32. The first loop goes down the right
-/// children of both, turning their links round; the second goes back up, restores the links and
-/// the distances, and puts the nearer child right.
+/// Merges two trees: Knuth's Algorithm M of exercise 5.2.3–32. The first loop descends the right
+/// children of both and reverses their links; the second ascends, restores links and distances, and
+/// makes the child with the smaller distance the right one.
 fn merge<P: Paging>(
     memory: &mut Memory<'_, P>,
     mut p: Option<Block>,

@@ -1,9 +1,9 @@
 //! The memory of a simulated program: equal blocks from a strategy, read and written word by word.
 //!
-//! The programs of Brent §3 are written for a machine with pointers of 32 bits. Here a pointer is
-//! the distance of a block from the heap's first page, so a node is as large as on that machine.
-//! Every word read or written is a reference to the page it lies in; a strategy's bookkeeping is
-//! disregarded, as in the paper (§3).
+//! The programs of Brent §3 are written for a machine with 32-bit pointers. Here a pointer is the
+//! offset of a block from the heap's first page, so nodes are as large as on that machine. Every
+//! word read or written is a reference to its page; the strategy's bookkeeping does not count, as
+//! in the paper (§3).
 //!
 //! ```text
 //!   base          page 1           page 2
@@ -17,12 +17,12 @@ use std::ptr::NonNull;
 use pagewise::Strategy;
 use pagewise_replay::paging::Paging;
 
-/// A block in use: its distance in bytes from [`Memory::base`].
+/// A block in use: its offset in bytes from [`Memory::base`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block(NonZeroU32);
 
 impl Block {
-    /// Returns a pointer to the block as it is stored in a word; 0 is no block.
+    /// Encodes a pointer to a block as a word; 0 means none.
     pub(crate) fn word(block: Option<Block>) -> u32 {
         block.map_or(0, |block| block.0.get())
     }
@@ -38,7 +38,7 @@ impl Block {
 pub(crate) struct Counts {
     pub(crate) allocations: u64,
     pub(crate) frees: u64,
-    /// The most blocks in use at one time.
+    /// Peak number of blocks in use.
     pub(crate) peak: u64,
 }
 
@@ -48,18 +48,18 @@ impl Counts {
     }
 }
 
-/// Whatever serves a program that asks for blocks of one size.
+/// An allocator for a program that requests blocks of one size.
 pub(crate) trait Blocks {
     /// Returns a block.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// If it runs out of memory.
     fn allocate(&mut self) -> anyhow::Result<NonNull<u8>>;
 
     /// Frees a block.
     ///
     /// # Safety
-    /// [`allocate`](Self::allocate) gave it, and it was not freed since.
+    /// [`allocate`](Self::allocate) returned it, and it was not freed since.
     unsafe fn free(&mut self, block: NonNull<u8>);
 }
 
@@ -75,13 +75,13 @@ impl Blocks for Served<'_> {
     }
 
     unsafe fn free(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's block, which was allocated with this layout.
+        // SAFETY: the caller's block was allocated with this layout.
         unsafe { self.strategy.deallocate(block, self.layout) };
     }
 }
 
-/// Blocks of one size from a strategy, with pages of a given size; `paging` hears of every page
-/// referenced, but not twice in succession of the same one, which faults under no paging strategy.
+/// Blocks of one size from a strategy, with pages of a given size. `paging` is told every page
+/// reference, except repetitions of the last page, which fault under no paging strategy.
 pub(crate) struct Memory<'s, P> {
     blocks: Box<dyn Blocks + 's>,
     block_size: usize,
@@ -106,7 +106,8 @@ impl<'s, P: Paging> Memory<'s, P> {
         Self::over(Box::new(Served { strategy, layout }), block_size, page_size, paging)
     }
 
-    /// Of blocks of `block_size` bytes, aligned to 4, in pages that the first one lies in the first of.
+    /// Makes memory of blocks of `block_size` bytes, aligned to 4. The first block is in the first
+    /// page.
     pub(crate) fn over(
         blocks: Box<dyn Blocks + 's>,
         block_size: usize,
@@ -129,22 +130,22 @@ impl<'s, P: Paging> Memory<'s, P> {
         self.counts
     }
 
-    /// Returns the pages ever referenced: the paper's "virtual size".
+    /// Returns the number of pages ever referenced: the paper's "virtual size".
     pub(crate) fn virtual_size(&self) -> u64 {
         self.seen.iter().filter(|&&seen| seen).count() as u64
     }
 
-    /// Returns the simulated paging, for instance to have it begin to count.
+    /// Returns the simulated paging, for example to start its counting.
     pub(crate) fn paging(&mut self) -> &mut P {
         &mut self.paging
     }
 
-    /// Returns the simulated paging, when the program has ended.
+    /// Returns the simulated paging after the program has ended.
     pub(crate) fn into_paging(self) -> P {
         self.paging
     }
 
-    /// Pascal's `new`. Referenced is the block only when it is written.
+    /// Pascal's `new`. The block is referenced only when it is written.
     pub(crate) fn allocate(&mut self) -> anyhow::Result<Block> {
         let block = self.blocks.allocate()?.as_ptr();
         if self.base.is_null() {
@@ -165,8 +166,8 @@ impl<'s, P: Paging> Memory<'s, P> {
         self.counts.frees += 1;
         let address = self.base.wrapping_add(block.0.get() as usize);
         let address = NonNull::new(address).expect("a block lies above the base");
-        // SAFETY: a `Block` comes from `allocate`; the programs of this module free each once, having
-        // unlinked it.
+        // SAFETY: a `Block` comes from `allocate`; the programs of this module free each once,
+        // after unlinking it.
         unsafe { self.blocks.free(address) };
     }
 
@@ -174,7 +175,7 @@ impl<'s, P: Paging> Memory<'s, P> {
     #[inline]
     pub(crate) fn get(&mut self, block: Block, word: usize) -> u32 {
         let word = self.word(block, word);
-        // SAFETY: the word lies in a block in use, which is aligned to 4 bytes.
+        // SAFETY: the word is within a block in use, which is aligned to 4 bytes.
         unsafe { word.read() }
     }
 
@@ -186,7 +187,7 @@ impl<'s, P: Paging> Memory<'s, P> {
         unsafe { word.write(value) };
     }
 
-    /// References a word's page, and gives the word's address.
+    /// References a word's page, and returns the word's address.
     #[inline]
     fn word(&mut self, block: Block, word: usize) -> *mut u32 {
         debug_assert!(4 * (word + 1) <= self.block_size);

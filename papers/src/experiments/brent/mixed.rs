@@ -1,7 +1,7 @@
 //! Blocks of many sizes (Brent §7): a strategy serves a simulated process.
 //!
-//! Each block is referenced twice, when it is allocated and just before it is freed (§7.3). A
-//! [`Watch`] is told of these references.
+//! Each block is referenced twice, when it is allocated and just before it is freed (§7.3), and a
+//! [`Watch`] is told of each reference.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -14,18 +14,18 @@ const ALIGN: usize = 8;
 
 /// Observes a simulation.
 pub(crate) trait Watch {
-    /// A block is referenced.
+    /// Called for each reference to a block.
     fn reference(&mut self, block: NonNull<u8>);
 
-    /// A second has gone by.
+    /// Called every simulated second.
     fn second(&mut self, usage: &Usage);
 }
 
-/// Runs a strategy over the events of a simulated process, on sizes `scale` times as large. Returns
-/// how many blocks were allocated.
+/// Runs a strategy over the events of a simulated process, with sizes multiplied by `scale`.
+/// Returns the number of blocks allocated.
 ///
 /// # Errors
-/// If the strategy has no memory.
+/// If the strategy runs out of memory.
 pub(crate) fn run(
     events: impl IntoIterator<Item = Event>,
     scale: usize,
@@ -51,7 +51,8 @@ pub(crate) fn run(
             Event::Free { slot } => {
                 let (block, layout) = blocks[slot as usize].take().expect("a live block is freed");
                 watch.reference(block);
-                // SAFETY: the block was allocated above with this layout, and the slot forgets it.
+                // SAFETY: the block was allocated above with this layout, and its slot is empty
+                // now.
                 unsafe { strategy.deallocate(block, layout) };
             }
             Event::Tick { ticks } => {
@@ -78,12 +79,12 @@ pub(crate) struct Efficiency {
 }
 
 impl Efficiency {
-    /// Returns the seconds from the start that do not count: the process begins with nothing live.
+    /// Ignores the first `warm_up` seconds, because the process begins with nothing live.
     pub(crate) fn after(warm_up: u64) -> Self {
         Self { warm_up, seconds: 0, sum: 0.0 }
     }
 
-    /// Takes a second's sample. Returns whether the warm-up ended with it.
+    /// Takes a second's sample. Returns whether it ended the warm-up.
     pub(crate) fn sample(&mut self, usage: &Usage) -> bool {
         self.seconds += 1;
         if self.seconds > self.warm_up {

@@ -1,9 +1,9 @@
-//! The programs of Brent's experiments (1984), rebuilt, and everything else that his tables need.
-//! `docs/brent.md` tells the source of each part, and which parts are ours.
+//! The programs of Brent's experiments (1984), reconstructed, and everything else that his tables
+//! need. `docs/brent.md` gives the source of each part, and names the parts that are ours.
 //!
-//! Files, in the order they build on each other: `memory` (a simulated program's blocks), `leftist`
-//! and `pqsim` (§3.2), `userfault`, `pager` and `residency` (§2.12), `tridiag` (§3.1), `mixed`,
-//! `tagless` and `resident` (§7), `adversary` (§6).
+//! Files in order of dependency: `memory` (a simulated program's blocks), `leftist` and `pqsim`
+//! (§3.2), `userfault`, `pager` and `residency` (§2.12), `tridiag` (§3.1), `mixed`, `tagless` and
+//! `resident` (§7), `adversary` (§6).
 
 pub(crate) mod adversary;
 pub(crate) mod leftist;

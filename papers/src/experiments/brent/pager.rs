@@ -1,12 +1,12 @@
-//! Memory that keeps only a limited number of pages resident, and tells which (Brent §2.12): a
-//! pager of ours, driven by the kernel's own page faults.
+//! Memory with a limited number of resident pages, which can be queried (Brent §2.12): a pager of
+//! ours, driven by the kernel's own page faults.
 //!
-//! A touch of a missing page stops the program's thread in the kernel, which tells the pager's
-//! thread. The pager's thread evicts the page that came in first, keeps its content, and brings in
-//! the missing one. Evicted pages are in no cache and in no memory that the program could reach,
-//! and `mincore` is right about each page, since they are anonymous. (For a file's pages it tells
-//! which are in the page cache, regardless of the process; for a file that one may not write to, it
-//! reports all.)
+//! A touch of a missing page stops the program's thread in the kernel, which notifies the pager's
+//! thread. The pager's thread evicts the oldest page, saves its content, and brings in the missing
+//! one. Evicted pages are in no cache and in no memory that the program could reach, and `mincore`
+//! is right about each page, since they are anonymous. (For a file's pages it reports which are in
+//! the page cache, regardless of the process; for a file without write permission, it reports all
+//! as resident.)
 //!
 //! ```text
 //!  program ──touch──▶ kernel ──fault──▶ pager's thread ──first page out──▶ store
@@ -32,7 +32,7 @@ pub(crate) struct Pager {
     page: usize,
     faults: Arc<AtomicU64>,
     asked: Cell<u64>,
-    /// Closed so that the thread ends.
+    /// Closed to end the thread.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,7 +41,7 @@ impl Pager {
     /// Maps `len` bytes in pages of the system's size, at most `working_set` of them resident.
     ///
     /// # Errors
-    /// If the system has no memory, or does not hand page faults to user space.
+    /// If the system runs out of memory, or does not pass page faults to user space.
     pub(crate) fn new(len: usize, working_set: usize) -> io::Result<Self> {
         let page = page_size();
         let [memory, store] = [Mapping::new(len)?, Mapping::new(len)?];
@@ -59,7 +59,7 @@ impl Pager {
         };
         let thread = std::thread::Builder::new().name("pager".to_owned()).spawn(move || {
             if let Err(error) = paging.serve(&wait) {
-                // The program's thread waits for a page that will not come.
+                // The program's thread would wait forever for the page.
                 eprintln!("the pager cannot bring a page: {error}");
                 std::process::exit(1);
             }
@@ -68,23 +68,23 @@ impl Pager {
         Ok(Self { memory, page, faults, asked: Cell::new(0), stop, thread })
     }
 
-    /// Returns where the memory is. It stays valid until `self` is dropped.
+    /// Returns the memory. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.memory.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.memory.len)
     }
 
-    /// Returns the pages brought in so far.
+    /// Returns the number of pages brought in so far.
     pub(crate) fn faults(&self) -> u64 {
         self.faults.load(Ordering::Relaxed)
     }
 
-    /// How often [`resident`](Self::resident) was asked so far.
-    pub(crate) fn asked(&self) -> u64 {
+    /// Returns the number of [`resident`](Self::resident) queries so far.
+    pub(crate) fn queries(&self) -> u64 {
         self.asked.get()
     }
 
-    /// Returns which of the first `pages` pages are there, as the system says. O(pages).
+    /// Returns which of the first `pages` pages are resident, according to the system. O(pages).
     ///
     /// # Errors
     /// If the system refuses.
@@ -92,7 +92,7 @@ impl Pager {
         self.asked.set(self.asked.get() + 1);
         let mut answer = vec![0; pages];
         let len = (pages * self.page).min(self.memory.len);
-        // SAFETY: the range is ours; a byte is written for each of its pages, and there is one.
+        // SAFETY: the range is ours; one byte is written per page, and there is room for it.
         let refused = unsafe { libc::mincore(self.memory.base.cast(), len, answer.as_mut_ptr()) };
         if refused != 0 {
             return Err(io::Error::last_os_error());
@@ -105,7 +105,7 @@ impl Drop for Pager {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It ends a process itself in which it cannot go on.
+            // If the thread cannot continue, it ends the process itself.
             let _ = thread.join();
         }
     }
@@ -113,7 +113,7 @@ impl Drop for Pager {
 
 /// Returns the system's page size, bytes.
 pub(crate) fn page_size() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: a plain query.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
@@ -122,11 +122,11 @@ struct Paging {
     userfault: Userfault,
     /// Address of the memory.
     memory: usize,
-    /// The content of pages that were taken out; zeros at first, as those of a fresh mapping.
+    /// The contents of evicted pages; zeros at first, as in a fresh mapping.
     store: Mapping,
     page: usize,
     working_set: usize,
-    /// The pages that are there, the first brought in first.
+    /// The resident pages, oldest first.
     there: VecDeque<usize>,
     faults: Arc<AtomicU64>,
 }
@@ -155,7 +155,7 @@ impl Paging {
         }
     }
 
-    /// Brings a missing page in, and the first of those that are there out if they are too many.
+    /// Brings a missing page in, and evicts the oldest one if there are too many.
     fn bring(&mut self, page: usize) -> io::Result<()> {
         if self.there.len() == self.working_set
             && let Some(first) = self.there.pop_front()
@@ -172,7 +172,7 @@ impl Paging {
             }
         }
         self.there.push_back(page);
-        // SAFETY: the store's page lies in a mapping that only this thread uses.
+        // SAFETY: the store's page is in a mapping that only this thread uses.
         let content = unsafe { std::slice::from_raw_parts(self.kept(page), self.page) };
         // SAFETY: a page of the memory, whose owner waits for this thread before it unmaps it.
         unsafe { self.userfault.bring(self.address(page), content) }
@@ -194,7 +194,7 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: memory is tied to no thread.
+// SAFETY: memory is not tied to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -230,9 +230,9 @@ mod tests {
     const PAGES: usize = 40;
     const WORKING_SET: usize = 7;
 
-    /// Touches pages at random, and after each touch holds the pager against first in, first out with a list.
+    /// Touches random pages, and after each touch compares the pager with a FIFO list.
     #[test]
-    fn pages_come_and_go_first_in_first_out_and_keep_their_content() {
+    fn pages_are_evicted_first_in_first_out_and_keep_their_content() {
         let Ok(pager) = Pager::new(PAGES * page_size(), WORKING_SET) else { return };
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let (mut there, mut faults) = (VecDeque::new(), 0);
@@ -260,6 +260,6 @@ mod tests {
             let expected: Vec<bool> = (0..PAGES).map(|page| there.contains(&page)).collect();
             assert_eq!(resident, expected);
         }
-        assert_eq!(pager.asked(), 1999);
+        assert_eq!(pager.queries(), 1999);
     }
 }

@@ -4,22 +4,23 @@
 //! description of the CAMBRIDG distribution" (§7.1), there are about 200 arrivals a second and
 //! 2,400 events in the queue at equilibrium; 2,000 seconds are simulated and faults are counted in
 //! the last 1,000. Three of its figures say more:
-//! - CAMBRIDG has 196 arrivals a second; NOFREE's 31,360 pages of 25 blocks are 784,000 blocks, to
-//!   the block two for each arrival in 2,000 seconds. So an arrival enters two events, evidently
-//!   its block's departure and the next arrival of its size.
+//! - CAMBRIDG has 196 arrivals a second; NOFREE's 31,360 pages of 25 blocks are 784,000 blocks,
+//!   exactly two for each arrival in 2,000 seconds. So an arrival enters two events, evidently its
+//!   block's departure and the next arrival of its size.
 //! - 2,347 blocks are live, so the rest of the 2,400 events are waiting arrivals, one for each
 //!   size: 53 sizes.
-//! - RANDOM's faults and QUICK's virtual size, to which the two parameters of [`FITTED`] are fitted.
+//! - RANDOM's faults and QUICK's virtual size, to which the two parameters of [`FITTED`] are
+//!   fitted.
 //!
-//! The paper does not say how requests are spread over the sizes, except that their mean is 98
+//! The paper does not say how requests are distributed over the sizes, except that their mean is 98
 //! bytes (Table 7.1) and that all are multiples of 8. 53 sizes in equal demand would have a mean of
-//! 216 bytes at the least, so demand falls off with the size. We take the least biased distribution
-//! with that mean, as for Table 7.2 ([`fall_off`]): of all sets of 53 sizes it leaves most open
-//! over the smallest ones, 8 to 424 bytes, and falls off exponentially. How long an arrival waits
-//! in the queue follows from it.
+//! at least 216 bytes, so demand decreases with the size. We take the least biased distribution
+//! with that mean, as for Table 7.2 ([`fall_off`]): among all sets of 53 sizes, the smallest ones,
+//! 8 to 424 bytes, give maximum entropy, and demand decreases exponentially. The time that arrivals
+//! wait in the queue follows from it.
 //!
-//! The paper does not say either how lifetimes are spread; CAMBRIDG mixes sizes of very different
-//! lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
+//! The paper does not say how lifetimes are distributed either; CAMBRIDG mixes sizes of very
+//! different lifetimes. We take two kinds of blocks, short-lived and long-lived ([`Lifetimes`]).
 
 use pagewise::Strategy;
 use pagewise_replay::generator::fall_off;
@@ -38,15 +39,15 @@ pub(crate) const WARM: f64 = 1000.0;
 /// Bytes of a page; c = 25.
 pub(crate) const PAGE: usize = 512;
 
-/// Arrivals per second in all: CAMBRIDG's (Table 7.1).
+/// Total arrivals per second: CAMBRIDG's (Table 7.1).
 const RATE: f64 = 196.0;
 /// Blocks live: CAMBRIDG's (Table 7.1).
 const LIVE: f64 = 2347.0;
 /// Mean size of a request, bytes: CAMBRIDG's (Table 7.1).
 const MEAN_SIZE: f64 = 98.0;
-/// Sizes, hence arrivals waiting.
+/// Number of sizes, hence of waiting arrivals.
 const SIZES: u32 = 53;
-/// The key of a departure; that of an arrival is its size.
+/// The key of a departure; an arrival's key is its size.
 const DEPARTURE: u32 = SIZES;
 
 /// Lifetimes: a mixture of two exponential distributions, whose mean is CAMBRIDG's.
@@ -72,12 +73,12 @@ impl Lifetimes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) lifetimes: Lifetimes,
-    /// Arrivals in the warm-up, relative to those after: 1, and 2 in Table 3.3.
+    /// Arrivals during the warm-up, relative to those after it: 1, and 2 in Table 3.3.
     pub(crate) initial: f64,
-    /// Simulated time relative to the paper's: 1, less for a quick look.
+    /// Simulated time relative to the paper's: 1, or less for a quick look.
     pub(crate) scale: f64,
     pub(crate) seed: u64,
-    /// Runs of one seed differ by their number.
+    /// Distinguishes runs with the same seed.
     pub(crate) number: u64,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Load {
 /// the second half.
 ///
 /// # Errors
-/// If the strategy has no memory.
+/// If the strategy runs out of memory.
 pub(crate) fn run<P: Paging>(
     load: &Load,
     strategy: Box<dyn Strategy + '_>,
@@ -94,10 +95,10 @@ pub(crate) fn run<P: Paging>(
     run_over(load, Memory::new(strategy, NODE, PAGE, paging))
 }
 
-/// Like [`run`], in a memory of nodes and pages of these sizes.
+/// Like [`run`], with nodes and pages of these sizes.
 ///
 /// # Errors
-/// If there is no memory.
+/// If memory runs out.
 pub(crate) fn run_over<P: Paging>(
     load: &Load,
     mut memory: Memory<'_, P>,
@@ -127,7 +128,7 @@ pub(crate) fn run_over<P: Paging>(
     Ok((memory.virtual_size(), memory.into_paging()))
 }
 
-/// Draws the simulation's times; the same ones whatever the strategy.
+/// Draws the simulation's times; they do not depend on the strategy.
 struct Draw<'l> {
     random: ChaCha8Rng,
     load: &'l Load,
@@ -149,7 +150,7 @@ impl<'l> Draw<'l> {
         mean * one
     }
 
-    /// Time from `now` to the next arrival of a size.
+    /// Returns the time from `now` to the next arrival of a size.
     fn interval(&mut self, size: u32, now: f64) -> f64 {
         let load = if now < WARM * self.load.scale { self.load.initial } else { 1.0 };
         let mean = 1.0 / (self.rates[size as usize] * load);

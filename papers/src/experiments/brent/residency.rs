@@ -1,14 +1,14 @@
-//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are in
-//! random-access memory.
+//! The strategies of Brent's §2.12, which leaves their details open: they know which pages are
+//! resident.
 //!
 //! ```text
-//!  program ──references──▶ Told ──▶ strict LRU, which counts faults
-//!     │                      └────▶ Recent: the pages that memory holds ◀──asks── Asking
-//!     └──touches──▶ Pager: memory of the machine, first in, first out   ◀──asks── Asking
+//! program ──references──▶ SimulatedMemory ──▶ strict LRU, which counts faults
+//!    │                         └──▶ Recent: the pages which it holds ◀──queries── ResidencyAware
+//!    └──touches──▶ Pager: memory of the machine, first in, first out ◀──queries── ResidencyAware
 //! ```
-//! A small allocator of equal blocks, as §2.7 to §2.13 have them: blocks come from a current page; the next one
-//! is the most recently freed into, or the one with the most free blocks, of the pages of S3 with φ ≥ φ0. If it
-//! asks, it chooses among those that memory holds, as long as there are any.
+//! A small allocator of equal blocks, as in §2.7 to §2.13: blocks come from a current page; the
+//! next one is the most recently freed into, or the one with the most free blocks, among the pages
+//! of S3 with φ ≥ φ0. If it queries residency, it prefers resident pages as long as there are any.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -21,8 +21,8 @@ use pagewise_replay::paging::{Lru, Paging};
 use super::memory::Blocks;
 use super::pager::Pager;
 
-/// Knows which pages of a heap memory holds.
-pub(crate) trait Knows {
+/// Knows which pages of a heap are resident.
+pub(crate) trait Residency {
     /// Returns for each of the heap's first `pages` pages whether it is resident.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ pub(crate) trait Knows {
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>>;
 }
 
-/// The pages that a memory of some pages holds, under strict LRU: the one referenced last first.
+/// The pages resident in a memory of limited size under strict LRU, most recently referenced first.
 #[derive(Debug)]
 pub(crate) struct Recent {
     pages: Vec<u64>,
@@ -53,28 +53,28 @@ impl Recent {
     }
 }
 
-impl Knows for RefCell<Recent> {
-    /// The program's first page is its number 1.
+impl Residency for RefCell<Recent> {
+    /// The program numbers its pages from 1.
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
         let recent = self.borrow();
         Ok((1..=pages as u64).map(|page| recent.pages.contains(&page)).collect())
     }
 }
 
-impl Knows for Pager {
+impl Residency for Pager {
     fn held(&self, pages: usize) -> anyhow::Result<Vec<bool>> {
         self.resident(pages).context("the system does not report which pages are in memory")
     }
 }
 
-/// A simulation of paging that tells which pages memory holds.
+/// A simulation of paging that can be queried for resident pages.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct SimulatedMemory {
     pub(crate) lru: Lru,
     pub(crate) recent: Rc<RefCell<Recent>>,
 }
 
-impl Paging for Told {
+impl Paging for SimulatedMemory {
     fn reference(&mut self, page: u64) {
         self.lru.reference(page);
         self.recent.borrow_mut().reference(page);
@@ -85,38 +85,37 @@ impl Paging for Told {
     }
 }
 
-/// Memory of the machine in which a pager keeps a limited number of pages: it counts the faults
-/// itself.
-pub(crate) struct Touched {
+/// Real memory, in which a pager keeps a limited number of pages: it counts the faults itself.
+pub(crate) struct RealMemory {
     pub(crate) pager: Rc<Pager>,
-    /// Faults and questions before the counting began.
+    /// Faults and queries before counting began.
     before: [u64; 2],
 }
 
-impl Touched {
+impl RealMemory {
     pub(crate) fn new(pager: Rc<Pager>) -> Self {
         Self { pager, before: [0; 2] }
     }
 
-    /// Faults, and questions which pages are there, since the counting began.
+    /// Returns the faults and residency queries since counting began.
     pub(crate) fn counted(&self) -> [u64; 2] {
-        [self.pager.faults() - self.before[0], self.pager.asked() - self.before[1]]
+        [self.pager.faults() - self.before[0], self.pager.queries() - self.before[1]]
     }
 }
 
-impl Paging for Touched {
-    /// The program touches the page itself.
+impl Paging for RealMemory {
+    /// The program itself touches the page.
     fn reference(&mut self, _: u64) {}
 
     fn start_counting(&mut self) {
-        self.before = [self.pager.faults(), self.pager.asked()];
+        self.before = [self.pager.faults(), self.pager.queries()];
     }
 }
 
 /// Which page of S3 becomes the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The one freed into last: MRU.
+    /// The page most recently freed into: MRU.
     MostRecent,
     /// The one with the most free blocks: MOST-FREE.
     MostFree,
@@ -124,39 +123,39 @@ pub(crate) enum Rule {
 
 #[derive(Debug, Default)]
 struct Page {
-    /// Its free blocks, the one freed last at the end.
+    /// Its free blocks, most recently freed last.
     free: Vec<usize>,
     freed: u64,
 }
 
 /// The allocator.
-pub(crate) struct Asking<S> {
+pub(crate) struct ResidencyAware<S> {
     rule: Rule,
     tolerance: usize,
-    /// Whom it asks, if it does.
-    resident: Option<Rc<dyn Knows>>,
+    /// What to query for residency, if anything.
+    resident: Option<Rc<dyn Residency>>,
     block_size: usize,
     page_size: usize,
     memory: NonNull<u8>,
-    /// Whose the memory is.
+    /// Keeps the memory alive.
     _source: S,
     pages: Vec<Page>,
     current: Option<usize>,
-    /// S2: wholly free pages, the one that became so last at the end.
+    /// S2: wholly free pages, the latest one last.
     empty: Vec<usize>,
     clock: u64,
 }
 
-/// Pages there must be memory for.
+/// Number of pages that the source must provide.
 pub(crate) const MOST_PAGES: usize = 1 << 14;
 
-impl<S: Source> Asking<S> {
+impl<S: Source> ResidencyAware<S> {
     /// # Errors
-    /// If the source does not have [`MOST_PAGES`].
+    /// If the source does not provide [`MOST_PAGES`].
     pub(crate) fn new(
         rule: Rule,
         tolerance: usize,
-        resident: Option<Rc<dyn Knows>>,
+        resident: Option<Rc<dyn Residency>>,
         (block_size, page_size): (usize, usize),
         mut source: S,
     ) -> anyhow::Result<Self> {
@@ -206,7 +205,7 @@ impl<S: Source> Asking<S> {
     }
 }
 
-impl<S: Source> Blocks for Asking<S> {
+impl<S: Source> Blocks for ResidencyAware<S> {
     fn allocate(&mut self) -> anyhow::Result<NonNull<u8>> {
         let current = self.current.filter(|&page| !self.pages[page].free.is_empty());
         let page = match current {
@@ -215,7 +214,7 @@ impl<S: Source> Blocks for Asking<S> {
         };
         self.current = Some(page);
         let block = self.pages[page].free.pop().context("a current page has a free block")?;
-        // SAFETY: page and block lie in the memory.
+        // SAFETY: page and block are within the memory.
         Ok(unsafe { self.memory.add(page * self.page_size + block * self.block_size) })
     }
 
@@ -239,25 +238,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_page_is_preferred_and_without_asking_the_last_freed_into() {
-        for asks in [false, true] {
+    fn a_resident_page_is_preferred_when_residency_is_queried() {
+        for queries in [false, true] {
             let recent = Recent::new(2);
-            let resident = asks.then(|| Rc::clone(&recent) as Rc<dyn Knows>);
+            let resident = queries.then(|| Rc::clone(&recent) as Rc<dyn Residency>);
             let source = Reserved::new(MOST_PAGES * 512);
-            let mut heap = Asking::new(Rule::MostRecent, 1, resident, (128, 512), source).unwrap();
+            let mut heap =
+                ResidencyAware::new(Rule::MostRecent, 1, resident, (128, 512), source).unwrap();
             let blocks: Vec<_> = (0..16).map(|_| heap.allocate().unwrap()).collect();
             let page = |block: NonNull<u8>| {
                 (block.addr().get() - heap.memory.addr().get()) / heap.page_size
             };
             assert_eq!(blocks.iter().map(|&block| page(block)).max(), Some(3));
-            // Memory holds pages 0 and 1, numbers 1 and 2; page 2 is freed into last.
+            // Pages 0 and 1, numbered 1 and 2, are resident; page 2 was the last freed into.
             [1, 2].into_iter().for_each(|page| recent.borrow_mut().reference(page));
             for block in [1, 5, 9] {
                 // SAFETY: each is in use, and freed once.
                 unsafe { heap.free(blocks[block]) };
             }
             let again = heap.allocate().unwrap();
-            assert_eq!(again, blocks[if asks { 5 } else { 9 }]);
+            assert_eq!(again, blocks[if queries { 5 } else { 9 }]);
         }
     }
 

@@ -1,10 +1,10 @@
-//! Real page faults: a heap in a file-backed mapping that keeps only a limited number of pages
-//! resident (Brent §7.3).
+//! Real page faults: a heap in a file-backed mapping with a limited number of resident pages (Brent
+//! §7.3).
 //!
 //! The kernel faults pages in, and we evict them: pages mapped beyond the working set are unmapped
-//! (`madvise`), first mapped, first unmapped. That is the policy of the paper's own system, VMS.
-//! The next access to such a page is a real page fault, counted by the kernel (`getrusage`). The
-//! file is in memory, so no disk is measured.
+//! (`madvise`) in FIFO order. That is the policy of the paper's own system, VMS. The next access to
+//! such a page is a real page fault, counted by the kernel (`getrusage`). The file is in memory, so
+//! no disk is measured.
 //!
 //! ```text
 //!  pagemap:  which pages are mapped ──▶ queue, first mapped first ──▶ unmap down to the working set
@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
-/// Memory of a file, with a limited working set.
+/// A file's memory, with a limited working set.
 #[derive(Debug)]
 pub(crate) struct Resident {
     base: *mut u8,
@@ -25,18 +25,18 @@ pub(crate) struct Resident {
     page: usize,
     working_set: usize,
     pagemap: File,
-    /// The mapped pages, the first mapped first.
+    /// The mapped pages, oldest first.
     queue: VecDeque<usize>,
     mapped: Vec<bool>,
-    /// The entries of the pagemap read last; kept, so that reading faults no page of ours.
+    /// The pagemap entries read last; kept, so that reading faults in no page of ours.
     entries: Vec<u8>,
 }
 
 impl Resident {
-    /// Returns a mapping of a file in memory, `len` bytes long, in pages of the system's size.
+    /// Maps a file in memory, `len` bytes long, in pages of the system's size.
     ///
     /// # Errors
-    /// If the system refuses the file, the mapping, or to tell which pages are mapped.
+    /// If the system refuses the file or the mapping, or does not report which pages are mapped.
     pub(crate) fn new(len: usize, working_set: usize) -> io::Result<Self> {
         let pagemap = File::open("/proc/self/pagemap")?;
         // SAFETY: the name is a C string; the descriptor is new and ours alone.
@@ -56,7 +56,7 @@ impl Resident {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: asks for a number.
+        // SAFETY: a plain query.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let mapped = vec![false; len / page];
         Ok(Self {
@@ -76,7 +76,7 @@ impl Resident {
         self.page
     }
 
-    /// Returns where the memory is. It stays valid until `self` is dropped.
+    /// Returns the memory. It stays valid until `self` is dropped.
     pub(crate) fn memory(&self) -> NonNull<[u8]> {
         let base = NonNull::new(self.base).expect("a mapping is not at address 0");
         NonNull::slice_from_raw_parts(base, self.len)
@@ -87,7 +87,7 @@ impl Resident {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn evict(&mut self) -> io::Result<()> {
-        /// Set in an entry of the pagemap: the page is mapped.
+        /// Flag of a pagemap entry: the page is mapped.
         const PRESENT: u64 = 1 << 63;
         let first = self.base.addr() / self.page;
         self.pagemap.read_exact_at(&mut self.entries, (first * size_of::<u64>()) as u64)?;
@@ -102,8 +102,8 @@ impl Resident {
             && let Some(page) = self.queue.pop_front()
         {
             self.mapped[page] = false;
-            // SAFETY: the page lies in our mapping, which is shared with a file: unmapping loses
-            // nothing, its content comes back at the next access.
+            // SAFETY: the page is in our mapping, which is shared with a file: unmapping loses
+            // nothing, its content returns at the next access.
             let refused = unsafe {
                 let start = self.base.add(page * self.page);
                 libc::madvise(start.cast(), self.page, libc::MADV_DONTNEED)
@@ -130,7 +130,7 @@ mod tests {
     use pagewise_replay::system::charged::Faults;
 
     #[test]
-    fn what_is_beyond_the_working_set_faults_again() {
+    fn pages_beyond_the_working_set_fault_again() {
         let Ok(mut resident) = Resident::new(1 << 20, 10) else { return };
         let page = resident.page;
         let touch = |resident: &Resident, index: usize| {

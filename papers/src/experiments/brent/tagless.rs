@@ -1,18 +1,18 @@
-//! Binary buddies without tag bits (Brent's Table 7.2, after Bozman et al.): whether a block's buddy is free is
-//! found out on the list of its size, which is searched.
+//! Binary buddies without tag bits (Brent's Table 7.2, after Bozman et al.): a search of the list
+//! of its size shows whether a block's buddy is free.
 //!
-//! A simulation of addresses, whose items are counted: an item of a list looked at, or put on one, is one.
+//! A simulation of addresses that counts items: each list item visited or linked counts as one.
 
 use pagewise::Usage;
 use pagewise::trace::Event;
 
 use super::mixed::{Efficiency, Watch};
 
-/// Bytes of the least block, and of the largest, by which memory grows.
+/// Bytes of the smallest block, and of the largest, by which memory grows.
 const LEAST: u64 = 8;
 const LARGEST: u64 = 4096;
 
-/// The buddies. A list has the starts of free blocks of one size, the one freed last at its end.
+/// The buddies. A list has the starts of free blocks of one size, most recently freed last.
 #[derive(Debug, Default)]
 pub(crate) struct Tagless {
     lists: Vec<Vec<u64>>,
@@ -20,7 +20,7 @@ pub(crate) struct Tagless {
     items: u64,
 }
 
-/// Returns the number of the list of blocks for requests of this size.
+/// Returns the index of the list for requests of this size.
 fn order(size: u64) -> usize {
     size.max(LEAST).next_power_of_two().ilog2() as usize - LEAST.ilog2() as usize
 }
@@ -58,7 +58,7 @@ impl Tagless {
             let buddy = start ^ (LEAST << order);
             let list = &mut self.lists[order];
             let found = list.iter().rposition(|&free| free == buddy);
-            // From the last freed on.
+            // Searches from the most recently freed block on.
             self.items += found.map_or(list.len(), |place| list.len() - place) as u64;
             let Some(place) = found else { break };
             list.remove(place);
@@ -68,7 +68,7 @@ impl Tagless {
         self.put(start, order);
     }
 
-    /// Serves a simulated process; items visited per block.
+    /// Serves a simulated process; returns the items visited per block.
     pub(crate) fn run(events: impl IntoIterator<Item = Event>, efficiency: &mut Efficiency) -> f64 {
         let mut heap = Self::new();
         let mut blocks: Vec<(u64, u64)> = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buddies_join_again_and_a_search_counts_what_it_passes() {
+    fn buddies_coalesce_and_searches_count_their_items() {
         let mut heap = Tagless::new();
         let blocks: Vec<u64> = (0..512).map(|_| heap.allocate(8)).collect();
         assert_eq!(heap.end, 4096);

@@ -26,8 +26,8 @@ use pagewise_replay::paging::Paging;
 
 use super::memory::{Block, Counts, Memory};
 
-/// Bytes of a block: a pointer and a small integer, 6 on the paper's machine. Doubled, as is the
-/// page, since our strategies keep blocks aligned to words; c = 85 stays.
+/// Bytes of a block: a pointer and a small integer, 6 on the paper's machine. Block and page are
+/// doubled, since our strategies align blocks to words; c = 85 stays.
 pub(crate) const NODE: usize = 12;
 /// Bytes of a page: 512, doubled.
 pub(crate) const PAGE: usize = 1024;
@@ -35,7 +35,7 @@ pub(crate) const PAGE: usize = 1024;
 const NEXT: usize = 0;
 const STAGE: usize = 1;
 
-/// The counts of the paper.
+/// The paper's counts.
 pub(crate) const COUNTS: Counts =
     Counts { allocations: 1_803_213, frees: 1_789_653, peak: 545_777 };
 
@@ -85,7 +85,7 @@ pub(crate) fn run<P: Paging>(
     Ok((memory.virtual_size(), memory.counts(), memory.into_paging()))
 }
 
-/// A rotation's visit to a processor.
+/// An entry of a rotation in a processor's queue.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     stage: usize,
@@ -97,15 +97,15 @@ struct Visit {
 struct Array {
     order: usize,
     columns: usize,
-    /// Visits to be made in all.
+    /// Total number of visits.
     visits: usize,
     /// Row by row.
     queues: Vec<Queue>,
 }
 
 impl Array {
-    /// As many right-hand sides as make the visits the problem's frees, the last one perhaps only
-    /// for some of the rotations.
+    /// Adds as many right-hand sides as make the visits equal the problem's frees; the last one
+    /// perhaps only for some of the rotations.
     fn new(problem: &Problem) -> Self {
         let order = problem.order;
         let rotations: usize = (0..order - 2).map(|stage| order - stage - 2).sum();
@@ -116,7 +116,7 @@ impl Array {
         Self { order, columns, visits, queues: vec![Queue::default(); order * columns] }
     }
 
-    /// Returns all visits, in the order in which the rotations are emitted.
+    /// Returns all visits, in the order in which the rotations are issued.
     fn visits(&self) -> impl IntoIterator<Item = Visit> + use<> {
         let Self { order, columns, visits, .. } = *self;
         (0..order - 2)
@@ -129,13 +129,13 @@ impl Array {
             .take(visits)
     }
 
-    /// Enters a visit in its processor's queue.
+    /// Appends a visit to its processor's queue.
     fn enter<P: Paging>(&mut self, memory: &mut Memory<'_, P>, visit: Visit) -> anyhow::Result<()> {
         let queue = &mut self.queues[visit.row * self.columns + visit.column];
         queue.append(memory, visit.stage as u32)
     }
 
-    /// Lets every processor do the rotations that wait for it, of the stages before this one.
+    /// Makes every processor do its waiting rotations of the stages before this one.
     fn work<P: Paging>(&mut self, memory: &mut Memory<'_, P>, under_way: u32) {
         for queue in &mut self.queues {
             queue.take_before(memory, under_way);
@@ -158,7 +158,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes the blocks of the stages before this one off the front, and frees them.
+    /// Removes the blocks of the stages before this one from the front, and frees them.
     fn take_before<P: Paging>(&mut self, memory: &mut Memory<'_, P>, under_way: u32) {
         while let Some((first, last)) = self.ends
             && memory.get(first, STAGE) < under_way

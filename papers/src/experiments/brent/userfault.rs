@@ -1,8 +1,8 @@
 //! Page faults handled in user space (`userfaultfd`): a thread that touches a missing page waits
 //! until we supply it.
 //!
-//! The parts of the kernel's interface in use: `UFFDIO_API`, `UFFDIO_REGISTER` for missing pages,
-//! `UFFDIO_COPY`. Faults of the kernel's own accesses are left out (`UFFD_USER_MODE_ONLY`), so no
+//! Parts of the kernel's interface used: `UFFDIO_API`, `UFFDIO_REGISTER` for missing pages,
+//! `UFFDIO_COPY`. Faults in the kernel's own accesses are excluded (`UFFD_USER_MODE_ONLY`), so no
 //! privilege is needed.
 
 use std::fs::File;
@@ -42,7 +42,7 @@ struct Copy {
     copied: i64,
 }
 
-/// `struct uffd_msg` of a page fault: event, then padding, flags and address.
+/// Size of `struct uffd_msg`; for a page fault: event, then padding, flags and address.
 const MESSAGE: usize = 32;
 const ADDRESS_AT: usize = 16;
 /// `UFFD_EVENT_PAGEFAULT`.
@@ -54,14 +54,15 @@ const fn request<T>(number: u32) -> u32 {
 }
 
 impl Userfault {
-    /// Has the faults of missing pages in `len` bytes at `start` reported, both multiples of the page size.
+    /// Registers `len` bytes at `start` for reports of missing pages; both are multiples of the
+    /// page size.
     ///
     /// # Errors
-    /// If the system does not have this, or does not let us.
+    /// If the system lacks this, or does not allow it.
     pub(crate) fn of(start: *mut u8, len: usize) -> io::Result<Self> {
         /// `UFFD_USER_MODE_ONLY`.
         const USER_MODE_ONLY: libc::c_int = 1;
-        // SAFETY: the descriptor that a call gives without an error is new and ours alone.
+        // SAFETY: a descriptor returned without an error is new and ours alone.
         let file = unsafe {
             let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
             let descriptor = libc::syscall(libc::SYS_userfaultfd, flags);
@@ -78,13 +79,13 @@ impl Userfault {
         Ok(this)
     }
 
-    /// Returns the descriptor, which becomes readable with a fault.
+    /// Returns the descriptor, which becomes readable when there is a fault.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         use std::os::fd::AsFd;
         self.file.as_fd()
     }
 
-    /// Returns the address of a fault that waits, if one does.
+    /// Returns the address of a pending fault, if there is one.
     ///
     /// # Errors
     /// If the system refuses.
@@ -107,7 +108,7 @@ impl Userfault {
     /// The page at `to` is in the registered mapping, and that mapping still exists.
     ///
     /// # Errors
-    /// If the system refuses: there is no memory, say, or the page is not missing.
+    /// If the system refuses, for example because memory is exhausted or the page is not missing.
     pub(crate) unsafe fn bring(&self, to: *mut u8, content: &[u8]) -> io::Result<()> {
         let mut copy = Copy {
             to: to.addr() as u64,

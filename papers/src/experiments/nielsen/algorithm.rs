@@ -13,9 +13,9 @@ pub(super) const WORD: usize = 4;
 pub(crate) struct Algorithm {
     /// Its number in the paper.
     pub(crate) name: &'static str,
-    /// The algorithm over a memory of that many words.
+    /// Builds the algorithm over a memory of this many words.
     pub(super) plain: fn(usize) -> Box<dyn Strategy>,
-    /// The same, which reports to a meter.
+    /// The same, reporting to a meter.
     pub(super) metered: for<'m> fn(usize, &'m dyn Meter) -> Box<dyn Strategy + 'm>,
 }
 
@@ -45,16 +45,16 @@ pub(crate) const ALGORITHMS: [Algorithm; 35] = algorithms! {
     "VI-1" VI1 "VI-2" VI2
 };
 
-/// A heap that collects free blocks now and then.
+/// A heap that sometimes collects (coalesces) all free blocks.
 pub(super) trait Collecting: Strategy {
-    /// How often it did.
+    /// Returns the number of collections.
     fn collections(&self) -> u64;
 }
 
-/// One of IV-1 to IV-5, with choices for the details that the paper leaves open.
+/// One of IV-1 to IV-5, with choices for details that the paper leaves open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listed {
-    /// The algorithm over a memory of that many words.
+    /// Builds the algorithm over a memory of this many words.
     pub(super) build: fn(usize) -> Box<dyn Collecting>,
 }
 
@@ -83,7 +83,8 @@ macro_rules! collecting {
 
 collecting! { IV1Listed IV2Listed IV3Listed IV4Listed IV5Listed }
 
-/// IV-1 to IV-5 with lists for sizes up to 128 words, and a block of a larger size where all else fails.
+/// IV-1 to IV-5 with lists for sizes up to 128 words, and a block of a larger size if all else
+/// fails.
 pub(crate) const WITH_LARGER: [Listed; 5] = listed! { 128, true:
     IV1Listed IV2Listed IV3Listed IV4Listed IV5Listed
 };

@@ -1,5 +1,5 @@
-//! The demand generator: sources active side by side become one stream of requests, in which only
-//! the order of events is left of time (Nielsen §2).
+//! The demand generator: sources that are active in parallel become one stream of requests, in
+//! which only the order of events remains of time (Nielsen §2).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,9 +18,9 @@ pub(super) const PERIOD: f64 = 4000.0;
 /// A request to an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// The block of this number is needed, of that many words.
+    /// Allocates the block with this number, of this many words.
     Allocate { block: u32, words: u32 },
-    /// It is not needed any more.
+    /// Frees the block.
     Deallocate { block: u32 },
 }
 
@@ -28,37 +28,37 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Demand {
     pub(crate) requests: Vec<Request>,
-    /// Where in `requests` each period but the first starts.
+    /// Index in `requests` of the start of each period except the first.
     pub(crate) periods: Vec<usize>,
-    /// Blocks ever allocated; they are numbered from 0.
+    /// Number of blocks allocated; they are numbered from 0.
     pub(crate) blocks: u32,
-    /// The most words in use at one time.
+    /// Peak of the words in use.
     pub(crate) most_words: u32,
-    /// Words in use at the end of each period but the first.
+    /// Words in use at the end of each period except the first.
     pub(crate) words: Vec<u32>,
-    /// Mean number of blocks in use over the periods but the first, by source.
+    /// Mean number of blocks in use over the periods except the first, by source.
     pub(crate) coexisting: Vec<f64>,
-    /// The sizes that were asked for, in words: the smallest and the largest.
+    /// The smallest and the largest requested size, in words.
     pub(crate) sizes: (u32, u32),
 }
 
-/// A time, as a key: times are not negative, so that their bits are ordered as they are.
+/// A time as a key: the bits of non-negative times compare like the times.
 type Key = Reverse<(u64, u32)>;
 
-/// An event at a time.
+/// What happens at a time.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A source makes a demand, if it is still in the turn it was planned in.
+    /// A source makes a demand, if it is still in the turn for which this was planned.
     Demand { source: usize, turn: u32 },
     /// A source becomes active, or inactive.
     Turn { source: usize },
-    /// A block's time is over.
+    /// A block's lifetime ends.
     Release { block: u32 },
     /// A period begins.
     Period,
 }
 
-/// A block as the generator knows it.
+/// A block in the generator.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     source: usize,
@@ -66,7 +66,7 @@ struct Block {
     born: f64,
 }
 
-/// A source at work.
+/// The state of a source.
 #[derive(Clone, Copy, Debug)]
 struct State {
     active: bool,
@@ -107,7 +107,7 @@ impl Demand {
         generator.finish(end)
     }
 
-    /// Allocations and deallocations in each period but the first.
+    /// Returns the numbers of allocations and deallocations in each period except the first.
     pub(crate) fn by_period(&self) -> impl Iterator<Item = (usize, usize)> {
         let ends = self.periods[1..].iter().copied().chain([self.requests.len()]);
         self.periods.iter().zip(ends).map(|(&start, end)| {
@@ -146,7 +146,7 @@ impl<'s> Generator<'s> {
         self.events.push(what);
     }
 
-    /// Sets a source going.
+    /// Starts a source.
     fn start(&mut self, source: usize) {
         let turn = match self.sources[source].cycling {
             Cycling::Never => None,
@@ -156,7 +156,7 @@ impl<'s> Generator<'s> {
             }
             Cycling::Uncoordinated { turn } => {
                 self.states[source].active = source.is_multiple_of(2);
-                // Somewhere in its turn.
+                // At a random point of its turn.
                 let turn = turn.sample(&mut self.random);
                 Some(super::source::Law::Uniform(0.0, turn).sample(&mut self.random))
             }
@@ -167,7 +167,7 @@ impl<'s> Generator<'s> {
         self.plan_demand(0.0, source);
     }
 
-    /// Lets an active source make its next demand after an interval.
+    /// Plans an active source's next demand after an interval.
     fn plan_demand(&mut self, now: f64, source: usize) {
         let State { active, turn, demands } = self.states[source];
         let over = match self.sources[source].arrivals {

@@ -1,5 +1,6 @@
-//! Fibonacci buddies, which the paper leaves open (§6): "it would be very desirable to test the Fibonacci
-//! system of Hirschberg \[8\] when used with the recombination scheme of Cranston and Thomas \[5\]".
+//! Fibonacci buddies, which the paper leaves open (§6): "it would be very desirable to test the
+//! Fibonacci system of Hirschberg \[8\] when used with the recombination scheme of Cranston and
+//! Thomas \[5\]".
 //!
 //! ```text
 //!  start                         S: which length, free, B, M
@@ -7,21 +8,21 @@
 //!    left: B = 0    right: B = 1
 //! ```
 //! Lengths are the Fibonacci numbers from 3 on, overhead included: a block has the fields S + DP,
-//! as V-3 and V-5. The scheme of Cranston and Thomas finds a buddy by two bits a block. B tells
-//! whether the block is the right part of the one that was split. That block's own B is kept as M
-//! of the left part, and its M as M of the right part, so joining restores both. At first, memory
-//! consists of the largest such blocks that it can hold.
+//! like V-3 and V-5. The scheme of Cranston and Thomas finds a buddy with two bits per block. B
+//! tells whether the block is the right part of a split block. The split block's own B is saved as
+//! M of the left part, and its M as M of the right part, so coalescing restores both. At first,
+//! memory consists of the largest such blocks that it can hold.
 //!
-//! It is a simulation over a vector of words, written for this experiment, and not a strategy of
-//! the library.
+//! This is a simulation over a vector of words, written for this experiment, not a strategy of the
+//! library.
 
 use super::demand::{Demand, Request};
 use super::trial::{Cost, Trial, memory};
 
-/// No block.
+/// Stands for no block.
 const NIL: u32 = u32::MAX;
 
-/// Flags beside the number of a block's length.
+/// Flags stored with the index of a block's length.
 const FREE: u32 = 1;
 const RIGHT: u32 = 2;
 const MEMORY: u32 = 4;
@@ -30,7 +31,7 @@ const FLAGS: u32 = 3;
 /// Words of the shortest block: S and DP.
 const LEAST: u32 = 3;
 
-/// When free buddies are joined.
+/// When free buddies are coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joins {
     /// When a block is freed, as in V-3.
@@ -47,9 +48,9 @@ pub(crate) struct Fibonacci {
     lengths: Vec<u32>,
     /// The first free block of each length.
     lists: Vec<u32>,
-    /// Items visited and put on lists.
+    /// Items visited and linked.
     items: u64,
-    /// Words in blocks in use.
+    /// Words of blocks in use.
     used: u32,
 }
 
@@ -67,13 +68,13 @@ impl Fibonacci {
             new.put(start, length, 0);
             start += new.lengths[length];
         }
-        // The rest at the end is not a block.
+        // The remainder at the end is not a block.
         new.words.truncate(start as usize);
         new.items = 0;
         new
     }
 
-    /// Returns the number of a block's length, and its flags B and M.
+    /// Returns the index of a block's length, and its flags B and M.
     fn block(&self, start: u32) -> (usize, u32) {
         let field = self.words[start as usize];
         ((field >> FLAGS) as usize, field & (RIGHT | MEMORY))
@@ -85,7 +86,7 @@ impl Fibonacci {
             .is_some_and(|&field| field & FREE != 0 && (field >> FLAGS) as usize == length)
     }
 
-    /// Makes a free block, the first of its list.
+    /// Puts a free block at the front of its list.
     fn put(&mut self, start: u32, length: usize, flags: u32) {
         let at = start as usize;
         self.words[at] = (length as u32) << FLAGS | flags | FREE;
@@ -109,7 +110,7 @@ impl Fibonacci {
         }
     }
 
-    /// Returns a block for a request of this many words.
+    /// Allocates a block for this many words.
     fn allocate(&mut self, words: u32) -> Option<u32> {
         let wanted = self.lengths.iter().position(|&length| length > words)?;
         let mut found = self.first(wanted);
@@ -140,7 +141,7 @@ impl Fibonacci {
         Some(start)
     }
 
-    /// Returns the shortest length from this one on that has a free block.
+    /// Returns the index of the shortest length with a free block, from this one on.
     fn first(&self, wanted: usize) -> Option<usize> {
         (wanted..self.lists.len()).find(|&length| self.lists[length] != NIL)
     }
@@ -156,8 +157,8 @@ impl Fibonacci {
         self.put(joined.0, joined.1, joined.2);
     }
 
-    /// Joins a block that is on no list with its buddy, if that is free, and so on; with the buddies above it
-    /// only if `upwards`.
+    /// Coalesces a block that is on no list with its buddy, if that is free, and so on; with
+    /// buddies at higher addresses only if `upwards`.
     fn join(&mut self, start: u32, length: usize, flags: u32, upwards: bool) -> (u32, usize, u32) {
         let (mut start, mut length, mut flags) = (start, length, flags);
         loop {
@@ -186,8 +187,8 @@ impl Fibonacci {
         (start, length, flags)
     }
 
-    /// Joins all free buddies, in the order of memory, so that the blocks below a block are already
-    /// joined.
+    /// Coalesces all free buddies, in address order, so that the blocks below a block are already
+    /// coalesced.
     fn collect(&mut self) {
         let mut start = 0;
         while (start as usize) < self.words.len() {
@@ -203,7 +204,7 @@ impl Fibonacci {
         }
     }
 
-    /// Serves all requests of a demand. The cost of each is the advance of `gauge`. `None` if it
+    /// Serves all requests of a demand. A request's cost is the increase of `gauge`. `None` if it
     /// fails.
     fn replay(
         &mut self,
@@ -231,7 +232,7 @@ impl Fibonacci {
         Some(costs)
     }
 
-    /// Tries Fibonacci buddies on a load that asks for `level` of its memory at most, and counts items.
+    /// Tries Fibonacci buddies on a load that uses at most `level` of the memory, and counts items.
     /// `None` if they fail.
     pub(crate) fn tried(demand: &Demand, level: f64, joins: Joins) -> Option<Trial> {
         let words = memory(demand, level);
@@ -242,7 +243,7 @@ impl Fibonacci {
         Some(Trial { space: f64::from(most) / words as f64, items })
     }
 
-    /// Returns the nanoseconds that each request takes, and the clock with it. `None` if they fail.
+    /// Returns each request's nanoseconds, including the clock's own. `None` if they fail.
     pub(crate) fn timed(demand: &Demand, level: f64, joins: Joins) -> Option<Vec<u64>> {
         let mut heap = Self::new(memory(demand, level) as u32, joins);
         let start = std::time::Instant::now();
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_tile_the_memory_and_join_to_what_it_was() {
+    fn blocks_tile_the_memory_and_coalesce_completely() {
         for joins in [Joins::Deallocation, Joins::Collection] {
             for seed in 0..20 {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);

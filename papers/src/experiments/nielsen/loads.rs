@@ -1,10 +1,10 @@
 //! The 18 loads (Nielsen, Tables I and II).
 //!
-//! The base load is Table I. Of the others the paper gives only the figures of Table II. Here they
-//! are made of the base load's sources: the allocations set the intervals, the coexisting blocks
-//! the lifetimes. Loads of more than ten sources use Table I's intervals, lifetimes and sizes again
-//! in other combinations. Only ratios of times matter, for requests carry none; so all periods are
-//! as long as the base load's.
+//! The base load is Table I. For the others the paper gives only the figures of Table II. Here they
+//! are derived from the base load's sources: the allocations determine the intervals, the
+//! coexisting blocks the lifetimes. Loads of more than ten sources reuse Table I's intervals,
+//! lifetimes and sizes in other combinations. Only ratios of times matter, since requests carry no
+//! times; so all periods are as long as the base load's.
 
 use super::demand::{Demand, PERIOD, PERIODS};
 use super::source::{Arrivals, Cycling, Law, Source};
@@ -26,14 +26,14 @@ const BASE: [(Law, Law, f64); 10] = {
     ]
 };
 
-/// Sources of a load of three: of many and of few blocks, large and small ones.
+/// The sources of a load of three: with many and few blocks, large and small ones.
 const THREE: [usize; 3] = [0, 3, 7];
 
-/// Mean size that narrow ranges lie around, in words; and the part of the wide range they are.
+/// Mean size of narrow ranges, in words; and their width relative to the wide range.
 const MEAN_SIZE: f64 = 22.0;
 const NARROW: f64 = 0.125;
 
-/// Sizes and overhead of one word are multiples of this in loads marked "mult."
+/// In loads marked "mult.", sizes plus one word of overhead are multiples of this.
 const MULTIPLE: f64 = 5.0;
 
 /// The range of a load's sizes.
@@ -44,7 +44,7 @@ pub(crate) enum Sizes {
     Multiple,
 }
 
-/// How much lifetimes differ: among the blocks of one source, and among the sources' means.
+/// How much lifetimes vary: among the blocks of one source, and among the sources' means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lifetimes {
     /// Table I's.
@@ -75,7 +75,7 @@ pub(crate) struct Load {
     pub(crate) generators: usize,
     /// Mean number of blocks of a generator.
     pub(crate) coexisting: f64,
-    /// Whether that differs much among generators.
+    /// Whether that varies much among generators.
     wide: bool,
     pub(crate) sizes: Sizes,
     lifetimes: Lifetimes,
@@ -126,7 +126,7 @@ impl Load {
     pub(crate) fn sources(&self) -> Vec<Source> {
         let mut sources: Vec<_> = (0..self.generators).map(|index| self.source(index)).collect();
         if self.number == 1 {
-            // Table I as it stands.
+            // Table I itself.
             return sources;
         }
         let rate: f64 = sources.iter().map(Source::rate).sum();
@@ -148,11 +148,11 @@ impl Load {
 
     /// Returns the demand of the load with this seed.
     pub(crate) fn demand(&self, seed: u64) -> Demand {
-        // Loads differ by more than their parameters.
+        // Loads must differ by more than their parameters.
         Demand::generate(&self.sources(), seed << 8 | self.number as u64)
     }
 
-    /// Returns a source before intervals and lifetimes are stretched.
+    /// Returns a source before its intervals and lifetimes are scaled.
     fn source(&self, index: usize) -> Source {
         let (again, place) = match self.generators {
             3 => (0, THREE[index]),
@@ -216,7 +216,7 @@ mod tests {
             near(f64::from(*lowest), 4684.0, 0.12, "fewest words in use");
             assert_eq!(demand.by_period().count(), 20);
             for (allocates, deallocates) in demand.by_period() {
-                // The paper: 413 to 474, 396 to 473.
+                // The paper: 413 to 474 allocations, 396 to 473 deallocations.
                 assert!((390..=500).contains(&allocates), "{allocates} allocations");
                 assert!((370..=500).contains(&deallocates), "{deallocates} deallocations");
             }
@@ -247,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides() {
+    fn the_seed_determines_the_result() {
         assert_eq!(LOADS[1].demand(7), LOADS[1].demand(7));
         assert_ne!(LOADS[1].demand(7), LOADS[1].demand(8));
     }
 
     #[test]
-    fn sequential_blocks_are_replaced_by_their_like() {
+    fn sequential_blocks_are_replaced_by_equal_ones() {
         use crate::experiments::nielsen::demand::Request;
         let demand = LOADS[17].demand(1);
         let mut sizes = vec![0; demand.blocks as usize];

@@ -1,14 +1,14 @@
 //! Nielsen's experiment (1977): simulation programs' demands for memory, and the fixed memories in
-//! which algorithms are tried on them. `docs/nielsen.md` tells the source of each part, and which
-//! parts are ours.
+//! which algorithms serve them. `docs/nielsen.md` gives the source of each part, and names the
+//! parts that are ours.
 //!
 //! ```text
 //!  Source × n ──generate──► Demand ──Trial──► Algorithm over a fixed memory of words
 //!  (Table I)  (Table II)    requests           (Tables IV, V, VI)
 //! ```
-//! Files, in the order they build on each other: `source` (the requests of a part of a program),
-//! `demand` (the stream of requests), `loads` (the 18 loads), `algorithm` (the 35, by name),
-//! `trial`, `fibonacci` (the buddies that the paper calls for).
+//! Files in order of dependency: `source` (the requests of a part of a program), `demand` (the
+//! stream of requests), `loads` (the 18 loads), `algorithm` (the 35, by name), `trial`, `fibonacci`
+//! (the buddies that the paper calls for).
 
 mod algorithm;
 mod demand;

@@ -1,5 +1,5 @@
-//! A source of demands: a part of a simulation program that asks for memory now and then (Nielsen
-//! §2, Table I).
+//! A source of demands: a part of a simulation program that requests memory from time to time
+//! (Nielsen §2, Table I).
 
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, StandardNormal, StandardUniform};
@@ -10,9 +10,9 @@ pub(crate) enum Law {
     Constant(f64),
     /// Between these bounds.
     Uniform(f64, f64),
-    /// Of this mean.
+    /// With this mean.
     Exponential(f64),
-    /// Of this mean and variance, without values below 0.
+    /// With this mean and variance, without values below 0.
     Normal(f64, f64),
 }
 
@@ -24,7 +24,7 @@ impl Law {
         }
     }
 
-    /// Returns the same law of values that are `factor` times as large.
+    /// Returns the same law with values multiplied by `factor`.
     pub(super) fn scaled(self, factor: f64) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(value * factor),
@@ -53,34 +53,35 @@ impl Law {
     }
 }
 
-/// When a source asks.
+/// When a source makes demands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Arrivals {
-    /// Always, at these intervals.
+    /// At these intervals.
     Every(Law),
-    /// At these intervals until that many demands were made; from then on a block is asked for
-    /// whenever one is released, and for one of the same size.
+    /// At these intervals until this number of demands; from then on, each release is followed by a
+    /// demand for a block of the same size.
     Sequential(Law, u32),
 }
 
-/// When a source is active. An inactive source makes no demands; its blocks stay until their time
-/// is over.
+/// When a source is active. An inactive source makes no demands; its blocks stay until their
+/// lifetimes end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cycling {
     Never,
-    /// Active and inactive in turns of this length, in step with all others: active first, or not.
+    /// Alternately active and inactive for periods of this length, in step with all others;
+    /// `first`: initially active.
     Coordinated {
         turn: f64,
         active_first: bool,
     },
-    /// Active and inactive for times of this law, each source for itself.
+    /// Active and inactive for random times, each source independently.
     Uncoordinated {
         turn: Law,
     },
 }
 
 impl Cycling {
-    /// Share of the time for which a source is active.
+    /// Returns the share of the time in which a source is active.
     pub(super) fn duty(self) -> f64 {
         if self == Self::Never { 1.0 } else { 0.5 }
     }
@@ -92,9 +93,9 @@ pub(crate) struct Source {
     pub(crate) arrivals: Arrivals,
     /// Time from a block's allocation to its release.
     pub(crate) lifetime: Law,
-    /// Size of a block in words; fractions are rounded, and the least is 1.
+    /// Size of a block in words, rounded; at least 1.
     pub(crate) size: Law,
-    /// Blocks asked for by each demand.
+    /// Blocks per demand.
     pub(crate) blocks: u32,
     pub(crate) cycling: Cycling,
 }
@@ -105,12 +106,12 @@ impl Source {
         interval
     }
 
-    /// Blocks asked for in a unit of time, on average.
+    /// Returns the mean number of blocks requested per unit of time.
     pub(super) fn rate(&self) -> f64 {
         f64::from(self.blocks) * self.cycling.duty() / self.interval().mean()
     }
 
-    /// Blocks that exist at one time, on average (Little's law).
+    /// Returns the mean number of coexisting blocks (Little's law).
     pub(super) fn coexisting(&self) -> f64 {
         self.rate() * self.lifetime.mean()
     }

@@ -3,7 +3,7 @@
 //! "The amount of memory provided on each trial was adjusted so that the maximum space requested
 //! (excluding pointers and internal fragmentation) would constitute 50, 66.7 and 80 percent,
 //! respectively, of the available memory space." The first request that cannot be served ends a
-//! trial: the algorithm fails. Costs are averages over all periods but the first.
+//! trial: the algorithm fails. Costs are averages over all periods except the first.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use pagewise::walk::SpanKind;
 use super::algorithm::{Algorithm, Listed, WORD};
 use super::demand::{Demand, Request};
 
-/// Cost of an allocation and of a deallocation, on average, compaction included.
+/// Mean cost of an allocation and of a deallocation, compaction included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) allocate: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Cost {
 /// The results of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trial {
-    /// The most words in blocks at one time, overhead included, ÷ words of memory.
+    /// Peak of the words in blocks, overhead included, ÷ words of memory.
     pub(crate) space: f64,
     /// Items visited and pointers written.
     pub(crate) items: Cost,
@@ -37,7 +37,7 @@ pub(crate) struct Trial {
 #[derive(Debug, Default)]
 struct Items(Cell<u64>);
 
-// SAFETY: it counts, without a check for overflow.
+// SAFETY: it only counts, with arithmetic that wraps.
 unsafe impl Meter for Items {
     fn item(&self, _: usize, weight: u32) {
         self.0.set(self.0.get().wrapping_add(u64::from(weight)));
@@ -46,13 +46,13 @@ unsafe impl Meter for Items {
 }
 
 impl Cost {
-    /// Returns the averages of the costs of a demand's requests, each minus `least`.
+    /// Returns the mean costs of a demand's requests, each minus `least`.
     pub(crate) fn average(demand: &Demand, costs: &[u64], least: u64) -> Self {
         let first = demand.periods[0];
         Self::of(&demand.requests[first..], &costs[first..], least)
     }
 
-    /// Returns the averages in each period but the first.
+    /// Returns the means in each period except the first.
     fn by_period(demand: &Demand, costs: &[u64]) -> Vec<Self> {
         let ends = demand.periods[1..].iter().copied().chain([demand.requests.len()]);
         let periods = demand.periods.iter().zip(ends).map(|(&start, end)| start..end);
@@ -75,8 +75,8 @@ impl Cost {
 }
 
 impl Algorithm {
-    /// Tries the algorithm on a load that asks for `level` of its memory at most, and meters it.
-    /// `None` if it fails.
+    /// Tries the algorithm on a load that uses at most `level` of the memory, and meters it. `None`
+    /// if it fails.
     pub(crate) fn tried(&self, demand: &Demand, level: f64) -> Option<Trial> {
         let words = memory(demand, level);
         let items = Items::default();
@@ -93,8 +93,8 @@ impl Algorithm {
         Some(Trial { space: most as f64 / words as f64, items })
     }
 
-    /// Returns the items that allocations and deallocations cost on average in each period but the
-    /// first. `None` if the algorithm fails.
+    /// Returns the mean items per allocation and deallocation in each period except the first.
+    /// `None` if the algorithm fails.
     pub(crate) fn by_period(&self, demand: &Demand, level: f64) -> Option<Vec<Cost>> {
         let items = Items::default();
         let mut strategy = (self.metered)(memory(demand, level), &items);
@@ -102,8 +102,8 @@ impl Algorithm {
         Some(Cost::by_period(demand, &costs))
     }
 
-    /// Returns the nanoseconds that each request takes, and the clock with it. `None` if the
-    /// algorithm fails.
+    /// Returns each request's nanoseconds, including the clock's own. `None` if the algorithm
+    /// fails.
     pub(crate) fn timed(&self, demand: &Demand, level: f64) -> Option<Vec<u64>> {
         let mut strategy = (self.plain)(memory(demand, level));
         let start = Instant::now();
@@ -112,8 +112,8 @@ impl Algorithm {
 }
 
 impl Listed {
-    /// How often the algorithm collects free blocks while it serves a load that asks for `level` of its memory
-    /// at most. `None` if it fails.
+    /// Returns the number of collections while the algorithm serves a load that uses at most
+    /// `level` of the memory. `None` if it fails.
     pub(crate) fn collections(&self, demand: &Demand, level: f64) -> Option<u64> {
         let mut strategy = (self.build)(memory(demand, level));
         replay(&mut *strategy, demand, || 0, |_| ())?;
@@ -121,7 +121,7 @@ impl Listed {
     }
 }
 
-/// Returns the nanoseconds that [`Algorithm::timed`] takes where nothing is done.
+/// Returns the nanoseconds that [`Algorithm::timed`] measures for an empty operation.
 pub(crate) fn clock() -> u64 {
     let start = Instant::now();
     let gauge = || start.elapsed().as_nanos() as u64;
@@ -132,7 +132,7 @@ pub(crate) fn clock() -> u64 {
     differences.min().unwrap_or_default()
 }
 
-/// Returns the words of memory such that a load asks for `level` of them at most.
+/// Returns the size of the memory, in words, at which a load's peak fills the share `level`.
 pub(super) fn memory(demand: &Demand, level: f64) -> usize {
     (f64::from(demand.most_words) / level).round() as usize
 }
@@ -148,8 +148,8 @@ fn header_of(strategy: &dyn Strategy) -> usize {
     header.unwrap_or_default()
 }
 
-/// Has a strategy serve all requests. The cost of each is the advance of `gauge` meanwhile. `None`
-/// if the strategy fails.
+/// Makes a strategy serve all requests. A request's cost is the increase of `gauge`. `None` if the
+/// strategy fails.
 fn replay(
     strategy: &mut dyn Strategy,
     demand: &Demand,
@@ -171,7 +171,7 @@ fn replay(
             Request::Deallocate { block } => {
                 let (memory, layout) = blocks[block as usize];
                 let before = gauge();
-                // SAFETY: a demand deallocates blocks that were allocated, and once.
+                // SAFETY: a demand deallocates each block once, after allocating it.
                 unsafe { strategy.deallocate(memory, layout) };
                 costs.push(gauge() - before);
             }

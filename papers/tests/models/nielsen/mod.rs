@@ -1,5 +1,5 @@
-//! Nielsen's 35 algorithms (Table III) over a memory of a few hundred words: blocks in a vector in memory
-//! order, free lists as vectors of their starts.
+//! Nielsen's 35 algorithms (Table III) over a memory of a few hundred words: blocks in a vector in
+//! address order, free lists as vectors of their starts.
 
 mod table;
 
@@ -12,13 +12,13 @@ use crate::{Load, Model, agree};
 const WORD: usize = 4;
 /// Words of the memory.
 const MEMORY: usize = 600;
-/// The largest size that has a list of its own in the catalogue, words.
+/// The largest size with its own list in the catalogue, words.
 const LISTED: usize = 128;
 
-/// How free blocks are known.
+/// How free blocks are found.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// I: by looking at all blocks.
+    /// I: by searching all blocks.
     All,
     /// II, III, VI: on a list.
     List(Order),
@@ -36,21 +36,21 @@ enum Order {
     Size,
 }
 
-/// When free neighbours are joined.
+/// When free neighbours are coalesced.
 #[derive(Clone, Copy, PartialEq)]
 enum Joins {
     Allocation,
     Deallocation,
     Collection,
-    /// Freed blocks are on no list until a collection.
+    /// In a collection only; freed blocks are on no list before it.
     Limbo,
-    /// The same, and the first collection joins nothing.
+    /// The same, but the first collection does not coalesce.
     TwoStage,
-    /// With neighbours on the residual queue when freed; all in a collection.
+    /// With neighbours on the residual queue when freed; all of them in a collection.
     Both,
 }
 
-/// A line of Table III. `fields`: words before the contents; words of pointers in a free block.
+/// A line of Table III. `fields`: words before the contents; pointer words in a free block.
 struct Algorithm {
     name: &'static str,
     kind: Kind,
@@ -60,7 +60,7 @@ struct Algorithm {
     joins: Joins,
     /// Lengths are multiples of this many words.
     multiple: usize,
-    /// The largest size that has a list of its own, words, and whether a block of a larger size serves where
+    /// The largest size with its own list, words, and whether a block of a larger size serves if
     /// all else fails.
     lists: (usize, bool),
     engine: fn() -> Box<dyn Strategy>,
@@ -75,9 +75,9 @@ struct Block {
 
 struct Words<'a> {
     of: &'a Algorithm,
-    /// All blocks, in memory order.
+    /// All blocks, in address order.
     blocks: Vec<Block>,
-    /// Starts of free blocks, in the order in which they are searched; that of category IV and V by size.
+    /// Starts of free blocks, in search order; for categories IV and V by size.
     lists: Vec<Vec<usize>>,
     /// Where the last allocation ended.
     point: usize,
@@ -114,7 +114,7 @@ impl<'a> Words<'a> {
         self.blocks[self.index(start)]
     }
 
-    /// Returns the list of blocks of a length.
+    /// Returns the index of the list for a length.
     fn list(&self, len: usize) -> usize {
         match self.of.kind {
             Kind::All | Kind::List(_) => 0,
@@ -147,7 +147,7 @@ impl<'a> Words<'a> {
         list.insert(place, block.start);
     }
 
-    /// Takes a free block off its list; where on it it was.
+    /// Takes a free block off its list; returns its position there.
     fn delist(&mut self, block: Block) -> usize {
         let number = self.list(block.len);
         let list = &mut self.lists[number];
@@ -166,7 +166,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Joins a free block with the free blocks behind it, off whose lists they go.
+    /// Coalesces a free block with the free blocks after it, which leave their lists.
     fn absorb(&mut self, start: usize) -> Block {
         let index = self.index(start);
         while let Some(&next) = self.blocks.get(index + 1).filter(|next| next.free) {
@@ -182,7 +182,7 @@ impl<'a> Words<'a> {
         self.blocks[index]
     }
 
-    /// Returns the free blocks in the order in which they are looked at.
+    /// Returns the free blocks in search order.
     fn searched(&self) -> Vec<usize> {
         let mut starts: Vec<usize> = match self.of.kind {
             Kind::All => self.blocks.iter().map(|block| block.start).collect(),
@@ -243,7 +243,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Makes all lists anew from memory.
+    /// Rebuilds all lists from memory.
     fn collect(&mut self, joins: bool) {
         self.lists.iter_mut().for_each(Vec::clear);
         let mut index = 0;
@@ -265,7 +265,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Joins a free block with the buddy below it, and so on; where the whole is.
+    /// Coalesces a free block with the buddy below it, and so on; returns the index of the result.
     fn climb(&mut self, index: usize) -> usize {
         let mut index = index;
         while index > 0 {
@@ -304,7 +304,7 @@ impl<'a> Words<'a> {
         if used < block.len {
             let rest = Block { start: block.start + used, len: block.len - used, free: true };
             self.blocks.insert(index + 1, rest);
-            // The rest stays in the block's place, where the order is not by size.
+            // The remainder keeps the block's position in the list, unless the order is by size.
             let stays = match self.of.kind {
                 Kind::All => return block.start,
                 Kind::List(order) => order != Order::Size,
@@ -320,12 +320,12 @@ impl<'a> Words<'a> {
         block.start
     }
 
-    /// Returns whether a free block can be joined when its neighbour is freed.
+    /// Returns whether a free block can be coalesced when its neighbour is freed.
     fn joinable(&self, block: Block) -> bool {
         block.free && (self.of.joins == Joins::Deallocation || block.len > self.of.lists.0)
     }
 
-    /// A block becomes free together with its neighbours, or its buddies.
+    /// Frees a block, coalesced with its neighbours or buddies.
     fn join(&mut self, block: Block) {
         let mut index = self.index(block.start);
         self.blocks[index].free = true;
@@ -401,7 +401,7 @@ impl Model for Words<'_> {
 }
 
 #[test]
-fn the_35_algorithms_put_every_block_where_the_naive_model_does() {
+fn the_35_algorithms_place_blocks_as_the_naive_model_does() {
     let load = Load {
         requests: 3_000,
         wave: 150,

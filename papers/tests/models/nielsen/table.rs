@@ -6,7 +6,8 @@ use pagewise::source::Reserved;
 
 use super::{Algorithm, Joins, Kind, LISTED, MEMORY, Order, WORD};
 
-/// Table III. Fields: S is a word before the contents, and so is BP or B; FP and DP lie in free blocks.
+/// Table III. Fields: S, and BP or B, are a word each before the contents; FP and DP are inside
+/// free blocks.
 pub(super) fn table_iii() -> Vec<Algorithm> {
     const S: (usize, usize) = (1, 0);
     const S_BP: (usize, usize) = (2, 0);
@@ -76,7 +77,7 @@ pub(super) fn table_iii() -> Vec<Algorithm> {
     }
 }
 
-/// IV-1 to IV-5 with lists for fewer sizes, and no block of a larger size in the place of one.
+/// IV-1 to IV-5 with lists for fewer sizes, and without using larger blocks instead.
 pub(super) fn with_fewer_lists() -> Vec<Algorithm> {
     const MOST: u32 = 12;
     let category_iv = table_iii().into_iter().filter(|one| one.name.starts_with("IV"));

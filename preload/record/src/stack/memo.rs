@@ -119,7 +119,7 @@ impl Kept {
         };
         let place = (first.at >> 3 ^ first.address).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         let walk = &mut self.walks[place as usize % WALKS];
-        walk.go(self.generation, first, depth, &mut readable, &mut self.new);
+        walk.restart(self.generation, first, depth, &mut readable, &mut self.new);
         if main.is_none() {
             (self.thread, self.known) = (thread, known::of_thread(known, &mut readable));
         }
@@ -136,7 +136,7 @@ impl Walk {
 
     /// Replaces this walk by the one that starts at `first`.
     #[inline]
-    fn go(
+    fn restart(
         &mut self,
         generation: u64,
         first: Frame,

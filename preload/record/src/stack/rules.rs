@@ -14,7 +14,7 @@ type Slice = gimli::EndianSlice<'static, NativeEndian>;
 /// Where a frame ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cfa {
-    /// Unknown: no table says.
+    /// No table contains it.
     Unknown,
     Rsp(i32),
     Rbp(i32),

@@ -1,12 +1,13 @@
-//! The aftermath of a misuse: the program goes on allocating and freeing, in two threads by turns,
-//! until the harm shows or nothing is left. Damage is detected late here, or proved.
+//! The aftermath of a misuse: the program keeps allocating and freeing, in two threads by turns,
+//! until the damage shows or all blocks are freed. Late detection, or proof of damage, happens
+//! here.
 
 use std::thread;
 
 use crate::c;
 use crate::live::Live;
 
-/// Uses the heap. Ends the program where two blocks overlap.
+/// Uses the heap. Exits if two blocks overlap.
 pub(crate) fn run(live: &mut Live, size: usize) {
     let (burst, steps) = match size.ilog2() {
         ..10 => (4096, 200_000),
@@ -25,7 +26,7 @@ pub(crate) fn run(live: &mut Live, size: usize) {
     live.free_all();
 }
 
-/// Frees or allocates a block, as often as there are steps.
+/// Frees or allocates a block, `steps` times.
 fn churn(live: &mut Live, size: usize, steps: usize) {
     for step in 0..steps {
         match live.random.below(2) {

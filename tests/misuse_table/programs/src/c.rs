@@ -1,11 +1,11 @@
-//! C's `malloc` family, called so that the compiler knows nothing of it: it would take a misuse for
-//! impossible, and may drop it.
+//! C's `malloc` family, called so that the compiler knows nothing about it: it would assume that
+//! misuse cannot happen, and might remove it.
 
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::mem;
 
-/// C's `malloc`. Ends the program if there is no memory, which no misuse here is about.
+/// C's `malloc`. Exits if there is no memory, which is not the subject of any misuse here.
 pub(crate) fn malloc(size: usize) -> *mut u8 {
     // SAFETY: `malloc` may be called at any time.
     let block =
@@ -19,7 +19,7 @@ pub(crate) fn malloc(size: usize) -> *mut u8 {
 /// C's `free`.
 ///
 /// # Safety
-/// That of `free`, unless this is the misuse to try.
+/// As for `free`, unless this call is the misuse.
 pub(crate) unsafe fn free(block: *mut u8) {
     // SAFETY: the caller guarantees it.
     unsafe { black_box(libc::free as unsafe extern "C" fn(*mut c_void))(black_box(block).cast()) };
@@ -28,16 +28,16 @@ pub(crate) unsafe fn free(block: *mut u8) {
 /// C's `realloc`.
 ///
 /// # Safety
-/// That of `realloc`, unless this is the misuse to try.
+/// As for `realloc`, unless this call is the misuse.
 pub(crate) unsafe fn realloc(block: *mut u8, size: usize) -> *mut u8 {
     let realloc = libc::realloc as unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
     // SAFETY: the caller guarantees it.
     unsafe { black_box(realloc)(black_box(block).cast(), size).cast() }
 }
 
-/// Calls GNU's `malloc_trim`, if the library or the C library has it, to give back free memory.
+/// Calls GNU's `malloc_trim`, if the library or the C library has it, to give free memory back.
 pub(crate) fn trim() {
-    // SAFETY: the name ends with a zero; the function is the one of this name.
+    // SAFETY: the name is NUL-terminated; the symbol is the function of this name.
     unsafe {
         let trim = libc::dlsym(libc::RTLD_DEFAULT, c"malloc_trim".as_ptr());
         if !trim.is_null() {

@@ -6,20 +6,20 @@ use crate::c;
 use crate::random::Random;
 use crate::stage;
 
-/// Of a block beyond a mebibyte only this many bytes at either end are written.
+/// Blocks beyond a mebibyte are written only at either end, this many bytes.
 const END: usize = 4096;
 
-/// The memory in use, as pieces that must not overlap. If `malloc` hands out a block that overlaps
-/// one, the program ends there: that is the proof.
+/// The memory in use, as ranges that must not overlap. If `malloc` returns a block that overlaps
+/// one, the program exits: the damage is proved.
 pub(crate) struct Live {
-    /// Bytes from each address.
+    /// Lengths by start address.
     pieces: BTreeMap<usize, usize>,
-    /// The pieces that are blocks, in no order.
+    /// The ranges that are blocks, in no order.
     blocks: Vec<*mut u8>,
     pub(crate) random: Random,
-    /// Whether a block was seen whose contents the program had not written.
+    /// Whether a block was found with contents that the program did not write.
     pub(crate) overwritten: bool,
-    /// The result that a misuse saw by itself.
+    /// The result that a misuse itself observed.
     pub(crate) seen: Option<&'static str>,
 }
 
@@ -32,12 +32,12 @@ impl Live {
         Self { pieces, blocks, random: Random(0x5EED_0123_4567), overwritten: false, seen: None }
     }
 
-    /// Memory that the allocator does not own.
+    /// Adds memory that the allocator does not own.
     pub(crate) fn foreign(&mut self, start: *mut u8, size: usize) {
         self.pieces.insert(start.addr(), size);
     }
 
-    /// A block of `malloc`, which overlaps nothing.
+    /// Adds a block of `malloc`, which must overlap nothing.
     pub(crate) fn enter(&mut self, block: *mut u8, size: usize) {
         let address = block.addr();
         let below = self.pieces.range(..=address).next_back();
@@ -58,12 +58,13 @@ impl Live {
         block
     }
 
-    /// Allocates as many blocks of this size.
+    /// Allocates `count` blocks of this size.
     pub(crate) fn fill(&mut self, count: usize, size: usize) -> Vec<*mut u8> {
         (0..count).map(|_| self.allocate(size)).collect()
     }
 
-    /// Leaves a block to a misuse: whatever becomes of it is not held against the allocator.
+    /// Drops a block from the model, because a misuse uses it: its fate is not held against the
+    /// allocator.
     pub(crate) fn forget(&mut self, block: *mut u8) {
         self.blocks.retain(|&other| other != block);
         self.take(block);
@@ -124,7 +125,7 @@ fn is_as_written(block: *mut u8, size: usize) -> bool {
     })
 }
 
-/// Writes this word all over the written part of a block.
+/// Fills the written part of a block with this word.
 pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
     for offset in words(size) {
         // SAFETY: the word lies in the block, which is live.
@@ -132,10 +133,10 @@ pub(crate) fn write_all(block: *mut u8, size: usize, value: u64) {
     }
 }
 
-/// Returns whether the word is anywhere in the written part of a block.
+/// Returns whether the written part of a block contains the word.
 ///
 /// # Safety
-/// A block of this size once started here. Its present contents are read, whatever they are.
+/// A block of this size once started here. It may have been freed and reused.
 pub(crate) unsafe fn contains(block: *mut u8, size: usize, value: u64) -> bool {
     // SAFETY: the caller guarantees it.
     words(size).any(|offset| unsafe { block.add(offset).cast::<u64>().read_volatile() == value })

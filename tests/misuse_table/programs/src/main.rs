@@ -1,17 +1,17 @@
-//! Misuses of memory, each in blocks of four sizes, and their outcomes: detected at once, late, or
-//! not; harmless or proved to harm. The programs call C's `malloc` and `free`, so they test
-//! whatever library is preloaded.
+//! Misuses of memory, each with blocks of four sizes, and their outcomes: detected at once, late,
+//! or not at all; harmless, or proved harmful. The programs call C's `malloc` and `free`, so they
+//! test whichever library is preloaded.
 //!
 //! ```sh
 //! misuse list
 //! misuse run [LIBRARY] MISUSE…
 //! misuse table [--json] [--times N] LIBRARY…
 //! ```
-//! A library is given as `NAME=PATH`, or with variables of the environment as
-//! `NAME=PATH,VARIABLE=VALUE…`; without a path it is the C library's own. `run` prints a line for each
-//! size: misuse, size, outcome, and what the allocator said.
+//! A library is given as `NAME=PATH`, or with environment variables as `NAME=PATH,VARIABLE=VALUE…`;
+//! without a path it is the C library's own. `run` prints a line for each size: misuse, size,
+//! outcome, and the allocator's message.
 //!
-//! The process that watches is never preloaded.
+//! The watching process is never preloaded.
 
 mod aftermath;
 mod c;
@@ -37,8 +37,8 @@ use watch::Library;
 #[global_allocator]
 static OWN: own::Own = own::Own::new();
 
-/// A small block, a medium one, one with boundary tags, and a mapping of its own; each size also in
-/// words.
+/// A small block, a medium one, one with boundary tags, and a separate mapping; each size with its
+/// name.
 const SIZES: [(usize, &str); 4] =
     [(64, "64 B"), (3000, "3,000 B"), (100_000, "100 KB"), (48 << 20, "48 MiB")];
 
@@ -80,7 +80,8 @@ fn named(name: &str) -> Option<&'static Misuse> {
 
 /// Runs the misuse itself, and its aftermath.
 fn inside(misuse: &Misuse, size: usize) -> io::Result<ExitCode> {
-    /// Bytes that an allocator hands out if it follows a pointer that a misuse planted.
+    /// Bytes of the target to which a misuse plants a pointer; an allocator that follows it hands
+    /// this memory out.
     const TARGET: usize = 1 << 16;
 
     let mut on_stack = [0u128; ON_STACK / 16];

@@ -1,5 +1,5 @@
-//! The misuses. Each does one thing that a program must not, in the middle of a heap that is in
-//! use, and says when it is done; the aftermath is the same for all ([`crate::aftermath`]).
+//! The misuses. Each does one forbidden thing while the heap is in use, and reports when it is
+//! done; the aftermath is the same for all ([`crate::aftermath`]).
 
 use std::ptr;
 
@@ -13,13 +13,13 @@ pub(crate) struct Misuse {
     pub(crate) run: fn(&mut Live, Place),
 }
 
-/// Where a misuse takes place.
+/// What a misuse works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// Bytes of each block.
+    /// Size of each block, bytes.
     pub(crate) size: usize,
-    /// The value that the program writes where it must not: the address of memory of its own, so
-    /// that an allocator that follows it hands that memory out.
+    /// The value written to memory that the program must not write: the address of memory of its
+    /// own. An allocator that follows it as a link hands that memory out.
     pub(crate) planted: *mut u8,
     /// [`ON_STACK`] bytes of the main thread's stack.
     pub(crate) stack: *mut u8,
@@ -43,7 +43,8 @@ pub(crate) const MISUSES: &[Misuse] = &[
     misuse("read-freed", "a freed block read, and blocks that are allocated then, for the old contents", read_freed),
 ];
 
-/// None: an allocator that objects to it objects to the program, and its other outcomes say nothing.
+/// No misuse. An allocator that stops this program rejects the program itself, so its other
+/// outcomes mean nothing.
 pub(crate) const CONTROL: Misuse = misuse("none", "no misuse", |live, place| {
     freed(live, place.size);
 });
@@ -52,7 +53,7 @@ const fn misuse(name: &'static str, about: &'static str, run: fn(&mut Live, Plac
     Misuse { name, about, run }
 }
 
-/// Ten blocks of this size, allocated one after the other.
+/// Allocates ten blocks of this size in sequence.
 fn row(live: &mut Live, size: usize) -> [*mut u8; 10] {
     [(); 10].map(|()| live.allocate(size))
 }
@@ -66,7 +67,7 @@ fn freed(live: &mut Live, size: usize) -> *mut u8 {
 
 fn double_free(live: &mut Live, place: Place) {
     let block = freed(live, place.size);
-    // SAFETY: none, this is the misuse; so it is below.
+    // SAFETY: none, this is the misuse; so are the marked calls below.
     unsafe { c::free(block) };
 }
 
@@ -110,7 +111,7 @@ fn foreign(live: &mut Live, place: Place) {
     unsafe { c::free(start.add(32)) };
 }
 
-/// Memory from the system.
+/// Maps memory from the system.
 pub(crate) fn mapping(size: usize) -> *mut u8 {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
     // SAFETY: a fresh mapping.
@@ -144,14 +145,14 @@ fn underflow_16(live: &mut Live, place: Place) {
     beside(live, place, Side::Below, |block| plant(block.wrapping_sub(16), 16, place));
 }
 
-/// Where a block's neighbour lies.
+/// The side of a block on which its neighbour is.
 #[derive(Clone, Copy)]
 enum Side {
     Below,
     Above,
 }
 
-/// Writes beyond a block, towards a neighbour that lies as close as any, and frees the block: once with the
+/// Writes beyond a block, towards a neighbour as close as any, and frees the block: once with the
 /// neighbour in use, once with it free.
 fn beside(live: &mut Live, place: Place, side: Side, write: impl Fn(*mut u8)) {
     let count = if place.size > 1 << 20 { 10 } else { 40 };
@@ -175,7 +176,7 @@ fn beside(live: &mut Live, place: Place, side: Side, write: impl Fn(*mut u8)) {
     }
 }
 
-/// Writes the planted address all over this memory.
+/// Fills this memory with the planted address.
 fn plant(start: *mut u8, len: usize, place: Place) {
     for offset in (0..len).step_by(8) {
         let word = start.wrapping_add(offset).cast::<u64>();
@@ -192,7 +193,7 @@ fn write_freed(live: &mut Live, place: Place) {
     stage::access(|| plant(block, 64, place));
 }
 
-/// Data that must not be readable any more.
+/// Data that must not be readable after a free.
 const SECRET: u64 = 0x5EC2_E75E_C2E7_5EC2;
 
 fn read_freed(live: &mut Live, place: Place) {
@@ -205,7 +206,7 @@ fn read_freed(live: &mut Live, place: Place) {
     let mut old = stage::access(|| unsafe { live::contains(block, place.size, SECRET) });
     for _ in 0..if place.size > 1 << 20 { 8 } else { 64 } {
         let block = c::malloc(place.size);
-        // SAFETY: the block is live, and its contents whatever they are.
+        // SAFETY: the block is live; its contents may be anything.
         old |= unsafe { live::contains(block, place.size, SECRET) };
         live.enter(block, place.size);
     }

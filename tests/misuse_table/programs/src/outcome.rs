@@ -2,30 +2,30 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// The outcome of a misuse. A later one is worse.
+/// The outcome of a misuse, from best to worst.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Outcome {
-    /// The program ended with a message, in the misuse or in the free of its block.
+    /// The program stopped with a message, during the misuse or the free of its block.
     Stops,
-    /// The misused access itself faulted: it met a guard page, or memory that was given back.
+    /// The misused access itself faulted: it hit a guard page, or memory that was given back.
     Guard,
-    /// The old contents were not to be seen.
+    /// The old contents could not be read.
     Cleared,
-    /// The program ended with a message, later.
+    /// The program stopped with a message, later.
     Late,
-    /// The program ended without a message, but on purpose: by `abort` or a trap instruction.
+    /// The program stopped on purpose but without a message: by `abort` or a trap instruction.
     Aborts,
-    /// Nothing was noticed, and no harm was seen.
+    /// Nothing was detected, and no damage was seen.
     Unnoticed,
     /// The allocator faulted.
     Faults,
     /// The allocator did not return.
     Hangs,
-    /// The contents of another block were overwritten, silently.
+    /// The contents of another block were silently overwritten.
     Overwritten,
-    /// The old contents of a freed block were to be seen.
+    /// The old contents of a freed block could be read.
     Old,
-    /// Memory in use was handed out once more, silently.
+    /// Memory in use was silently handed out again.
     Overlap,
 }
 
@@ -45,7 +45,7 @@ impl Outcome {
         (Self::Overlap, "OVL"),
     ];
 
-    /// Returns the one of this name.
+    /// Returns the outcome of this name.
     #[allow(dead_code, reason = "the programs have no use for it")]
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, word)| *word == name).map(|(outcome, _)| *outcome)

@@ -1,5 +1,5 @@
-//! The program's own memory, none of which comes from `malloc`: a misuse must not damage the
-//! program's records of it.
+//! The program's own memory, none of it from `malloc`: a misuse must not damage the program's
+//! records.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of address space, most of which is never touched.
 const CAPACITY: usize = 1 << 30;
 
-/// Hands out one mapping from below to above, and takes nothing back. It is mapped once, so that none
-/// of it lands where a large block was unmapped.
+/// A bump allocator over one mapping, which frees nothing. It is mapped once, so that no part of it
+/// takes the place of an unmapped large block.
 pub(crate) struct Own {
     /// The next free address; 0 before the first request.
     next: AtomicUsize,
@@ -21,7 +21,8 @@ impl Own {
         Self { next: AtomicUsize::new(0), end: AtomicUsize::new(0) }
     }
 
-    /// Maps the memory. The first request comes before there is a second thread.
+    /// Maps the memory. The first request comes before there is a second thread, so there is no
+    /// race.
     fn open(&self) -> usize {
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
         let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -36,7 +37,7 @@ impl Own {
     }
 }
 
-// SAFETY: every block is a piece of its own of the mapping.
+// SAFETY: blocks are disjoint parts of the mapping.
 unsafe impl GlobalAlloc for Own {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if self.next.load(Ordering::Relaxed) == 0 && self.open() == 0 {

@@ -1,5 +1,5 @@
-//! A program's messages to the process that watches it: a word a line, written without `malloc`.
-//! The last line tells how far the program got, so that the watcher knows when it was stopped.
+//! The program's messages to the watching process: a word per line, written without `malloc`. The
+//! last line shows how far the program got before it was stopped.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ pub(crate) const MISUSED: &str = "misused";
 /// The misused access itself faulted: the memory is not mapped, or guarded.
 pub(crate) const FAULTED: &str = "faulted";
 
-/// Says how far the program came.
+/// Reports how far the program got.
 pub(crate) fn reached(word: &str) {
     for text in [word, "\n"] {
         // SAFETY: the text is valid for reads of its length.
@@ -20,14 +20,14 @@ pub(crate) fn reached(word: &str) {
 /// Reports the outcome, and ends the program at once.
 pub(crate) fn end(word: &str) -> ! {
     reached(word);
-    // SAFETY: ends the process.
+    // SAFETY: ends the process at once.
     unsafe { libc::_exit(0) }
 }
 
-/// Whether the program is in the middle of a misused access.
+/// Whether a misused access is in progress.
 static ACCESSING: AtomicBool = AtomicBool::new(false);
 
-/// Reads or writes where the program must not.
+/// Performs a read or write that the program must not make.
 pub(crate) fn access<T>(access: impl FnOnce() -> T) -> T {
     ACCESSING.store(true, Ordering::SeqCst);
     let result = access();
@@ -35,11 +35,11 @@ pub(crate) fn access<T>(access: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The action that was there before.
+/// The action that was installed before.
 static mut BEFORE: Option<libc::sigaction> = None;
 
-/// Tells faults of [`access`] from those in the allocator, and leaves both to the action that was there
-/// before, perhaps the allocator's.
+/// Distinguishes faults of [`access`] from faults in the allocator; passes both on to the action
+/// that was installed before, perhaps the allocator's.
 pub(crate) fn watch_faults() {
     // SAFETY: all bits zero is a value of the type, and both places are valid; there is one thread.
     unsafe {
@@ -56,7 +56,7 @@ extern "C" fn on_fault(_: i32) {
     if ACCESSING.load(Ordering::SeqCst) {
         reached(FAULTED);
     }
-    // The access is tried again, and faults again.
+    // The access is retried, and faults again under the restored action.
     // SAFETY: written once, before the first fault.
     unsafe {
         if let Some(before) = BEFORE {

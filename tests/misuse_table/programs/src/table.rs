@@ -7,13 +7,13 @@ use crate::misuses::{CONTROL, MISUSES};
 use crate::outcome::Outcome;
 use crate::watch::{self, Library, Run};
 
-/// Runs everything this often; the worst outcome of a misuse, size and library counts.
+/// Runs every misuse `times` times; the worst outcome per misuse, size and library counts.
 pub(crate) fn print(libraries: &[Library], times: usize, json: bool) -> io::Result<()> {
     if !json {
         head(libraries);
     }
     let mut cells = Vec::new();
-    // Of each library, the misuses that did harm or ended in a fault, without a word.
+    // Per library, the number of misuses that silently did harm or faulted.
     let mut bad = vec![0; libraries.len()];
     for misuse in MISUSES.iter().chain([&CONTROL]) {
         for (size, words) in SIZES {

@@ -1,4 +1,4 @@
-//! Runs a misuse in a process of its own, and judges how it ended.
+//! Runs a misuse in its own process, and judges its outcome.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::stage;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Library<'a> {
     pub(crate) name: &'a str,
-    /// The C library's own if it is empty.
+    /// Empty for the C library's own allocator.
     path: &'a str,
     settings: &'a str,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) message: String,
 }
 
-/// The longest a run may take; an idle machine needs a second or two.
+/// Time limit of a run; on an idle machine a run takes a second or two.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs a misuse with blocks of this size.
@@ -63,7 +63,7 @@ pub(crate) fn run(misuse: &Misuse, size: usize, library: Library) -> io::Result<
     })
 }
 
-/// `None` if the program ended in a way that it should not, whatever the allocator does.
+/// Returns `None` if the program ended in a way that no allocator can cause.
 fn judge(ended: &Ended) -> Option<Outcome> {
     let reached = |word| ended.out.lines().any(|line| line == word);
     let last = ended.out.lines().last().unwrap_or_default();
@@ -76,7 +76,7 @@ fn judge(ended: &Ended) -> Option<Outcome> {
             "unnoticed" => Some(Outcome::Unnoticed),
             _ => None,
         },
-        // It may also end with an exit status.
+        // A library may also stop the program with an exit status.
         _ if !ended.err.is_empty() => {
             Some(if reached(stage::MISUSED) { Outcome::Late } else { Outcome::Stops })
         }

@@ -1,4 +1,4 @@
-//! C's `malloc` family as `rusty_alloc`: each function passes its arguments on.
+//! C's `malloc` family over `rusty_alloc`: each function forwards its arguments.
 
 use std::ffi::{c_int, c_void};
 

@@ -1,6 +1,6 @@
-//! C's `malloc` family as mimalloc 3: each function passes its arguments on.
+//! C's `malloc` family over mimalloc 3: each function forwards its arguments.
 
-// The crate to link.
+// Links the crate.
 use libmimalloc_sys as _;
 
 use std::ffi::{c_int, c_void};

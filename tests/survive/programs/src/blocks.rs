@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-/// A queue of blocks linked through themselves, so that keeping them takes no memory.
+/// A queue of blocks linked through themselves, so that keeping them needs no memory.
 pub(crate) struct Blocks {
     oldest: *mut Block,
     newest: *mut Block,
@@ -22,10 +22,11 @@ impl Blocks {
         Self { oldest: ptr::null_mut(), newest: ptr::null_mut() }
     }
 
-    /// Allocates a block and writes to every OS page of it. Returns whether there was memory.
+    /// Allocates a block and writes to every OS page of it. Returns false if there is no memory.
     pub(crate) fn push(&mut self, size: usize) -> bool {
         assert!(size >= size_of::<Block>(), "there is room for the link");
-        // SAFETY: the block has room for the link, and every write lies in it or in the newest.
+        // SAFETY: the block has room for the link, and every write is within it or within the
+        // newest block.
         unsafe {
             let block = libc::malloc(size).cast::<Block>();
             if block.is_null() {
@@ -48,19 +49,19 @@ impl Blocks {
         true
     }
 
-    /// As many blocks of this size. Panics if there is no memory.
+    /// Allocates `count` blocks of this size. Panics if there is no memory.
     pub(crate) fn fill(count: usize, size: usize) -> Self {
         let mut blocks = Self::new();
         (0..count).for_each(|_| assert!(blocks.push(size), "there is memory"));
         blocks
     }
 
-    /// Frees the oldest block. Panics if its last byte is not as written.
+    /// Frees the oldest block. Panics if its last byte changed.
     fn pop(&mut self) -> bool {
         if self.oldest.is_null() {
             return false;
         }
-        // SAFETY: the block is live, and leaves the queue.
+        // SAFETY: the block is live, and is removed from the queue.
         unsafe {
             let Block { next, size } = self.oldest.read();
             let intact = self.oldest.cast::<u8>().add(size - 1).read() == size as u8;
@@ -78,7 +79,7 @@ impl Drop for Blocks {
     }
 }
 
-/// Allocates and frees blocks of many sizes, so that the allocator looks after its memory.
+/// Allocates and frees blocks of many sizes, so that the allocator does its periodic work.
 pub(crate) fn poke(rounds: usize) {
     for round in 0..rounds {
         let sizes = [24, 200, 1000, 5000, 40_000, 200_000, 1_200_000];

@@ -1,4 +1,4 @@
-//! A memory cgroup with a bound, of either version, where the machine lets us make one.
+//! A memory cgroup with a limit, of either version, if the machine allows it.
 
 use std::ffi::CString;
 use std::fs;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Returns a group of at most that many mebibytes of memory, none of it swapped out.
+    /// Creates a group with at most this many mebibytes of memory, and no swap.
     pub(crate) fn new(mebibytes: u64) -> Result<Self, String> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("survive-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -31,15 +31,15 @@ impl Cgroup {
         made.map(|()| group).map_err(|error| format!("no cgroup ({error})"))
     }
 
-    /// Returns the file that a process writes its number to.
+    /// Returns the file to which a process writes its id.
     pub(crate) fn tasks(&self) -> CString {
         let path = self.0.join("cgroup.procs").into_os_string().into_encoded_bytes();
         CString::new(path).expect("a path has no zeros")
     }
 
-    /// The calling process enters the group, by system calls only.
+    /// Moves the calling process into the group, by system calls only.
     pub(crate) fn enter(tasks: &CString) -> io::Result<()> {
-        // SAFETY: the path ends with a zero, the buffer has a byte.
+        // SAFETY: the path is NUL-terminated, the buffer has a byte.
         let written = unsafe {
             let file = libc::open(tasks.as_ptr(), libc::O_WRONLY);
             let written = libc::write(file, c"0".as_ptr().cast(), 1);

@@ -1,5 +1,5 @@
-//! Code that runs before any library's constructor: `.preinit_array`. So it comes before the
-//! allocator's own handlers and keys, whatever the allocator does.
+//! Code that runs before any library's constructor (`.preinit_array`), hence before any allocator
+//! registers its own handlers and keys.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hint::black_box;
@@ -11,14 +11,14 @@ type Initialiser = extern "C" fn(c_int, *const *const c_char, *const *const c_ch
 #[unsafe(link_section = ".preinit_array")]
 static EARLY: Initialiser = early;
 
-/// Keys the program made.
+/// Keys created by the program.
 pub(crate) static KEYS: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn early(count: c_int, arguments: *const *const c_char, _: *const *const c_char) {
     if count < 3 {
         return;
     }
-    // SAFETY: there are that many arguments, each a text.
+    // SAFETY: there are that many arguments, each a C string.
     let name = unsafe { CStr::from_ptr(*arguments.add(2)) };
     match name.to_bytes() {
         b"fork-handler" => {
@@ -46,7 +46,7 @@ unsafe extern "C" fn allocates() {
     }
 }
 
-/// Makes thread-specific keys, as many or all there are.
+/// Creates up to `most` thread-specific keys.
 fn make_keys(most: usize) {
     unsafe extern "C" fn nothing(_: *mut c_void) {}
     for _ in 0..most {

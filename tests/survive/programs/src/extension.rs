@@ -1,15 +1,15 @@
-//! A library that a program opens while it runs: allocates and frees by C's functions.
+//! A library that a program opens at run time; it uses C's `malloc` and `free`.
 
 use std::ffi::c_void;
 
 /// Returns a block for the program to free.
 #[unsafe(no_mangle)]
 pub extern "C" fn give(size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     unsafe { libc::malloc(size) }
 }
 
-/// Frees a block of the program's.
+/// Frees a block that the program allocated.
 ///
 /// # Safety
 /// As for `free`.

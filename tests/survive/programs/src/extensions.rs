@@ -5,8 +5,8 @@ use std::mem;
 
 use crate::outcome::Outcome;
 
-/// A library opened with a flag, by its name alone, so that the loader finds it in the program's own run path: blocks
-/// go from the program to the library, and back.
+/// Opens a library with a flag, by its name alone, so that the loader finds it through the
+/// program's own run path. Blocks pass from the program to the library, and back.
 pub(crate) fn bound_to_itself() -> Outcome {
     match opened(c"libextension.so", libc::RTLD_NOW | libc::RTLD_DEEPBIND) {
         Ok(extension) => extension.exchange(),
@@ -22,7 +22,7 @@ struct Extension {
 }
 
 fn opened(name: &CStr, flags: i32) -> Result<Extension, &'static str> {
-    // SAFETY: names end with a zero; the types are those of the library's functions.
+    // SAFETY: names are NUL-terminated; the types are those of the library's functions.
     unsafe {
         let library = libc::dlopen(name.as_ptr(), flags);
         if library.is_null() {

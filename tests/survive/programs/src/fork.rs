@@ -1,5 +1,5 @@
-//! Forks: line 1 to 3. The conditions are those of glibc's tests malloc-fork-deadlock, mallocfork and
-//! mallocfork2; the code is not theirs.
+//! Forks: lines 1 to 3. The conditions are those of glibc's tests malloc-fork-deadlock, mallocfork
+//! and mallocfork2; the code is not theirs.
 
 use std::io::Write;
 use std::ptr;
@@ -72,7 +72,7 @@ fn c_int_of(byte: u8) -> i32 {
     byte.into()
 }
 
-/// Handlers that were registered before the allocator's allocate, before and after the fork, in the
+/// Fork handlers registered before the allocator's own allocate, before and after the fork, in the
 /// parent and in the child, while other threads allocate (see [`crate::early`]).
 pub(crate) fn handler() -> Outcome {
     while_others_allocate(|| {
@@ -101,9 +101,10 @@ pub(crate) fn child() -> Outcome {
     })
 }
 
-/// Runs `action` while three threads allocate blocks of all sizes. It begins after the threads: one
-/// that starts allocates under a lock of Rust's library (the table of stacks), a child forked meanwhile
-/// has that lock held for ever, and no thread of the child could start, under any malloc library.
+/// Runs `action` while three threads allocate blocks of all sizes. It begins after all threads have
+/// started: a starting thread allocates under a lock of the standard library (the table of stacks).
+/// A child forked at that moment finds the lock held forever, and could start no thread, under any
+/// malloc library.
 fn while_others_allocate(action: impl FnOnce() -> Result<(), String>) -> Outcome {
     static STOP: AtomicBool = AtomicBool::new(false);
     let begun = Barrier::new(4);
@@ -133,12 +134,12 @@ fn while_others_allocate(action: impl FnOnce() -> Result<(), String>) -> Outcome
     }
 }
 
-/// Signals taken while the program was in `malloc` or `free`.
+/// Signals that arrived while the program was in `malloc` or `free`.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static IN_MALLOC: AtomicBool = AtomicBool::new(false);
 static SENDER: AtomicI32 = AtomicI32::new(0);
 
-/// Forks a child that does nothing but end.
+/// Forks a child that only exits.
 extern "C" fn forks(_: i32) {
     if !IN_MALLOC.swap(false, Ordering::Relaxed) {
         return;
@@ -157,8 +158,8 @@ extern "C" fn forks(_: i32) {
     TAKEN.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A signal interrupts `malloc` or `free` in a program with one thread, and its handler forks. The
-/// sender is stopped meanwhile, so that the program makes progress between two signals.
+/// A signal interrupts `malloc` or `free` in a single-threaded program, and its handler forks. The
+/// sender is stopped meanwhile, so that the program makes progress between signals.
 pub(crate) fn signal_handler() -> Outcome {
     // SAFETY: the handler has the right type; the sender only sends signals; blocks are freed once.
     unsafe {
@@ -197,10 +198,10 @@ pub(crate) fn signal_handler() -> Outcome {
     Outcome::Survived
 }
 
-/// A handler that interrupted the program forks a child that runs the program's exit handlers.
+/// A handler that interrupted the program forks a child, which runs the program's exit handlers.
 pub(crate) fn signal_exit() -> Outcome {
     extern "C" fn forks_and_exits(_: i32) {
-        // SAFETY: the child ends by `exit`; its exit handlers do not need the interrupted code's
+        // SAFETY: the child ends with `exit`; its exit handlers do not need the interrupted code's
         // state.
         unsafe {
             let child = libc::fork();
@@ -223,7 +224,8 @@ pub(crate) fn signal_exit() -> Outcome {
         libc::sigemptyset(&mut alarm);
         libc::sigaddset(&mut alarm, libc::SIGALRM);
         for round in 1..=100 {
-            // A signal that interrupted this very fork would have its handler wait for a lock of C's library.
+            // If a signal interrupted this fork, its handler would wait for a lock of the C
+            // library.
             libc::sigprocmask(libc::SIG_BLOCK, &alarm, ptr::null_mut());
             let sender = libc::fork();
             if sender == 0 {

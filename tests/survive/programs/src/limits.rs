@@ -1,4 +1,4 @@
-//! Limits of the process: lines 4 and 6.
+//! Process limits: lines 4 and 6.
 
 use std::ffi::c_void;
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) fn address_space(kibibytes: u64) -> io::Result<()> {
     }
 }
 
-/// Allocates small blocks until there is no more memory; mebibytes of contents.
+/// Allocates small blocks until there is no more memory; returns the mebibytes of contents.
 pub(crate) fn small_blocks() -> Outcome {
     let (mut blocks, mut random, mut bytes) = (Blocks::new(), Random(1), 0);
     loop {
@@ -33,7 +33,7 @@ pub(crate) fn small_blocks() -> Outcome {
     Outcome::Mebibytes(mebibytes(bytes))
 }
 
-/// Under a limit that the program sets while it runs, other code than the allocator must work as
+/// Under a limit that the program sets at run time, code other than the allocator must work as
 /// well.
 pub(crate) fn set_by_the_program() -> Outcome {
     let mut missing = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn set_by_the_program() -> Outcome {
         Ok(thread) => join(thread),
         Err(_) => missing.push("thread"),
     }
-    // SAFETY: the name ends with a zero; the library's constructors are harmless.
+    // SAFETY: the name is NUL-terminated; the library's constructors are harmless.
     if unsafe { libc::dlopen(c"libresolv.so.2".as_ptr(), libc::RTLD_NOW) }.is_null() {
         missing.push("dlopen");
     }
@@ -71,7 +71,7 @@ pub(crate) fn set_by_the_program() -> Outcome {
     Outcome::Fails(format!("no {}", missing.join(", no ")))
 }
 
-/// Uses about 4 KiB of stack for each level.
+/// Uses about 4 KiB of stack per level.
 #[inline(never)]
 fn deep(levels: usize) -> usize {
     let mut here = [levels as u8; 4000];
@@ -80,7 +80,7 @@ fn deep(levels: usize) -> usize {
     below + usize::from(here[levels])
 }
 
-/// If all memory is locked, freed memory is given back all the same.
+/// Freed memory is given back even if all memory is locked.
 pub(crate) fn locked() -> Outcome {
     // SAFETY: takes no pointers.
     if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
@@ -90,6 +90,6 @@ pub(crate) fn locked() -> Outcome {
     drop(Blocks::fill(100_000, 1000));
     trim();
     for_duration(std::time::Duration::from_secs(2), 500, || poke(1));
-    // Subtract the program's own locked memory, which is not the allocator's.
+    // Subtract the program's own locked memory.
     Outcome::Mebibytes(mebibytes(resident().saturating_sub(before)))
 }

@@ -1,6 +1,6 @@
-//! Programs under conditions that a malloc library has to survive: forks, limits, sandboxes, sparse
-//! memory, idle memory, many threads. They call C's `malloc` and `free`, so they test whatever library
-//! is preloaded.
+//! Programs under conditions that a malloc library must survive: forks, limits, sandboxes, sparse
+//! memory, idle memory, many threads. They call C's `malloc` and `free`, so they test whichever
+//! library is preloaded.
 //!
 //! ```sh
 //! survive list
@@ -10,9 +10,9 @@
 //! `run` prints each program's outcome and exits with 1 if one is not as required. `table` runs all
 //! programs under glibc's allocator and under each library, and prints Markdown.
 //!
-//! A program runs in a process group of its own under a time limit: a deadlock is the outcome *hangs*.
-//! On a slow or busy machine `SURVIVE_PATIENCE=n` makes the limit n times as long.
-//! The process that watches it is never preloaded.
+//! Each program runs in its own process group under a time limit: a deadlock is the outcome
+//! *hangs*. On a slow or busy machine `SURVIVE_PATIENCE=n` multiplies the limit by n. The watching
+//! process is never preloaded.
 
 mod blocks;
 mod cgroup;
@@ -69,8 +69,8 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs the named programs, or all, and prints their outcomes. Under a library they also run without
-/// it, and figures are compared.
+/// Runs the named programs, or all, and prints their outcomes. With a library they also run without
+/// it, to compare figures.
 fn run(names: &[&str], library: Option<&str>) -> ExitCode {
     let Some(programs) = programs::select(names) else { return usage() };
     let mut all_good = true;

@@ -1,4 +1,4 @@
-//! Memory that is resident, and should not be: lines 7 to 10 and 12.
+//! Memory that should not be resident: lines 7 to 10 and 12.
 
 use std::ptr;
 use std::sync::Barrier;
@@ -16,9 +16,9 @@ fn resident_now() -> Outcome {
     Outcome::Mebibytes(mebibytes(resident()))
 }
 
-/// Writes a byte at each of these places of a fresh block, which it leaks.
+/// Writes a byte at each of these offsets of a fresh block, and leaks it.
 fn touch(size: usize, places: impl Iterator<Item = usize>) -> bool {
-    // SAFETY: the places lie in the block.
+    // SAFETY: the offsets are within the block.
     unsafe {
         let block = libc::malloc(size).cast::<u8>();
         if block.is_null() {
@@ -110,8 +110,8 @@ pub(crate) fn idle_small() -> Outcome {
     resident_now()
 }
 
-/// Requests that no system can meet must leave no trace: memory that another thread frees goes back
-/// as usual.
+/// Requests that no system can serve must have no lasting effect: memory freed by another thread is
+/// given back as usual.
 pub(crate) fn huge_requests() -> Outcome {
     static STOP: AtomicBool = AtomicBool::new(false);
     let freed = Barrier::new(2);
@@ -119,7 +119,7 @@ pub(crate) fn huge_requests() -> Outcome {
         scope.spawn(|| {
             for _ in 0..100 {
                 for size in [1 << 44, 1 << 48, 1 << 56, isize::MAX as usize - 4096] {
-                    // SAFETY: null may be freed, and so may a block that was not written.
+                    // SAFETY: `free` accepts null, and any block.
                     unsafe { libc::free(std::hint::black_box(libc::malloc(size))) };
                 }
             }

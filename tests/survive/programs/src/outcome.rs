@@ -1,4 +1,4 @@
-//! The outcome of a program, which is run in a process of its own, under a time limit, and judged.
+//! The outcome of a program: runs it in its own process, with a time limit, and judges it.
 
 use std::env;
 use std::fmt::{self, Display, Formatter};
@@ -14,20 +14,20 @@ use crate::programs::{Expected, Program};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Survived,
-    /// It came to its end, with this figure.
+    /// It finished, with this figure.
     Mebibytes(f64),
-    /// It ended by itself, and reports a failure.
+    /// It exited, and reported a failure.
     Fails(String),
-    /// A signal ended it.
+    /// A signal killed it.
     Dies(i32),
-    /// It was not done within its time.
+    /// It did not finish in time.
     Hangs,
-    /// The machine does not let it run.
+    /// The machine does not allow it to run.
     Unavailable(String),
 }
 
 impl Outcome {
-    /// Called by the program itself: tells the process that watches it.
+    /// Called by the program itself: reports to the watching process.
     pub(crate) fn report(&self) -> ExitCode {
         println!("{self}");
         if let Self::Fails(_) = self { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -46,8 +46,8 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the outcome is as expected, given glibc's outcome; `None` if that cannot be
-    /// told.
+    /// Returns whether the outcome is as required, given glibc's outcome; `None` if that is
+    /// unknown.
     pub(crate) fn is_good(&self, expected: Expected, glibc: &Self) -> Option<bool> {
         match (self, expected, glibc) {
             (Self::Unavailable(_), ..) => None,
@@ -117,7 +117,7 @@ pub(crate) fn of(program: &Program, library: Option<&str>) -> Outcome {
     }
 }
 
-/// Returns how much longer than usual a program may take.
+/// Returns the factor by which a program may take longer than usual.
 fn patience() -> u64 {
     env::var("SURVIVE_PATIENCE").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }

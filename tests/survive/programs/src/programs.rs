@@ -9,12 +9,12 @@ use crate::{extensions, fork, limits, memory, sandbox, threads};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
     Survives,
-    /// At most glibc's figure `times` this, and these mebibytes.
+    /// At most glibc's figure times `times`, plus `and` mebibytes.
     AtMost {
         times: f64,
         and: f64,
     },
-    /// At least glibc's figure `times` this.
+    /// At least glibc's figure times `times`.
     AtLeast {
         times: f64,
     },
@@ -24,7 +24,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// Returns whether it is compared with glibc's figure.
+    /// Returns whether it compares with glibc's figure.
     pub(crate) const fn is_relative(self) -> bool {
         matches!(self, Self::AtMost { .. } | Self::AtLeast { .. })
     }
@@ -32,12 +32,12 @@ impl Expected {
 
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// The line of the list of faults that it stands for.
+    /// The line of the list of faults that the program is for.
     pub(crate) line: u8,
     pub(crate) about: &'static str,
     pub(crate) run: fn() -> Outcome,
     pub(crate) expected: Expected,
-    /// After which it hangs.
+    /// Time limit, after which the outcome is `Hangs`.
     pub(crate) seconds: u64,
     pub(crate) environment: &'static [(&'static str, &'static str)],
     pub(crate) cgroup_mebibytes: Option<u64>,
@@ -69,7 +69,7 @@ impl Program {
     }
 }
 
-/// Lets a program that a background thread of the allocator must help have one.
+/// Enables the allocator's background thread, for programs that need its help.
 const BACKGROUND: &[(&str, &str)] =
     &[("PAGEWISE_BACKGROUND", "1"), ("MALLOC_CONF", "background_thread:true")];
 
@@ -146,11 +146,11 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .about("400 requests that cannot be met, then 500 MiB freed by a thread that waits, another allocates now and then for 3 s: resident")
         .expects(Expected::Below { mebibytes: 100.0 }),
 
-    program(11, "keys-many", threads::come_and_go)
+    program(11, "keys-many", threads::short_lived)
         .about("1,000 thread keys made first, then 5,000 threads: resident").expects(near_glibc(8.0)),
-    program(11, "keys-all", threads::come_and_go)
+    program(11, "keys-all", threads::short_lived)
         .about("all thread keys made first, then 5,000 threads: resident").expects(near_glibc(8.0)),
-    program(11, "threads", threads::come_and_go)
+    program(11, "threads", threads::short_lived)
         .about("5,000 threads: resident").expects(near_glibc(8.0)),
 
     program(12, "calloc", memory::untouched)

@@ -1,8 +1,8 @@
-//! Sandboxes: line 5. A seccomp filter has one system call answer an error, for each of five errors.
+//! Sandboxes: line 5. A seccomp filter makes one system call fail, with each of five errors.
 //!
-//! Calls that the allocator makes at its start are refused from the start: the program installs the
-//! filter and executes itself. Calls that the loader or the C library needs are refused once the
-//! program runs.
+//! Calls that the allocator makes when it starts are refused from the start: the program installs
+//! the filter and executes itself. Calls that the loader or the C library needs are refused once
+//! the program runs.
 
 use std::ffi::{CString, c_int, c_long, c_void};
 use std::mem::offset_of;
@@ -46,7 +46,7 @@ pub(crate) fn prlimit() -> Outcome {
     from_the_start(libc::SYS_prlimit64)
 }
 
-/// A request may fail if memory cannot be made accessible; nothing else may happen.
+/// A request may fail if memory cannot be made accessible; nothing else may go wrong.
 pub(crate) fn mprotect() -> Outcome {
     while_running(libc::SYS_mprotect, true)
 }
@@ -59,7 +59,7 @@ pub(crate) fn futex() -> Outcome {
     while_running(libc::SYS_futex, false)
 }
 
-/// Has a system call answer an error in all threads from now on.
+/// Makes a system call fail in all threads from now on.
 fn refuse(call: c_long, error: c_int) -> bool {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -84,20 +84,20 @@ fn refuse(call: c_long, error: c_int) -> bool {
     }
 }
 
-/// `mincore` says ENOMEM where nothing is mapped: an allocator may believe that.
+/// `mincore` reports ENOMEM for unmapped memory: an allocator may believe that.
 fn is_refusal(call: c_long, error: c_int) -> bool {
     call != libc::SYS_mincore || error != libc::ENOMEM
 }
 
-/// How a process ends that could not install its filter, or whose request failed.
+/// Exit status of a process that could not install its filter, or whose request failed.
 const NO_FILTER: c_int = 3;
 const NO_MEMORY: c_int = 4;
 
-/// Runs a process for each error, and says which do not come to a good end.
+/// Runs a process for each error, and reports those that fail.
 fn each_error(call: c_long, run: impl Fn(c_int)) -> Outcome {
     let mut bad = Vec::new();
     for (name, error) in ERRORS.into_iter().filter(|&(_, error)| is_refusal(call, error)) {
-        // SAFETY: the child ends by `_exit` or `execv`; a deadlock is ended by the alarm.
+        // SAFETY: the child ends with `_exit` or `execv`; the alarm ends a deadlock.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -123,7 +123,7 @@ fn each_error(call: c_long, run: impl Fn(c_int)) -> Outcome {
 }
 
 fn from_the_start(call: c_long) -> Outcome {
-    // An argument more: the process that has the filter.
+    // One more argument: this is the process with the filter.
     if std::env::args().nth(3).is_some() {
         return work(2, false, || true);
     }
@@ -136,7 +136,7 @@ fn from_the_start(call: c_long) -> Outcome {
             // SAFETY: ends the child.
             unsafe { libc::_exit(NO_FILTER) };
         }
-        // SAFETY: the arguments are texts, the last is null; the child's output goes nowhere.
+        // SAFETY: the arguments are C strings, the last is null; the child's output is discarded.
         unsafe {
             libc::close(1);
             libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY);
@@ -162,8 +162,8 @@ fn wait_until(place: &AtomicUsize, value: usize) {
     }
 }
 
-/// Threads that are there before `refuse` is called allocate and free all kinds of blocks after it.
-/// Waits without locks, since these may be refused, and ends the process.
+/// Threads started before `refuse` is called allocate and free all kinds of blocks afterwards.
+/// Waits without locks, since their system calls may be refused, and ends the process.
 fn work(threads: usize, null_allowed: bool, refuse: impl FnOnce() -> bool) -> Outcome {
     extern "C" fn thread(_: *mut c_void) -> *mut c_void {
         drop(Blocks::fill(100, 100));
@@ -195,7 +195,7 @@ fn work(threads: usize, null_allowed: bool, refuse: impl FnOnce() -> bool) -> Ou
     unsafe { libc::_exit(status) };
 }
 
-/// Allocates, resizes and frees blocks of all sizes; counts requests that failed.
+/// Allocates, resizes and frees blocks of all sizes; counts failed requests.
 fn requests(seed: u64) {
     let note = |there: bool| {
         if !there {
@@ -212,7 +212,7 @@ fn requests(seed: u64) {
             note(blocks.push(size + random.below(size)));
         }
     }
-    // SAFETY: every access lies in a block that is there, and each is freed once.
+    // SAFETY: every access is within a live block, and each is freed once.
     unsafe {
         for size in [1 << 20, 34 << 20, 70 << 20] {
             let block = libc::malloc(size).cast::<u8>();

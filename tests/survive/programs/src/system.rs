@@ -4,10 +4,10 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
-/// Returns the bytes of this process that are resident now. Asks without allocating.
+/// Returns the resident bytes of this process, without allocating.
 pub(crate) fn resident() -> usize {
     let mut text = [0u8; 128];
-    // SAFETY: the path ends with a zero; the buffer is valid for its length.
+    // SAFETY: the path is NUL-terminated; the buffer is valid for its length.
     let read = unsafe {
         let file = libc::open(c"/proc/self/statm".as_ptr(), libc::O_RDONLY);
         let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
@@ -16,7 +16,7 @@ pub(crate) fn resident() -> usize {
     };
     let text = &text[..usize::try_from(read).expect("there is a /proc")];
     let pages = str::from_utf8(text).ok().and_then(|text| text.split(' ').nth(1)?.parse().ok());
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: a plain query.
     let page_size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     pages.unwrap_or(0) * page_size
 }
@@ -25,9 +25,9 @@ pub(crate) fn mebibytes(bytes: usize) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
-/// Returns the most of this process that ever was resident, bytes.
+/// Returns the peak of this process's resident bytes.
 pub(crate) fn peak_resident() -> usize {
-    // SAFETY: all bits zero is a value, and the place is valid for writes.
+    // SAFETY: all bits zero is a valid value, and the place is valid for writes.
     let usage = unsafe {
         let mut usage: libc::rusage = mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
@@ -36,8 +36,8 @@ pub(crate) fn peak_resident() -> usize {
     usage.ru_maxrss as usize * 1024
 }
 
-/// Calls `action` again and again for `duration`, and at least `least` times, as a program gets
-/// little done in that time on a busy machine.
+/// Repeats `action` for `duration`, and at least `least` times, since a program gets little done in
+/// that time on a busy machine.
 pub(crate) fn for_duration(duration: Duration, least: usize, mut action: impl FnMut()) {
     let end = Instant::now() + duration;
     let mut calls = 0;
@@ -47,7 +47,7 @@ pub(crate) fn for_duration(duration: Duration, least: usize, mut action: impl Fn
     }
 }
 
-/// Forks, runs `action` in the child, which ends with the status 0, and waits for it.
+/// Forks, runs `action` in the child, which exits with status 0, and waits for it.
 pub(crate) fn in_child(action: impl FnOnce()) -> Result<(), String> {
     // SAFETY: the child ends by `_exit`.
     unsafe {
@@ -68,7 +68,7 @@ pub(crate) fn in_child(action: impl FnOnce()) -> Result<(), String> {
     }
 }
 
-/// Waits for a child; its status.
+/// Waits for a child; returns its status.
 pub(crate) fn wait_for(child: c_int) -> c_int {
     let mut status = 0;
     // SAFETY: the status is valid for writes.
@@ -78,9 +78,9 @@ pub(crate) fn wait_for(child: c_int) -> c_int {
     status
 }
 
-/// Gives memory back with C's `malloc_trim`, if the library or the C library has it.
+/// Gives memory back with `malloc_trim`, if the library or the C library has it.
 pub(crate) fn trim() {
-    // SAFETY: the name ends with a zero; the function is the one of this name.
+    // SAFETY: the name is NUL-terminated; the symbol is the function of this name.
     unsafe {
         let trim = libc::dlsym(libc::RTLD_DEFAULT, c"malloc_trim".as_ptr());
         if !trim.is_null() {
@@ -90,7 +90,7 @@ pub(crate) fn trim() {
     }
 }
 
-/// Starts a thread that `malloc` alone knows of: no part of `std` is involved.
+/// Starts a thread without `std`, so that only `malloc` allocates for it.
 pub(crate) fn start(
     run: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
 ) -> Result<libc::pthread_t, c_int> {
@@ -102,8 +102,8 @@ pub(crate) fn start(
     }
 }
 
-/// Waits for a thread's end.
+/// Waits for a thread to end.
 pub(crate) fn join(thread: libc::pthread_t) {
-    // SAFETY: the thread was started by us and is waited for once.
+    // SAFETY: the thread was started here and is joined once.
     unsafe { libc::pthread_join(thread, ptr::null_mut()) };
 }

@@ -23,7 +23,7 @@ pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
     println!();
     let mut bad = vec![0; libraries.len() + 1];
     for program in programs {
-        // Side by side: most of the time is spent asleep, or in a deadlock.
+        // In parallel: most programs spend their time asleep, or in a deadlock.
         let outcomes: Vec<Outcome> = thread::scope(|scope| {
             let paths = iter::once(None).chain(libraries.iter().map(|(_, path)| Some(*path)));
             let runs: Vec<_> =
@@ -47,7 +47,7 @@ pub(crate) fn print(names: &[&str], libraries: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns the bound on a figure, in words.
+/// Describes the bound on a figure.
 fn bound(program: &Program) -> String {
     match program.expected {
         Expected::Survives => String::new(),

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::system::{join, mebibytes, resident, start};
 
-/// Allocates blocks of many sizes and frees them: that leaves something on every list there is.
+/// Allocates blocks of many sizes and frees them, which leaves blocks on every list.
 extern "C" fn allocates(_: *mut c_void) -> *mut c_void {
     let (mut blocks, mut random) = (Blocks::new(), Random(1));
     for _ in 0..200 {
@@ -19,8 +19,9 @@ extern "C" fn allocates(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// 5,000 threads, four at a time. Which keys the program has made before is in [`crate::early`].
-pub(crate) fn come_and_go() -> Outcome {
+/// Runs 5,000 threads, four at a time. [`crate::early`] decides which keys the program has created
+/// before.
+pub(crate) fn short_lived() -> Outcome {
     for _ in 0..5000 / 4 {
         let threads = [(); 4].map(|()| start(allocates));
         for thread in threads {
@@ -30,7 +31,7 @@ pub(crate) fn come_and_go() -> Outcome {
             }
         }
     }
-    // A program that asks for keys and gets none tests nothing.
+    // If a program wanted keys and got none, it would test nothing.
     let wanted = std::env::args().nth(2).is_some_and(|name| name.starts_with("keys"));
     if wanted && KEYS.load(Ordering::Relaxed) == 0 {
         return Outcome::Unavailable("no .preinit_array".to_owned());

@@ -1,5 +1,5 @@
-//! Appends records to the log of this process, from any thread, without a lock, without allocating,
-//! and without the program noticing.
+//! Appends records to the log of this process, from any thread, without locking, without
+//! allocating, and unnoticed by the program.
 //!
 //! ```text
 //!  SESSION ─► Session (copied by fork)        Log (wiped by fork)           file PID.SERIAL.pwlog
@@ -12,19 +12,18 @@
 //! * **Order.** A record claims its place, one to three words, by one atomic addition to `cursor`.
 //!   That addition is ordered with the allocator's own synchronisation, so a free that comes before
 //!   a reuse of its address claims an earlier place.
-//! * **No lock.** A thread that claims a place in a chunk not yet mapped maps it. If several do,
+//! * **No lock.** A thread that claims a place in an unmapped chunk maps the chunk. If several do,
 //!   one wins and the others unmap theirs. So a signal handler that allocates in the middle of a
 //!   record, or a thread that dies there, does not block others.
-//! * **Fork.** `Log` is in memory that a child finds filled with zeros, that is, not attached. The
-//!   child opens a log of its own at its first record and never writes to its parent's. This works
-//!   for `fork` by any means, without a handler. A child of `vfork` shares its parent's memory, and
-//!   rightly its log.
+//! * **Fork.** `Log` is in memory that a child finds zeroed, that is, not attached. The child opens
+//!   its own log at its first record and never writes to its parent's. This works for every kind of
+//!   `fork`, without a handler. A child of `vfork` shares its parent's memory, and correctly its log.
 //! * **No file stays open.** The file is opened by its absolute path when the log grows, and
 //!   closed at once: programs that close, count or number their files notice nothing.
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
-//!   with the reason, and the program goes on unrecorded. Room on the disk is claimed before it is
-//!   mapped. A log that cannot even begin leaves an empty file whose name tells the reason.
-//! * **Time.** A thread that claims a place that is a multiple of [`LOOK`] also appends the time.
+//!   with the reason, and the program continues unrecorded. Disk space is reserved before it is
+//!   mapped. A log that cannot even be created leaves an empty file whose name gives the reason.
+//! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the time.
 //! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. It
 //!   is final; a recording that is turned on again begins another log (`session`).
 //!
@@ -43,21 +42,21 @@ use crate::raw::head::{HEAD, Head, MAGIC, Stopped, TEXT, VERSION, VERSION_WITH_S
 use crate::raw::record::Record;
 use crate::raw::side;
 
-/// How this machine's records are written.
+/// The form of this machine's records.
 const FORM: Form = Form::new(usize::BITS);
 
-/// Returns the pointer that says: do not record.
+/// Returns the pointer value that means: do not record.
 pub(super) const fn off<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
 
 /// The state of this process's log; all zeros at first, and again after `fork`.
 pub(super) struct Log {
-    /// The number of the switch that it belongs to; 0: none yet.
+    /// The value of the switch that it belongs to; 0: none yet.
     epoch: AtomicU32,
-    /// Null: no log yet. `off()`: none, or no more.
+    /// Null: no log yet. `off()`: no log, or no longer.
     head: AtomicPtr<Head>,
-    /// Number of the next free place, a word.
+    /// The next free place, in words.
     cursor: AtomicU64,
     chunks: [AtomicPtr<AtomicU64>; CHUNKS],
     sites: Sites,
@@ -65,15 +64,15 @@ pub(super) struct Log {
 
 /// Words in the first chunk: 128 KiB, a multiple of every OS page size up to 64 KiB.
 const FIRST: u64 = 16384;
-/// How often the chunks double.
+/// Number of times that the chunk size doubles.
 const DOUBLINGS: u32 = 7;
-/// Words from one look at the clock to the next: a power of two. One in 256 lengthens a log by 0.4
-/// %, and its time is negligible among that many records.
-const LOOK: u64 = 256;
+/// Words between clock samples: a power of two. One in 256 makes a log 0.4 % longer, and the time
+/// it takes is negligible among that many records.
+const SAMPLE_EVERY: u64 = 256;
 /// Enough for 64 GiB.
 const CHUNKS: usize = 4096;
 
-/// Returns which chunk the place `index` is in, that chunk's first place, and its number of places.
+/// Returns the chunk of the place `index`, the chunk's first place, and its number of places.
 #[inline]
 fn chunk_of(index: u64) -> (usize, u64, u64) {
     let doublings = (index / FIRST + 1).ilog2();
@@ -86,13 +85,13 @@ fn chunk_of(index: u64) -> (usize, u64, u64) {
     (DOUBLINGS as usize + 1 + further as usize, doubled + further * size, size)
 }
 
-/// Returns whether there is a multiple of [`LOOK`] among the `len` places from `first` on.
+/// Returns whether there is a multiple of [`SAMPLE_EVERY`] among the `len` places from `first` on.
 #[inline]
 fn is_due(first: u64, len: u64) -> bool {
-    first.wrapping_neg() % LOOK < len
+    first.wrapping_neg() % SAMPLE_EVERY < len
 }
 
-/// A log that frames and files are appended to.
+/// Appends frames and files to a log.
 struct Appending<'a> {
     log: &'a Log,
     settings: &'a Settings,
@@ -106,8 +105,8 @@ impl Append for Appending<'_> {
 }
 
 impl Log {
-    /// Returns whether the log belongs to this number of the switch; one that belongs to none does
-    /// from now on.
+    /// Returns whether the log belongs to this value of the switch; a log that belongs to none is
+    /// assigned to it.
     #[inline]
     pub(super) fn belongs_to(&self, epoch: u32) -> bool {
         let found = self.epoch.load(Relaxed);
@@ -120,14 +119,14 @@ impl Log {
         claimed.is_ok() || claimed == Err(epoch)
     }
 
-    /// Returns whether the log has ended, or could not begin.
+    /// Returns whether the log has ended, or could not be created.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.head.load(Relaxed) == off()
     }
 
-    /// Appends a record made by `thread`, unless the log has stopped or cannot grow. Opens the log if
-    /// need be.
+    /// Appends a record made by `thread`, unless the log has stopped or cannot grow. Opens the log
+    /// if necessary.
     #[inline]
     pub(super) fn record(&self, settings: &Settings, thread: u32, record: Record) {
         if !self.is_open(settings) {
@@ -139,7 +138,7 @@ impl Log {
         }
     }
 
-    /// Appends a record with the stack it was made at, as [`record`](Self::record) does.
+    /// Appends a record with its call stack, as [`record`](Self::record) does.
     #[inline]
     pub(super) fn record_at(
         &self,
@@ -162,7 +161,7 @@ impl Log {
         }
     }
 
-    /// Returns whether the log takes records; opens it if need be.
+    /// Returns whether the log accepts records; opens it if necessary.
     #[inline]
     fn is_open(&self, settings: &Settings) -> bool {
         let mut head = self.head.load(Acquire);
@@ -191,13 +190,13 @@ impl Log {
             place.store(word, Release);
         }
         if is_due(index, 1) {
-            self.look(settings);
+            self.sample_clock(settings);
         }
     }
 
     /// Appends the time.
     #[cold]
-    fn look(&self, settings: &Settings) {
+    fn sample_clock(&self, settings: &Settings) {
         let now = side::time(system::monotonic());
         let index = self.cursor.fetch_add(1, Relaxed);
         if index < settings.most_words()
@@ -220,7 +219,7 @@ impl Log {
         if first + len as u64 > settings.most_words() {
             return self.end(Stopped::Limit);
         }
-        // The first word is written last: a record whose first word is there is complete.
+        // The first word is written last: a record with a first word is complete.
         if let Some([head, further @ ..]) = self.places(settings, first, len) {
             for (at, place) in (1..).zip(further) {
                 place.store(word(at), Relaxed);
@@ -237,7 +236,7 @@ impl Log {
             }
         }
         if is_due(first, len as u64) {
-            self.look(settings);
+            self.sample_clock(settings);
         }
     }
 
@@ -250,19 +249,19 @@ impl Log {
             return None;
         }
         let place = self.pointer(settings, first)?;
-        // SAFETY: the chunk is valid for as many words from the first on, as was just seen, and is never
-        // unmapped.
+        // SAFETY: the chunk is valid for this many words from the first one on, as just checked,
+        // and is never unmapped.
         Some(unsafe { core::slice::from_raw_parts(place, len) })
     }
 
-    /// Returns a place that was claimed; `None` if the log has stopped or cannot grow.
+    /// Returns a claimed place; `None` if the log has stopped or cannot grow.
     #[inline]
     fn place(&self, settings: &Settings, index: u64) -> Option<&AtomicU64> {
-        // SAFETY: a place is a valid word, and its chunk never unmapped.
+        // SAFETY: a place is a valid word, and its chunk is never unmapped.
         Some(unsafe { &*self.pointer(settings, index)? })
     }
 
-    /// As [`place`](Self::place), but returns a pointer that may access the whole chunk.
+    /// Like [`place`](Self::place), but the pointer may access the whole chunk.
     #[inline]
     fn pointer(&self, settings: &Settings, index: u64) -> Option<*const AtomicU64> {
         let (chunk, first, len) = chunk_of(index);
@@ -270,24 +269,24 @@ impl Log {
         if words.is_null() {
             words = self.grow(settings, chunk, first, len)?.as_ptr();
         }
-        // SAFETY: a published chunk is `len` words long, valid and never unmapped. Mapping it made
-        // sure that the file has room up to the limit, and claimed places are below the limit.
+        // SAFETY: a published chunk is `len` words long, valid and never unmapped. Mapping it
+        // ensured that the file has space up to the limit, and claimed places are below the limit.
         Some(unsafe { words.add((index - first) as usize) })
     }
 
-    /// Marks the log as stopped, unless it is.
+    /// Marks the log as stopped, unless it is marked already.
     #[cold]
     fn end(&self, why: Stopped) {
         let head = self.head.swap(off(), AcqRel);
         if !head.is_null() && head != off() {
             // SAFETY: a published head is mapped and never unmapped.
             let stopped = unsafe { &(*head).stopped };
-            // If it was stopped before, that is the reason.
+            // An earlier reason is kept.
             let _ = stopped.compare_exchange(0, why.code(), Relaxed, Relaxed);
         }
     }
 
-    /// Makes a log for this process and publishes its head, or `off()`.
+    /// Creates a log for this process and publishes its head, or `off()`.
     #[cold]
     fn attach(&self, settings: &Settings) -> *mut Head {
         let _errno = Errno::keep();
@@ -297,8 +296,8 @@ impl Log {
             Ok(_) => new,
             Err(theirs) => {
                 if let Some(head) = ours {
-                    // SAFETY: our head was mapped with this length, and was never published.
-                    // Its file stays, empty; readers recognise it by its lack of records.
+                    // SAFETY: our head was mapped with this length, and was never published. Its
+                    // file stays, empty; readers recognise it by its lack of records.
                     unsafe { system::unmap(head.cast(), HEAD) };
                 }
                 theirs
@@ -306,7 +305,7 @@ impl Log {
         }
     }
 
-    /// Maps a chunk, or finds it mapped by another thread; stops the log if it cannot.
+    /// Maps a chunk, unless another thread has; stops the log on failure.
     #[cold]
     fn grow(
         &self,
@@ -324,7 +323,7 @@ impl Log {
         let head = unsafe { &*head };
         let bytes = len as usize * WORD;
         let from = HEAD as u64 + first * WORD as u64;
-        // No more room than may be used is claimed.
+        // Reserve no more space than may be used.
         let used = settings.most_words().saturating_sub(first).min(len) as usize * WORD;
         let map = || {
             let slot = self.chunks.get(chunk).ok_or(libc::EFBIG)?;
@@ -352,8 +351,8 @@ impl Log {
         }
     }
 
-    /// Gives back the memory of the chunk before `chunk`; a thread that still writes there finds
-    /// the file's contents again.
+    /// Releases the memory of the chunk before `chunk`; a thread that still writes there finds the
+    /// file's contents again.
     fn release_before(&self, chunk: usize) {
         let before = chunk.checked_sub(1).map(|before| self.chunks[before].load(Acquire));
         if let Some(base) = before.and_then(NonNull::new) {
@@ -363,8 +362,8 @@ impl Log {
     }
 }
 
-/// Creates the file of a log and maps and fills its head. If there is no room for it the file's name
-/// tells so.
+/// Creates a log's file, and maps and fills its head. Without space for it, the file's name says
+/// so.
 fn create(settings: &Settings) -> Option<NonNull<Head>> {
     let (process, parent) = system::processes();
     let mut serial = 0;
@@ -417,15 +416,15 @@ mod tests {
     use super::*;
     use crate::raw::request::Request;
 
-    /// Words that were claimed together are written through a pointer that may access all of them; Miri
-    /// checks that.
+    /// Words that were claimed together are written through a pointer that may access all of them,
+    /// which Miri checks.
     #[test]
     fn a_record_of_several_words_is_written_where_it_was_claimed() {
         let chunk: Vec<_> = (0..FIRST).map(|_| AtomicU64::new(0)).collect();
         let functions = Default::default();
         let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
         let (mut log, mut settings) = (Box::<Log>::new_uninit(), Box::<Settings>::new_uninit());
-        // SAFETY: zeros are a value of each field of both, and the directory has room.
+        // SAFETY: zero is a valid value of every field of both, and the directory fits.
         let (log, settings) = unsafe {
             log.as_mut_ptr().write_bytes(0, 1);
             settings.as_mut_ptr().write_bytes(0, 1);
@@ -440,10 +439,10 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_looked_at_wherever_a_multiple_is_claimed() {
+    fn the_clock_is_sampled_at_every_claimed_multiple() {
         for len in 1..9 {
             for first in 0..1000 {
-                let among = (first..first + len).any(|place| place % LOOK == 0);
+                let among = (first..first + len).any(|place| place % SAMPLE_EVERY == 0);
                 assert_eq!(is_due(first, len), among, "{first}, {len}");
             }
         }

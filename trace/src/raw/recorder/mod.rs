@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `system` | the few calls of the system |
 //! | `settings` | the settings of a recording |
-//! | `sites` | the call stacks that were recorded |
+//! | `sites` | the call stacks recorded so far |
 //! | `log` | the log of the running process |
-//! | `session` | settings and log, found out once and inherited by `fork` |
+//! | `session` | settings and log, determined once and inherited by `fork` |
 
 mod log;
 mod session;
@@ -22,8 +22,8 @@ use super::request;
 pub use sites::{Loaded, Outermost, Stack, StackFrame, TellsLoaded};
 
 /// Appends a record made by `thread` (see [`new_thread`]) to the log of this process, if the
-/// environment armed recording. Never fails visibly; keeps `errno`. O(1), but for the log's
-/// growth.
+/// environment armed recording. Never fails visibly; preserves `errno`. O(1), except when the log
+/// grows.
 #[inline]
 pub fn record(thread: u32, record: Record) {
     if let Some((session, log)) = open() {
@@ -31,8 +31,8 @@ pub fn record(thread: u32, record: Record) {
     }
 }
 
-/// Appends a record as [`record`] does, with the stack it was made at if that is asked for: `walk` is
-/// passed the most frames of it that are, and passes the stack on.
+/// Appends a record like [`record`], with its call stack if stacks are requested: `walk` gets the
+/// maximum number of frames, and passes on the stack.
 #[inline]
 pub fn record_at(
     thread: u32,
@@ -48,7 +48,8 @@ pub fn record_at(
     }
 }
 
-/// Returns the most frames that are asked for of each stack; 0 if none are, or nothing is recorded.
+/// Returns the requested number of frames per stack; 0 if there is no such request, or nothing is
+/// recorded.
 #[inline]
 pub fn stack_depth() -> usize {
     match open() {
@@ -57,15 +58,16 @@ pub fn stack_depth() -> usize {
     }
 }
 
-/// Returns the session and the log of this process, if recording is armed and on.
+/// Returns the session and log of this process, if recording is armed and on.
 #[inline]
 fn open() -> Option<(&'static session::Session, &'static log::Log)> {
     let session = session::current()?;
     Some((session, session.log()?))
 }
 
-/// Arms recording by the words of a [`Request`](super::Request) instead of the environment, before the
-/// first record, and gives the addresses of its functions; `None` if nothing was asked for.
+/// Arms recording with the words of a [`Request`](super::Request) instead of the environment,
+/// before the first record; returns the addresses of its functions, or `None` if there is no
+/// request.
 pub fn arm(word: impl Fn(usize) -> u64) -> Option<[u64; super::FUNCTIONS.len()]> {
     let mut text = request::ROOM;
     let request = request::read(word, &mut text)?;
@@ -73,11 +75,10 @@ pub fn arm(word: impl Fn(usize) -> u64) -> Option<[u64; super::FUNCTIONS.len()]>
     Some(request.functions)
 }
 
-/// Returns a number for a thread that has none yet, unique in this process and its ancestors (a
-/// forked child's first thread keeps the number it had); to be kept in a thread-local variable.
-/// Never 0.
+/// Returns a new thread number, unique in this process and its ancestors (a forked child's first
+/// thread keeps its number); never 0. Store it in a thread-local variable.
 pub fn new_thread() -> u32 {
-    // Lies outside the wiped memory, so a child goes on counting.
+    // Not in the wiped memory, so a child continues counting.
     static THREADS: AtomicU32 = AtomicU32::new(1);
     THREADS.fetch_add(1, Relaxed)
 }

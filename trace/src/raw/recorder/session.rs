@@ -1,4 +1,4 @@
-//! The session of a recorder: found out once, at the first record, and inherited by `fork`.
+//! The session of a recorder: determined once, at the first record, and inherited by `fork`.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -9,7 +9,7 @@ use super::settings::{self, Settings};
 use super::system::{self, Errno, File};
 use crate::raw::request::Request;
 
-/// Null: not known yet. `off()`: recording is not armed. Otherwise a mapping that is never undone.
+/// Null: unknown yet. `off()`: recording is not armed. Otherwise a mapping that is never removed.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the session, if recording is armed.
@@ -22,11 +22,11 @@ pub(super) fn current() -> Option<&'static Session> {
     if session.is_null() || session == off() {
         return None;
     }
-    // SAFETY: a published session is valid, never undone, and constant.
+    // SAFETY: a published session is valid, never removed, and constant.
     Some(unsafe { &*session })
 }
 
-/// The settings, and the log of this process. Written before it is published; afterwards only the
+/// The settings, and the log of this process. Complete before it is published; afterwards only the
 /// log changes.
 pub(super) struct Session {
     /// Never null.
@@ -36,29 +36,30 @@ pub(super) struct Session {
     settings: Settings,
 }
 
-/// The switch of a directory that has none.
+/// The switch of a directory without one.
 static ALWAYS: AtomicU32 = AtomicU32::new(1);
 
-/// Finds out whether the environment arms recording, and publishes the answer; null if it is too early
-/// to tell.
+/// Determines whether the environment arms recording, and publishes the answer; null if it is too
+/// early to tell.
 #[cold]
 fn begin() -> *mut Session {
     let _errno = Errno::keep();
-    match settings::asked() {
+    match settings::in_environment() {
         Err(()) => ptr::null_mut(),
         Ok(asked) => publish(asked.as_ref()),
     }
 }
 
-/// Arms recording, unless it was found out already whether it is.
+/// Arms recording, unless it was determined already whether it is armed.
 pub(super) fn arm(request: &Request<'_>) {
     let _errno = Errno::keep();
     publish(Some(request));
 }
 
-/// Publishes a session for the request, or `off()`. Returns the session that is published.
+/// Publishes a session for the request, or `off()`. Returns the published session.
 fn publish(asked: Option<&Request<'_>>) -> *mut Session {
-    let session = asked.filter(|asked| settings::will_do(asked)).and_then(Session::new);
+    let session =
+        asked.filter(|asked| settings::has_usable_directory(asked)).and_then(Session::new);
     let ours = session.map_or(off(), NonNull::as_ptr);
     match SESSION.compare_exchange(ptr::null_mut(), ours, AcqRel, Acquire) {
         Ok(_) => ours,
@@ -76,17 +77,17 @@ impl Session {
     /// Returns the log of this process; `None` while recording is off.
     #[inline]
     pub(super) fn log(&self) -> Option<&'static Log> {
-        // SAFETY: the switch is mapped with the session, or static, and never undone.
+        // SAFETY: the switch is mapped with the session, or static, and never removed.
         let epoch = unsafe { self.control.as_ref() }.load(Acquire);
         if epoch.is_multiple_of(2) {
             return None;
         }
-        // SAFETY: a published log is mapped and never undone, and changed through atomics only.
+        // SAFETY: a published log is mapped and never removed, and changed through atomics only.
         let log = unsafe { &*self.log.load(Acquire) };
         if log.belongs_to(epoch) { Some(log) } else { self.next_log(epoch) }
     }
 
-    /// Returns a log for another time that recording is on.
+    /// Returns a new log after recording was turned on again.
     #[cold]
     fn next_log(&self, epoch: u32) -> Option<&'static Log> {
         let _errno = Errno::keep();
@@ -95,7 +96,7 @@ impl Session {
         // SAFETY: mapped by us, and not yet published.
         unsafe { ours.as_ref() }.belongs_to(epoch);
         match self.log.compare_exchange(before, ours.as_ptr(), AcqRel, Acquire) {
-            // SAFETY: published now, and never undone.
+            // SAFETY: published now, and never removed.
             Ok(_) => Some(unsafe { &*ours.as_ptr() }),
             Err(theirs) => {
                 // SAFETY: ours has this length, and was never published. Theirs is published.
@@ -107,7 +108,7 @@ impl Session {
         }
     }
 
-    /// Maps a session with its log; `None` if the system cannot.
+    /// Maps a session with its log; `None` on failure.
     fn new(request: &Request<'_>) -> Option<NonNull<Self>> {
         let log = new_log()?;
         let Some(session) = system::map_zeros(size_of::<Self>()) else {
@@ -126,7 +127,7 @@ impl Session {
         Some(session)
     }
 
-    /// Takes a session back, but for its switch.
+    /// Unmaps a session, except its switch.
     ///
     /// # Safety
     /// It was made by [`new`](Self::new) and never published.
@@ -146,7 +147,7 @@ impl Session {
     }
 }
 
-/// Maps a log, all zeros, that a child of `fork` finds so again.
+/// Maps a zeroed log, which a forked child finds zeroed again.
 fn new_log() -> Option<NonNull<Log>> {
     let log = system::map_zeros(size_of::<Log>())?;
     if !system::wipe_on_fork(log, size_of::<Log>()) {

@@ -1,5 +1,5 @@
-//! The settings of a recorder: where logs go, and how long they may be. They come from the
-//! environment, or from the program that loaded the recorder.
+//! A recorder's settings: the directory and maximum length of logs. They come from the environment,
+//! or from the program that loaded the recorder.
 
 use core::ffi::CStr;
 
@@ -8,22 +8,22 @@ use crate::raw::head::{HEAD, WORD};
 use crate::raw::names::{CONTROL, DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
 use crate::raw::request::Request;
 
-/// The longest directory that will do.
+/// Maximum length of the directory.
 const LONGEST_DIRECTORY: usize = 1024;
 
-/// The settings of a recording; constant once they are known.
+/// The settings of a recording; constant once known.
 pub(super) struct Settings {
-    /// Words that a log may have.
+    /// Maximum words of a log.
     most_words: u64,
-    /// Frames of a stack; 0: none.
+    /// Maximum frames of a stack; 0: none.
     stack_depth: usize,
     directory: [u8; LONGEST_DIRECTORY],
     directory_len: usize,
 }
 
-/// Returns the request in the environment. `Err`: it is too early to tell. `Ok(None)`: recording is
-/// not armed.
-pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
+/// Returns the request in the environment. `Err`: too early to tell. `Ok(None)`: recording is not
+/// armed.
+pub(super) fn in_environment() -> Result<Option<Request<'static>>, ()> {
     let Some(directory) = system::environment(DIRECTORY)? else { return Ok(None) };
     let (max_log, stacks) = (number(MAX_LOG), number(STACKS).unwrap_or(0));
     Ok(Some(Request {
@@ -34,8 +34,8 @@ pub(super) fn asked() -> Result<Option<Request<'static>>, ()> {
     }))
 }
 
-/// Returns whether the directory of a request will do.
-pub(super) fn will_do(request: &Request<'_>) -> bool {
+/// Returns whether a request's directory is usable.
+pub(super) fn has_usable_directory(request: &Request<'_>) -> bool {
     let directory = request.directory;
     directory.len() <= LONGEST_DIRECTORY && directory.first() == Some(&b'/')
 }
@@ -44,7 +44,7 @@ impl Settings {
     /// Fills settings in place.
     ///
     /// # Safety
-    /// `place` is valid for writes, and all its bytes are 0. The directory [will do](will_do).
+    /// `place` is valid for writes, and all its bytes are 0. The directory [is usable](has_usable_directory).
     pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
         let directory = request.directory;
         let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
@@ -60,13 +60,13 @@ impl Settings {
         }
     }
 
-    /// Returns the words that a log may have.
+    /// Returns the maximum words of a log.
     #[inline]
     pub(super) fn most_words(&self) -> u64 {
         self.most_words
     }
 
-    /// Frames of a stack to record; 0: none.
+    /// Returns the maximum frames of a stack; 0: none.
     #[inline]
     pub(super) fn stack_depth(&self) -> usize {
         self.stack_depth
@@ -79,7 +79,8 @@ impl Settings {
         path
     }
 
-    /// Returns the path of a log that could not be begun, for the system's error number `error`.
+    /// Returns the path that marks a log that could not be created, with the system's error number
+    /// `error`.
     pub(super) fn failed_path(&self, process: u32, serial: u32, error: u32) -> Path {
         let mut path = self.beginning(process, serial);
         path.push_number(error);
@@ -95,7 +96,7 @@ impl Settings {
         path
     }
 
-    /// Returns the path of a log, up to the extension.
+    /// Returns the path of a log without its extension.
     fn beginning(&self, process: u32, serial: u32) -> Path {
         let mut path = self.inside();
         path.push_number(process);
@@ -105,7 +106,7 @@ impl Settings {
         path
     }
 
-    /// Returns the path of a file in the directory, up to its name.
+    /// Returns the path of a file in the directory without its name.
     fn inside(&self) -> Path {
         let mut path = Path::new();
         path.push(&self.directory[..self.directory_len]);
@@ -114,7 +115,7 @@ impl Settings {
     }
 }
 
-/// Returns a number in the environment.
+/// Returns a number from the environment.
 fn number(name: &str) -> Option<u64> {
     let value = system::environment(name).ok().flatten();
     value.and_then(|value| value.to_str().ok()?.parse().ok())
@@ -132,7 +133,7 @@ impl Path {
     }
 
     fn push(&mut self, text: &[u8]) {
-        // The room suffices for the longest directory and name; the last byte stays 0.
+        // The buffer suffices for the longest directory and name; the last byte stays 0.
         let end = self.len + text.len();
         if let Some(room) = self.bytes.get_mut(self.len..end) {
             room.copy_from_slice(text);

@@ -1,4 +1,4 @@
-//! The call stacks that a log knows: a tree whose nodes are recorded once, found by a hash.
+//! The call stacks in a log: a tree whose nodes are recorded once, found by a hash.
 //!
 //! A node is a frame below its parent, the outer frame. Its key is a 64-bit hash of all return
 //! addresses from the outermost to its own; equal hashes count as equal stacks. The table has a few
@@ -17,12 +17,12 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use super::system::{self, Errno};
 use crate::raw::side;
 
-/// Why the outermost frame of a stack is not the thread's first.
+/// Why a stack ends at its outermost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outermost {
-    /// It is.
+    /// It is the thread's first frame.
     First,
-    /// The stack is deeper than was asked for.
+    /// The stack is deeper than requested.
     Cut,
     /// The caller could not be determined.
     Lost,
@@ -31,9 +31,9 @@ pub enum Outermost {
 /// A loaded file.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded<'a> {
-    /// Where it begins and ends.
+    /// Start address.
     pub start: u64,
-    /// The end.
+    /// End address.
     pub end: u64,
     /// The difference between an address in memory and the address in the file.
     pub bias: u64,
@@ -45,7 +45,7 @@ pub struct Loaded<'a> {
     pub path: &'a [u8],
 }
 
-/// Calls back with the loaded file that an address lies in, if one does.
+/// Calls back with the loaded file that contains an address, if there is one.
 pub type TellsLoaded = fn(u64, &mut dyn FnMut(&Loaded<'_>));
 
 /// A frame of a call stack.
@@ -60,15 +60,15 @@ pub struct StackFrame {
 /// The call stack of a record.
 #[derive(Clone, Copy)]
 pub struct Stack<'a> {
-    /// How many frames there are.
+    /// Number of frames.
     pub len: usize,
-    /// Each of them by its number, the outermost first.
+    /// Returns a frame by its number, the outermost being 0.
     pub frame: &'a dyn Fn(usize) -> StackFrame,
-    /// The end of the stack: why there are no further frames.
+    /// Why there are no further frames.
     pub outermost: Outermost,
     /// Changes whenever a file was unloaded: the same address may then be another function.
     pub generation: u64,
-    /// Tells the loaded file that an address lies in.
+    /// Reports the loaded file that contains an address.
     pub loaded: TellsLoaded,
 }
 
@@ -80,7 +80,7 @@ impl Stack<'_> {
         Self::hash_of(generation, outermost as u64 + 1)
     }
 
-    /// Returns the identity of a stack with a further frame, from that of the stack without it.
+    /// Extends the identity of a stack by a frame.
     #[inline]
     #[must_use]
     pub fn hash_of(callers: u64, address: u64) -> u64 {
@@ -120,14 +120,14 @@ pub(super) struct Sites {
     levels: [AtomicPtr<Entry>; LEVELS],
     /// The longest level in use.
     level: AtomicUsize,
-    /// Entries used in it, about.
+    /// Number of entries used in it, approximately.
     used: AtomicUsize,
-    /// Nodes numbered.
+    /// Number of nodes.
     nodes: AtomicU64,
     /// Start and end of the files recorded.
     modules: [(AtomicU64, AtomicU64); MODULES],
     known: AtomicUsize,
-    /// The generation that `known` is of.
+    /// The generation to which `known` applies.
     generation: AtomicU64,
 }
 
@@ -147,7 +147,7 @@ impl Sites {
         }
     }
 
-    /// Returns the number of the node with that hash; 0 if there is none, or it is not numbered
+    /// Returns the number of the node with this hash; 0 if there is none, or it is not numbered
     /// yet.
     #[inline]
     fn find(&self, hash: u64) -> u64 {
@@ -158,7 +158,7 @@ impl Sites {
         }
     }
 
-    /// Searches the levels before the newest one, and enters a node found there into the newest.
+    /// Searches the levels before the newest one, and copies a node found there into the newest.
     #[cold]
     fn find_below(&self, newest: usize, hash: u64) -> u64 {
         let found = (0..newest).rev().map(|level| self.find_in(level, hash)).find(|&node| node > 0);
@@ -179,8 +179,8 @@ impl Sites {
         let mask = level_len(level) - 1;
         let mut at = (hash >> 20) as usize & mask;
         for _ in 0..mask {
-            // SAFETY: a published level is `level_len` entries long, zeroed at first, and is
-            // never undone.
+            // SAFETY: a published level is `level_len` entries long, zeroed at first, and is never
+            // removed.
             let entry = unsafe { &*base.add(at) };
             match entry.hash.load(Acquire) {
                 0 => return 0,
@@ -191,11 +191,11 @@ impl Sites {
         0
     }
 
-    /// Records the frames of the stack that are new, from the outermost on.
+    /// Records the new frames of the stack, from the outermost on.
     #[cold]
     fn enter(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let _errno = Errno::keep();
-        // The innermost frame that is known. (That the last one is not, was just seen.)
+        // Find the innermost known frame. (The last one was just found to be unknown.)
         let frame = stack.frame;
         let known = |at: usize| match self.find(frame(at).hash) {
             0 => None,
@@ -237,15 +237,15 @@ impl Sites {
         }
         let node = self.nodes.fetch_add(1, Relaxed) + 1;
         to.append(3, |at| side::node(node, parent, address)[at]);
-        // Published only after it was recorded: so any record that names the node comes behind it
-        // in the log.
+        // Published only after it was recorded, so any record that names the node comes later in
+        // the log.
         if let Some(entry) = self.claim(hash) {
             entry.node.store(node, Release);
         }
         node
     }
 
-    /// Returns an entry for a hash; `None` if the table cannot grow, or another thread is entering
+    /// Claims an entry for a hash; `None` if the table cannot grow, or another thread is claiming
     /// it.
     fn claim(&self, hash: u64) -> Option<&Entry> {
         let mut level = self.level.load(Acquire).min(LEVELS - 1);
@@ -290,7 +290,7 @@ impl Sites {
         }
     }
 
-    /// Records the file that an address lies in, unless it was.
+    /// Records the file that contains an address, unless it is recorded already.
     fn see_module(&self, to: &impl Append, stack: &Stack<'_>, address: u64) {
         if self.generation.swap(stack.generation, AcqRel) != stack.generation {
             self.known.store(0, Release);
@@ -320,7 +320,7 @@ impl Sites {
             if let Some((start, end)) = self.modules.get(known)
                 && self.known.compare_exchange(known, known + 1, AcqRel, Acquire).is_ok()
             {
-                // Empty while it changes, whatever stood there.
+                // Empty while it changes, whatever it contained.
                 start.store(u64::MAX, Release);
                 end.store(module.end, Release);
                 start.store(module.start, Release);
@@ -353,8 +353,8 @@ mod tests {
     }
 
     impl Nodes {
-        /// Returns the addresses of a stack, the outermost first.
-        fn told(&self, mut node: u64) -> Vec<u64> {
+        /// Returns the addresses of a stack, outermost first.
+        fn addresses_of(&self, mut node: u64) -> Vec<u64> {
             let nodes = self.0.lock().unwrap();
             let mut addresses = Vec::new();
             while node != 0 {
@@ -367,11 +367,11 @@ mod tests {
     }
 
     fn sites() -> Box<Sites> {
-        // SAFETY: it begins as zeros.
+        // SAFETY: zero is a valid value of every field.
         unsafe { Box::new_zeroed().assume_init() }
     }
 
-    /// Numbers a stack of a program that has no files.
+    /// Returns the number of a stack, in a program without files.
     fn number(sites: &Sites, nodes: &Nodes, addresses: &[u64], outermost: Outermost) -> u64 {
         let mut hash = Stack::seed(0, outermost);
         let frames: Vec<StackFrame> = addresses
@@ -387,7 +387,7 @@ mod tests {
         sites.node(nodes, &stack)
     }
 
-    /// Returns the stack of a number: in base 5, digit by digit.
+    /// Returns the stack with this number, encoded in base 5.
     fn stack(mut number: u64) -> Vec<u64> {
         let mut addresses = vec![0x1000];
         while number > 0 {
@@ -397,15 +397,16 @@ mod tests {
         addresses
     }
 
-    /// Each node is recorded once, and each stack told as it was, while the table grows by two levels.
+    /// Each node is recorded once, and each stack is recorded exactly, while the table grows by two
+    /// levels.
     #[test]
-    fn stacks_are_told_as_they_were() {
+    fn stacks_are_recorded_exactly() {
         let (sites, nodes) = (sites(), Nodes::default());
         for round in 0..2 {
             for of in 0..30_000 {
                 let addresses = stack(of * 7);
                 let node = number(&sites, &nodes, &addresses, Outermost::First);
-                assert_eq!(nodes.told(node), addresses, "{round}");
+                assert_eq!(nodes.addresses_of(node), addresses, "{round}");
             }
         }
         assert!(sites.level.load(Relaxed) >= 2);
@@ -416,9 +417,9 @@ mod tests {
         assert_eq!(frames.len(), nodes.len(), "none was recorded twice");
     }
 
-    /// The same frames are another stack where something else lies beyond.
+    /// The same frames are another stack if something else lies beyond them.
     #[test]
-    fn what_lies_beyond_is_told() {
+    fn stacks_with_different_ends_are_distinguished() {
         let (sites, nodes) = (sites(), Nodes::default());
         for _ in 0..2 {
             for (outermost, beyond) in [
@@ -428,14 +429,14 @@ mod tests {
             ] {
                 let node = number(&sites, &nodes, &[0x10, 0x20], outermost);
                 let told: Vec<u64> = beyond.into_iter().chain([0x10, 0x20]).collect();
-                assert_eq!(nodes.told(node), told);
+                assert_eq!(nodes.addresses_of(node), told);
                 assert_eq!(number(&sites, &nodes, &[], outermost), 0);
             }
         }
         assert_eq!(nodes.0.into_inner().unwrap().len(), 8);
     }
 
-    /// Threads that enter the same stacks at the same time all tell them as they were.
+    /// Threads that enter the same stacks concurrently all record them exactly.
     #[test]
     fn threads_do_not_wait_for_each_other() {
         let (sites, nodes) = (sites(), Nodes::default());
@@ -448,7 +449,7 @@ mod tests {
                         let node = number(sites, nodes, &addresses, Outermost::First);
                         assert!(node > 0);
                         if of % 16 == 0 {
-                            assert_eq!(nodes.told(node), addresses);
+                            assert_eq!(nodes.addresses_of(node), addresses);
                         }
                     }
                 });

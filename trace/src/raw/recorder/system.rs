@@ -1,7 +1,7 @@
-//! The few calls of the operating system a recorder makes.
+//! The few calls of the operating system that a recorder makes.
 //!
 //! Files are opened and closed by system calls, not by the C library's functions: other preloaded
-//! libraries interpose those, may allocate in them, and so would come back to the recorder.
+//! libraries interpose those, may allocate in them, and would re-enter the recorder.
 
 use core::ffi::{CStr, c_int};
 use core::ptr::{self, NonNull};
@@ -47,7 +47,7 @@ impl File {
         }
     }
 
-    /// Reads until `buffer` is full or the file ends and gives the bytes read.
+    /// Reads until `buffer` is full or the file ends; returns the bytes read.
     ///
     /// # Safety
     /// `buffer` is valid for writes of `len` bytes.
@@ -65,9 +65,8 @@ impl File {
         done
     }
 
-    /// Makes sure the file has room on the disk from byte `from` for `len` bytes, so that writing
-    /// to its mapping cannot fail later, when it would end the program.
-    /// The error is the error number.
+    /// Reserves disk space for `len` bytes from offset `from`, so that writing to the mapping
+    /// cannot fail later, which would kill the program. The error is the error number.
     pub(super) fn allocate(&self, from: u64, len: usize) -> Result<(), c_int> {
         let (Ok(from), Ok(len)) = (libc::off_t::try_from(from), libc::off_t::try_from(len)) else {
             return Err(libc::EFBIG);
@@ -80,7 +79,7 @@ impl File {
             if libc::fallocate(self.0, 0, from, len) == 0 {
                 return Ok(());
             }
-            // Some file systems cannot promise room; then the file just grows.
+            // Some file systems cannot reserve space; then the file just grows.
             if errno() == libc::EOPNOTSUPP && libc::ftruncate(self.0, from + len) == 0 {
                 return Ok(());
             }
@@ -88,8 +87,8 @@ impl File {
         Err(errno())
     }
 
-    /// Maps `len` bytes of the file from byte `from`, shared, for reads and writes.
-    /// The error is the error number.
+    /// Maps `len` bytes of the file from offset `from`, shared, for reads and writes. The error is
+    /// the error number.
     pub(super) fn map(&self, from: u64, len: usize) -> Result<NonNull<u8>, c_int> {
         let from = libc::off_t::try_from(from).map_err(|_| libc::EFBIG)?;
         map(len, libc::MAP_SHARED, self.0, from).ok_or_else(errno)
@@ -102,7 +101,7 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Gives a file another name, if it can.
+/// Renames a file, if possible.
 pub(super) fn rename(from: &CStr, to: &CStr) {
     // SAFETY: both are C strings; the call touches no other memory.
     unsafe { libc::rename(from.as_ptr(), to.as_ptr()) };
@@ -110,12 +109,12 @@ pub(super) fn rename(from: &CStr, to: &CStr) {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: the file is ours; nothing uses the number after.
+        // SAFETY: the file is ours; nothing uses its number afterwards.
         unsafe { libc::syscall(libc::SYS_close, self.0) };
     }
 }
 
-/// A file that grew beyond the limit would bring a signal that ends the program.
+/// Exceeding the limit would raise a signal that kills the program.
 fn within_file_size_limit(end: u64) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writes.
@@ -137,7 +136,7 @@ fn map(len: usize, flags: c_int, file: c_int, from: libc::off_t) -> Option<NonNu
     if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
 }
 
-/// Takes a mapping back.
+/// Removes a mapping.
 ///
 /// # Safety
 /// `base` was mapped with `len` bytes, and nothing uses it any more.
@@ -146,21 +145,21 @@ pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
     unsafe { libc::munmap(base.as_ptr().cast(), len) };
 }
 
-/// Makes a child of `fork` find zeros in a mapping; false if the kernel cannot (before 4.14).
+/// Makes a forked child find zeros in a mapping; false if the kernel cannot (before 4.14).
 pub(super) fn wipe_on_fork(base: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the advice changes nothing in this process.
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_WIPEONFORK) == 0 }
 }
 
-/// Leaves a mapping out of children of `fork`.
+/// Excludes a mapping from forked children.
 pub(super) fn not_in_children(base: NonNull<u8>, len: usize) {
     // SAFETY: the advice changes nothing in this process.
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTFORK) };
 }
 
-/// Lets the kernel take the memory of a shared file mapping back; the file keeps the contents.
+/// Lets the kernel reclaim the memory of a shared file mapping; the file keeps the contents.
 pub(super) fn release(base: NonNull<u8>, len: usize) {
-    // SAFETY: for a shared mapping of a file the advice loses nothing.
+    // SAFETY: for a shared file mapping the advice loses nothing.
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTNEED) };
 }
 
@@ -172,8 +171,8 @@ pub(super) fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns the microseconds of a monotonic clock. Makes no system call where the C library reads
-/// the clock by itself.
+/// Returns the microseconds of a monotonic clock. Makes no system call if the C library reads the
+/// clock through the vDSO.
 pub(super) fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is valid for writes.
@@ -181,13 +180,13 @@ pub(super) fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// Returns the process and its parent.
+/// Returns the ids of the process and its parent.
 pub(super) fn processes() -> (u32, u32) {
     // SAFETY: the calls always succeed and touch no memory.
     unsafe { (libc::getpid() as u32, libc::getppid() as u32) }
 }
 
-/// Writes the path of the program's executable to `buffer` and gives its length, 0 if unknown.
+/// Writes the path of the program's executable to `buffer`; returns its length, 0 if unknown.
 ///
 /// # Safety
 /// `buffer` is valid for writes of `len` bytes.
@@ -200,15 +199,15 @@ pub(super) unsafe fn executable(buffer: *mut u8, len: usize) -> usize {
 }
 
 /// Returns the value of an environment variable. Copy it at once: the program may overwrite it.
-/// Like the loader, returns `None` for a program that runs with more rights than its user. `Err`
-/// while the C library has not found the environment yet.
+/// Like the loader, returns `None` for a program with more privileges than its user. `Err` while
+/// the C library has not initialised the environment yet.
 pub(super) fn environment(name: &str) -> Result<Option<&'static CStr>, ()> {
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
     }
-    // SAFETY: `environ` is null or points to C strings, the last followed by null. It is read
-    // before the program can have threads that change it, or, in a Rust program, at its first
-    // allocation, before `main`.
+    // SAFETY: `environ` is null or points to C strings, followed by null. It is read before the
+    // program can have threads that change it, or, in a Rust program, at its first allocation,
+    // before `main`.
     unsafe {
         if environ.is_null() {
             return Err(());
