@@ -100,4 +100,5 @@ programs! {
     all_keys_and_threads_that_end: "keys-all";
     threads_that_end: "threads";
     a_library_bound_to_itself: "deepbind";
+    a_clock_that_allocates: "own-clock";
 }

@@ -6,6 +6,8 @@
 
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod barrier;
+#[cfg(all(target_pointer_width = "64", not(miri)))]
+mod clock;
 #[cfg(feature = "profiler")]
 mod files;
 #[cfg(not(any(miri, pagewise_portable_os)))]
@@ -25,6 +27,8 @@ mod wait;
 
 #[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use barrier::*;
+#[cfg(all(target_pointer_width = "64", not(miri)))]
+pub(crate) use clock::*;
 #[cfg(feature = "profiler")]
 pub(crate) use files::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]

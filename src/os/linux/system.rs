@@ -3,6 +3,8 @@
 use core::ffi::c_int;
 use core::ptr;
 
+use crate::os::thread_time;
+
 /// Returns the address of the calling thread's `errno`, which is always valid.
 #[inline]
 pub(crate) fn errno_location() -> *mut c_int {
@@ -60,17 +62,13 @@ pub(crate) fn node() -> u32 {
 /// Returns an unpredictable number; a merely hard-to-guess one if the system has none.
 pub(crate) fn random() -> u64 {
     let mut number = 0_u64;
-    // SAFETY: `getrandom` writes at most the number's bytes, `clock_gettime` the time.
-    unsafe {
-        let bytes = size_of::<u64>();
-        let got = libc::syscall(libc::SYS_getrandom, &raw mut number, bytes, libc::GRND_NONBLOCK);
-        if usize::try_from(got).ok() != Some(bytes) {
-            let mut time: libc::timespec = core::mem::zeroed();
-            libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
-            let place = errno_location().addr() as u64;
-            number =
-                (place ^ (time.tv_nsec as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
+    let bytes = size_of::<u64>();
+    // SAFETY: the call writes at most the number's bytes.
+    let got =
+        unsafe { libc::syscall(libc::SYS_getrandom, &raw mut number, bytes, libc::GRND_NONBLOCK) };
+    if usize::try_from(got).ok() != Some(bytes) {
+        let place = errno_location().addr() as u64;
+        number = (place ^ thread_time().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
     number
 }

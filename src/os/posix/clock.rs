@@ -1,8 +1,7 @@
 //! Clocks, and a short sleep.
 
-use core::ptr;
-
-use crate::os::Uncancelled;
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+use crate::os::{read_clock, sleep};
 
 /// The cheapest monotonic clock of the system.
 #[cfg(target_os = "linux")]
@@ -15,8 +14,7 @@ const COARSE: libc::clockid_t = libc::CLOCK_MONOTONIC;
 /// Returns the milliseconds of a monotonic clock.
 pub(crate) fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes the time.
-    unsafe { libc::clock_gettime(COARSE, &raw mut time) };
+    read_clock(COARSE, &mut time);
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
@@ -26,15 +24,26 @@ pub(crate) fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let clocks = [libc::CLOCK_THREAD_CPUTIME_ID, libc::CLOCK_MONOTONIC];
     let clocks = if cfg!(miri) { &clocks[1..] } else { &clocks[..] };
-    // SAFETY: the call writes the time.
-    let _ = clocks.iter().any(|&clock| unsafe { libc::clock_gettime(clock, &raw mut time) == 0 });
+    let _ = clocks.iter().any(|&clock| read_clock(clock, &mut time));
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Sleeps for a moment (20 µs) to let other threads run.
 pub(crate) fn pause() {
-    let _uncancelled = Uncancelled::new();
-    let moment = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+    sleep(&libc::timespec { tv_sec: 0, tv_nsec: 20_000 });
+}
+
+/// Writes the time of a clock. Returns whether it did.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+fn read_clock(clock: libc::clockid_t, time: &mut libc::timespec) -> bool {
+    // SAFETY: the call writes the time.
+    unsafe { libc::clock_gettime(clock, time) == 0 }
+}
+
+/// Sleeps.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+fn sleep(time: &libc::timespec) {
+    let _uncancelled = crate::os::Uncancelled::new();
     // SAFETY: the call reads the time.
-    unsafe { libc::nanosleep(&raw const moment, ptr::null_mut()) };
+    unsafe { libc::nanosleep(time, core::ptr::null_mut()) };
 }

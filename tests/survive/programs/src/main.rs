@@ -16,6 +16,7 @@
 
 mod blocks;
 mod cgroup;
+mod clock;
 mod early;
 mod extensions;
 mod fork;

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::outcome::Outcome;
-use crate::{extensions, fork, limits, memory, sandbox, threads};
+use crate::{clock, extensions, fork, limits, memory, sandbox, threads};
 
 /// The required outcome of a program. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +158,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
 
     program(13, "deepbind", extensions::bound_to_itself)
         .about("a library opened with RTLD_DEEPBIND, as PHP opens its extensions, frees the program's blocks, and the program its"),
+
+    program(14, "own-clock", clock::that_allocates)
+        .about("the program's own `clock_gettime` and `nanosleep` allocate, as libfaketime's do; threads, forks"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {
