@@ -7,8 +7,9 @@
 #     tests/targets.sh ci          as `all`, of those and as much of each as continuous integration has time for
 #     tests/targets.sh minimal     with the lowest versions of other crates that the manifests admit
 #     tests/targets.sh miri        interpreted, which finds data races, broken aliasing and pointers
-#                                  without a right to what they reach: tags, fits, page heap, arenas,
-#                                  and the global allocator under several schedules of its threads,
+#                                  without a right to what they reach: tags, fits, page heap, Nielsen's
+#                                  lists, hybrid, head-first and small heaps, arenas, the recorder, and
+#                                  the global allocator under several schedules of its threads,
 #                                  with both models of borrows; half an hour of processor time or
 #                                  more; installs nightly where it lacks
 #
@@ -185,7 +186,7 @@ run() {
     miri
     ;;
   *)
-    sed -n '2,18s/^# \?//p' "$0"
+    sed -n '2,19s/^# \?//p' "$0"
     exit 2
     ;;
   esac
@@ -262,7 +263,9 @@ miri() {
   for borrows in ${BORROWS-stacked tree}; do
     export MIRIFLAGS=-Zmiri-strict-provenance
     [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
-    interpret --lib -- words:: tags:: pages:: fit::tests
+    interpret --lib -- words:: tags:: pages:: fit::tests small:: nielsen:: hybrid:: head_first::
+    interpret --test small
+    cargo +nightly miri test -p pagewise-trace --lib -- recorder raw::stacks
     # Miri of May 2026 stops on itself where heaps in which words are written atomically, at whatever place,
     # have outdated values emulated (rust-lang/miri#5185 is alike). Whatever is read there is read under a lock.
     MIRIFLAGS+=" -Zmiri-disable-weak-memory-emulation" interpret --test arena
