@@ -8,7 +8,8 @@
 #     tests/targets.sh ci          like `all`, but only as much as continuous integration has time for
 #     tests/targets.sh minimal     uses the lowest versions of other crates that the manifests allow
 #     tests/targets.sh miri        runs in Miri, which finds data races, aliasing violations and pointers
-#                                  without provenance: tags, fits, page heap, arenas, and the global
+#                                  without provenance: tags, fits, page heap, Nielsen's lists, hybrid,
+#                                  head-first and small heaps, arenas, the recorder, and the global
 #                                  allocator under several schedules of its threads, with both
 #                                  aliasing models. Takes half an hour of processor time or more;
 #                                  installs nightly if it is missing
@@ -191,7 +192,7 @@ run() {
     miri
     ;;
   *)
-    sed -n '2,18s/^# \?//p' "$0"
+    sed -n '2,19s/^# \?//p' "$0"
     exit 2
     ;;
   esac
@@ -269,7 +270,9 @@ miri() {
   for borrows in ${BORROWS-stacked tree}; do
     export MIRIFLAGS=-Zmiri-strict-provenance
     [ "$borrows" = stacked ] || MIRIFLAGS+=" -Zmiri-$borrows-borrows"
-    interpret --lib -- words:: tags:: pages:: fit::tests
+    interpret --lib -- words:: tags:: pages:: fit::tests small:: nielsen:: hybrid:: head_first::
+    interpret --test small
+    cargo +nightly miri test -p pagewise-trace --lib -- recorder raw::stacks
     # Miri of May 2026 crashes when it emulates outdated values in heaps in which words are written
     # atomically, at whatever place (similar to rust-lang/miri#5185). Whatever is read there is read
     # under a lock.

@@ -9,7 +9,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use common::{Workbench, pagewise};
-use pagewise::trace::{Event, Origin, Writer};
+use pagewise::trace::stacks::{Frame, Line, Node};
+use pagewise::trace::{Event, Origin, Stacks, Writer};
 
 /// An allocation of 16 bytes, and the free of the previous block, as encoded.
 const ALLOCATE: u8 = 16 << 2 | 2;
@@ -154,6 +155,56 @@ fn distinct_sizes_count_as_memory() {
     let path = bench.write("sizes.pwt", file.into_inner());
     pagewise(&["info", &path, "--memory", "1M"]).fails(1, "distinct sizes would take 1.0 MiB");
     pagewise(&["info", &path, "--memory", "16M"]).succeeds();
+}
+
+/// Returns a trace with a chain of callers of this depth. Each of them allocates a block.
+fn chain(depth: u32, name: &str) -> Vec<u8> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
+    for site in 1..=depth {
+        writer.write_at(Event::Allocate { slot: 0, size: 8, align: 16 }, site).unwrap();
+        writer.write(Event::Free { slot: 0 }).unwrap();
+    }
+    let line = Line { function: 0, file: None, line: 0 };
+    let stacks = Stacks {
+        names: vec![name.to_owned()],
+        frames: vec![Frame { module: None, address: 7, lines: vec![line] }],
+        nodes: (0..depth).map(|parent| Node { parent, frame: 0 }).collect(),
+        ..Stacks::default()
+    };
+    writer.finish_with(0, &stacks).unwrap();
+    file.into_inner()
+}
+
+#[test]
+fn stacks_without_end() {
+    let bench = Workbench::new();
+    // The sites have five thousand million callers together.
+    let file = chain(100_000, "f");
+    assert!(file.len() < 4_000, "{}", file.len());
+    let deep = bench.write("deep.pwt", file);
+    let wide = bench.write("wide.pwt", chain(3_000, &"f".repeat(1 << 20)));
+    let uses: [&[&str]; 5] = [
+        &["who"],
+        &["who", "--by", "stack"],
+        &["who", "--folded"],
+        &["who", "--pprof", "/dev/null"],
+        &["report", "--json", "--strategy", "MRU"],
+    ];
+    for command in uses {
+        let told = [command, &[&*deep][..]].concat();
+        pagewise(&told).fails(1, "naming the callers of 100,000 sites is too much work");
+        let told = [command, &["--memory", "1G", &*wide][..]].concat();
+        let run = pagewise(&told);
+        assert_eq!((run.status, run.stderr.lines().count()), (1, 1), "{command:?}: {}", run.stderr);
+    }
+    // As deep as is recorded.
+    pagewise(&["who", &bench.write("fair.pwt", chain(257, "f"))]).succeeds();
+    let some = bench.write("some.pwt", chain(2_000, "f"));
+    pagewise(&["who", "--by", "stack", "--memory", "100M", &some])
+        .fails(1, "the call stacks would take");
+    pagewise(&["who", "--folded", "--of", "allocated", "--memory", "1M", &some])
+        .fails(1, "the call stacks would take");
 }
 
 /// Returns whether a text contains control characters other than line ends.

@@ -102,6 +102,22 @@ pub fn within_memory(path: &Path, bytes: u64, what: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Refuses work that takes as long as following more events than `--most-events`.
+///
+/// # Errors
+/// If it does.
+pub fn within_work(path: &Path, events: u64, what: &str) -> anyhow::Result<()> {
+    let most = Limits::get().most_events;
+    if events > most {
+        bail!(
+            "{}: {what} is too much work: --most-events allows {}",
+            shown(path),
+            units::thousands(most)
+        );
+    }
+    Ok(())
+}
+
 /// Returns the maximum number of blocks that `--memory` allows to remember.
 pub fn most_blocks() -> u64 {
     Limits::get().memory() / PER_BLOCK

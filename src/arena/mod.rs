@@ -175,8 +175,9 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         impl<L: Lock> Drop for Guard<'_, L> {
             #[inline(always)]
             fn drop(&mut self) {
+                // Whoever caught a panic would take a block that `action` has moved to be where it was.
                 // SAFETY: the lock was taken just before the guard was created.
-                unsafe { self.0.unlock() };
+                without_unwinding("the release of an arena's lock", || unsafe { self.0.unlock() });
             }
         }
 
@@ -289,21 +290,24 @@ impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
     }
 }
 
-/// Stops the process when dropped during a panic: a global allocator must not unwind, and a panic
-/// during another one aborts, with or without `std`.
-struct NoUnwinding;
+/// Stops the process when dropped during a panic, which is in what it names: a panic during another
+/// one aborts, with or without `std`.
+struct NoUnwinding(&'static str);
 
 impl Drop for NoUnwinding {
     #[cold]
     fn drop(&mut self) {
-        panic!("a panic within a global allocator");
+        panic!("a panic within {}", self.0);
     }
 }
 
-/// Runs `action`; if it panics, stops the process instead of unwinding.
+/// What must not unwind.
+const GLOBAL: &str = "a global allocator";
+
+/// Runs `action`; if it panics, stops the process instead of unwinding out of `place`.
 #[inline(always)]
-fn without_unwinding<R>(action: impl FnOnce() -> R) -> R {
-    let guard = NoUnwinding;
+fn without_unwinding<R>(place: &'static str, action: impl FnOnce() -> R) -> R {
+    let guard = NoUnwinding(place);
     let result = action();
     core::mem::forget(guard);
     result
@@ -313,7 +317,7 @@ fn without_unwinding<R>(action: impl FnOnce() -> R) -> R {
 unsafe impl<S: Strategy, L: Lock> GlobalAlloc for Arena<S, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        without_unwinding(|| self.allocate(layout))
+        without_unwinding(GLOBAL, || self.allocate(layout))
             .map_or(null_mut(), |block| block.cast().as_ptr())
     }
 
@@ -321,13 +325,15 @@ unsafe impl<S: Strategy, L: Lock> GlobalAlloc for Arena<S, L> {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller guarantees that the block was allocated here with this layout, so it
         // is not null.
-        without_unwinding(|| unsafe { self.deallocate(NonNull::new_unchecked(block), layout) });
+        without_unwinding(GLOBAL, || unsafe {
+            self.deallocate(NonNull::new_unchecked(block), layout)
+        });
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: as in `dealloc`; the caller guarantees that the new size does not overflow.
-        let moved = without_unwinding(|| unsafe {
+        let moved = without_unwinding(GLOBAL, || unsafe {
             self.reallocate(NonNull::new_unchecked(block), layout, new_size)
         });
         moved.map_or(null_mut(), |block| block.cast().as_ptr())

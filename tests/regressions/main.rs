@@ -22,6 +22,8 @@ mod a_hostile_request;
 mod a_library_that_is_unloaded;
 mod a_lock_held_across_a_fork;
 mod a_lock_printed_while_it_is_taken;
+#[cfg(all(feature = "allocator-api2", feature = "lock_api"))]
+mod a_lock_whose_release_panics;
 mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;

@@ -135,7 +135,7 @@ struct About {
 
 impl About {
     fn of(path: &Path) -> Option<Self> {
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = ReadCache::new(open(path)?);
         let file = object::File::parse(&cache).ok()?;
         let name = |bytes: &[u8]| PathBuf::from(String::from_utf8_lossy(bytes).into_owned());
         Some(Self {
@@ -174,14 +174,20 @@ fn separate(
     candidates.into_iter().filter(|candidate| candidate != path).find_map(|candidate| {
         let about = About::of(&candidate).filter(|about| about.has_lines && about.is(module))?;
         let folder = candidate.canonicalize().ok()?.parent()?.to_owned();
-        let sup = about.sup.map(|sup| folder.join(sup)).filter(|sup| sup.exists());
+        let sup = about.sup.map(|sup| folder.join(sup)).filter(|sup| sup.is_file());
         Some((candidate, sup))
     })
 }
 
+/// Opens a file that a log names, if it is a regular file. Others could make the import wait for
+/// ever, or have effects when they are opened.
+fn open(path: &Path) -> Option<File> {
+    if path.is_file() { File::open(path).ok() } else { None }
+}
+
 /// Returns start, end and name of each function in a file's symbol table.
 fn symbols(path: &Path) -> Vec<(u64, u64, String)> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
+    let Some(file) = open(path) else { return Vec::new() };
     let cache = ReadCache::new(file);
     let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
     let all = file.symbols().chain(file.dynamic_symbols());
@@ -195,4 +201,29 @@ fn symbols(path: &Path) -> Vec<(u64, u64, String)> {
             Some((symbol.address(), end, name.to_owned()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A log may name any path as a module's.
+    #[test]
+    fn a_pipe_is_no_module() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the name is a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let module = Module { path: path.display().to_string(), build_id: Vec::new() };
+            let _ = tell.send(Code::of(&module).is_none());
+        });
+        // Opening it for reading would wait until it is opened for writing.
+        assert_eq!(told.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
 }

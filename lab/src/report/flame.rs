@@ -55,9 +55,11 @@ struct Node {
 }
 
 impl Flame {
-    pub(super) fn of(counted: &Counted, names: &Names<'_>) -> Self {
+    /// # Errors
+    /// If the tree takes more memory than `--memory` allows.
+    pub(super) fn of(counted: &Counted, names: &Names<'_>) -> anyhow::Result<Self> {
         let mut texts = IndexSet::new();
-        let nodes = pruned(tree(counted, names, &mut texts));
+        let nodes = pruned(tree(counted, names, &mut texts)?);
         let quiet = nodes.iter().enumerate().filter(|(_, node)| node.quiet);
         let view = |(index, (name, _)): (usize, &View)| {
             (*name, nodes.iter().map(|node| node.figures[index]).collect())
@@ -65,19 +67,26 @@ impl Flame {
         // Drops the names of pruned functions.
         let mut kept = IndexSet::new();
         let mut keep = |text: usize| kept.insert_full(texts[text].clone()).0;
-        Self {
+        Ok(Self {
             parents: nodes.iter().skip(1).map(|node| node.parent).collect(),
             functions: nodes.iter().map(|node| keep(node.function)).collect(),
             modules: nodes.iter().map(|node| node.module.map(&mut keep)).collect(),
             quiet: quiet.map(|(index, _)| index).collect(),
             views: VIEWS.iter().enumerate().map(view).collect(),
             texts: kept.into_iter().collect(),
-        }
+        })
     }
 }
 
+/// Bytes that a node takes, with its entry in the table of children while that grows, and its name.
+const BYTES: u64 = 400;
+
 /// Returns the whole tree.
-fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> Vec<Node> {
+fn tree(
+    counted: &Counted,
+    names: &Names<'_>,
+    texts: &mut IndexSet<String>,
+) -> anyhow::Result<Vec<Node>> {
     let mut nodes = vec![Node {
         parent: 0,
         function: texts.insert_full("all".to_owned()).0,
@@ -101,6 +110,7 @@ fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> V
         for (sum, (_, figure)) in nodes[at].figures.iter_mut().zip(VIEWS) {
             *sum += figure(figures);
         }
+        names.may_keep(nodes.len() as u64 * BYTES, "the tree of calls")?;
     }
     for index in (1..nodes.len()).rev() {
         let figures = nodes[index].figures;
@@ -109,7 +119,7 @@ fn tree(counted: &Counted, names: &Names<'_>, texts: &mut IndexSet<String>) -> V
             *sum += figure;
         }
     }
-    nodes
+    Ok(nodes)
 }
 
 /// Returns the visible nodes, at most [`MOST`].

@@ -51,8 +51,8 @@ impl Sites {
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         let counted = count::count(path, At::Peak)?;
-        let names = Names::new(&counted.stacks, &[], false);
-        let mut grouped = group::groups(&counted, &names, By::Function);
+        let names = Names::new(&counted, &[], false)?;
+        let mut grouped = group::groups(&counted, &names, By::Function)?;
         let replayed = (workload, path);
         let told = waste::add(&mut grouped, &counted, competitors, parameters, replayed, progress)?;
         let mut ranked: Vec<(usize, Group)> = grouped.groups.into_iter().enumerate().collect();
@@ -67,7 +67,7 @@ impl Sites {
         let series =
             sites.filter_map(|((site, _), group)| Some((*site, *curve_of.get(group)?))).collect();
         Ok(Self {
-            flame: Flame::of(&counted, &names),
+            flame: Flame::of(&counted, &names)?,
             groups: ranked.into_iter().map(|(_, group)| group).collect(),
             total: counted.total,
             told,

@@ -1,7 +1,7 @@
 //! Adds up a trace's requests by call site.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewise::trace::{Event, Stacks};
@@ -57,6 +57,7 @@ impl Figures {
 
 /// The figures of a trace's call sites.
 pub(crate) struct Counted {
+    pub(crate) path: PathBuf,
     pub(crate) stacks: Stacks,
     /// By site; site 0 stands for allocations with an unknown stack.
     pub(crate) sites: Vec<(u32, Figures)>,
@@ -230,6 +231,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
     walk.figures.iter().for_each(|(_, figures)| total.add(figures));
     let (at, at_operation, live) = looked.unwrap_or_default();
     Ok(Counted {
+        path: path.to_owned(),
         stacks,
         sites: walk.figures,
         leaked_sizes,

@@ -14,8 +14,12 @@ use super::view::View;
 
 /// Returns one line per call stack for drawing flame graphs: the outermost function first, then the
 /// figure, as in `main;parse;node 4096`.
-pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String {
+///
+/// # Errors
+/// If the lines take more memory than `--memory` allows.
+pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> anyhow::Result<String> {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    let mut kept = 0;
     for (site, figures) in &counted.sites {
         let figure = view.of(figures);
         if figure == 0 {
@@ -25,9 +29,13 @@ pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> String
         let functions = stack.iter().rev();
         let functions: Vec<String> =
             functions.map(|place| printable(&place.function).replace(';', ":")).collect();
-        *lines.entry(functions.join(";")).or_default() += figure;
+        let line = functions.join(";");
+        // Until all are written, there are two of each.
+        kept += 2 * line.len() as u64;
+        names.may_keep(kept, "the call stacks")?;
+        *lines.entry(line).or_default() += figure;
     }
-    lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect()
+    Ok(lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect())
 }
 
 /// Name, unit, and figure.
@@ -45,7 +53,10 @@ const SAMPLES: [Sample; 7] = [
 ];
 
 /// Returns a profile in pprof's format (`profile.proto`), compressed.
-pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io::Result<Vec<u8>> {
+///
+/// # Errors
+/// If it takes more memory than `--memory` allows, or cannot be compressed.
+pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> anyhow::Result<Vec<u8>> {
     let mut profile = Message::default();
     let mut texts = IndexSet::new();
     number(&mut texts, "");
@@ -67,6 +78,7 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
         sample.packed(1, &locations);
         sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures)));
         profile.message(2, &sample);
+        names.may_keep(profile.0.len() as u64, "the call stacks")?;
     }
     for (id, module) in (1..).zip(&stacks.modules) {
         let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -123,7 +135,7 @@ pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> std::io:
     profile.number(14, default);
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
     out.write_all(&profile.0)?;
-    out.finish()
+    Ok(out.finish()?)
 }
 
 /// Returns the number of a text in the string table.

@@ -42,6 +42,9 @@ pub(crate) struct Group {
     pub(crate) taken: BTreeMap<&'static str, Taken>,
     #[serde(skip)]
     heaviest: (u64, u64),
+    /// Bytes of the stack.
+    #[serde(skip)]
+    kept: u64,
 }
 
 /// The memory that the live blocks of a group take under an allocator.
@@ -82,12 +85,17 @@ pub(crate) struct Groups {
 const SIZES: usize = 3;
 
 /// Returns every group.
-pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
+///
+/// # Errors
+/// If the stacks to remember take more memory than `--memory` allows.
+pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> anyhow::Result<Groups> {
     let mut indices: HashMap<Vec<Place>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     let mut of_site = Vec::with_capacity(counted.sites.len());
+    let mut kept = 0;
     for (site, figures) in &counted.sites {
         let stack = names.stack(*site);
+        let bytes: u64 = stack.iter().map(Place::bytes).sum();
         let caller = names.caller(&stack).clone();
         let key = match by {
             By::Function => vec![Place { source: None, ..caller.clone() }],
@@ -109,15 +117,22 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
                 leaked_sizes: Vec::new(),
                 taken: BTreeMap::new(),
                 heaviest: (0, 0),
+                kept: 0,
             });
         }
         of_site.push(index);
         let group = &mut groups[index];
+        if group.stacks == 0 && by == By::Stack {
+            // Its key.
+            kept += bytes;
+        }
         group.figures.add(figures);
         group.stacks += 1;
         let weight = (figures.live_bytes, figures.allocated_bytes);
         if group.stack.is_empty() || weight > group.heaviest {
             group.heaviest = weight;
+            kept = kept - core::mem::replace(&mut group.kept, bytes) + bytes;
+            names.may_keep(kept, "the call stacks")?;
             group.stack = stack.iter().map(Place::to_string).collect();
             // A function is shown with the line of its heaviest stack.
             if let Some((file, line)) = caller.source {
@@ -137,7 +152,7 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> Groups {
         sizes.truncate(SIZES);
         group.leaked_sizes = sizes;
     }
-    Groups { groups, of_site }
+    Ok(Groups { groups, of_site })
 }
 
 impl std::fmt::Display for Place {

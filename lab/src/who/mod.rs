@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let path = input::rereadable_one(&args.trace)?;
     let counted = count::count(&path, args.at)?;
-    let names = Names::new(&counted.stacks, &args.skip, args.raw);
+    let names = Names::new(&counted, &args.skip, args.raw)?;
     if let Some(file) = &args.pprof {
         let date = input::open(&path)?.header().origin.date;
         let profile = export::pprof(&counted, &names, date)?;
@@ -156,10 +156,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.folded {
         let view = args.of.first().copied().unwrap_or(View::Live);
-        output::print(&export::folded(&counted, &names, view))?;
+        output::print(&export::folded(&counted, &names, view)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut grouped = group::groups(&counted, &names, args.by);
+    let mut grouped = group::groups(&counted, &names, args.by)?;
     let told = if competitors.is_empty() {
         Vec::new()
     } else {

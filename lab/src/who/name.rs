@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use pagewise::trace::Stacks;
-use pagewise::trace::stacks::Frame;
+use pagewise::trace::stacks::{Frame, Module};
+use pagewise_replay::{input, units};
+
+use super::count::Counted;
 
 /// A function on a stack, with its source location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,7 +66,20 @@ fn is_of_rust(file: &str) -> bool {
         || file.contains("/lib/rustlib/src/rust/library/")
 }
 
+/// Bytes that are named in about the time that following an event takes.
+const NAMED: u64 = 64;
+
+impl Place {
+    /// Returns the bytes it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let texts = self.source.iter().map(|(file, _)| file).chain(&self.module);
+        let texts: usize = texts.map(String::len).sum();
+        (size_of::<Self>() + self.function.len() + texts) as u64
+    }
+}
+
 pub(crate) struct Names<'a> {
+    path: &'a Path,
     stacks: &'a Stacks,
     /// Further prefixes of names to skip.
     skip: &'a [String],
@@ -72,8 +88,46 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(stacks: &'a Stacks, skip: &'a [String], raw: bool) -> Self {
-        Self { stacks, skip, raw }
+    /// # Errors
+    /// If the stacks of the sites are so long that naming them would take longer, or one of them more
+    /// memory, than a trace may: their tree takes few bytes, however deep it is.
+    pub(crate) fn new(counted: &'a Counted, skip: &'a [String], raw: bool) -> anyhow::Result<Self> {
+        let Counted { path, stacks, sites, .. } = counted;
+        let names = Self { path, stacks, skip, raw };
+        let frames: Vec<u64> = stacks.frames.iter().map(|frame| names.cost(frame)).collect();
+        // Of the stack of each site. A caller's number is lower.
+        let mut costs = vec![0_u64];
+        for node in &stacks.nodes {
+            let cost = costs[node.parent as usize].saturating_add(frames[node.frame as usize]);
+            costs.push(cost);
+        }
+        let costs = sites.iter().filter_map(|(site, _)| costs.get(*site as usize));
+        let all = costs.clone().fold(0, |sum: u64, &cost| sum.saturating_add(cost));
+        let what = || format!("naming the callers of {}", units::count(sites.len() as u64, "site"));
+        input::within_work(path, all / NAMED, &what())?;
+        names.may_keep(costs.max().copied().unwrap_or(0), "a call stack")?;
+        Ok(names)
+    }
+
+    /// Refuses to keep more than `--memory`.
+    ///
+    /// # Errors
+    /// If `bytes` are more.
+    pub(crate) fn may_keep(&self, bytes: u64, what: &str) -> anyhow::Result<()> {
+        input::within_memory(self.path, bytes, what)
+    }
+
+    /// Returns the bytes that the functions of a frame take, or more.
+    fn cost(&self, frame: &Frame) -> u64 {
+        let text = |index: u32| self.stacks.names[index as usize].len();
+        let path = |module: &Module| module.path.len();
+        let module = frame.module.map_or(0, |module| path(&self.stacks.modules[module as usize]));
+        // Without lines there is one function, named by the module and the address.
+        let rest = size_of::<Place>() + module;
+        let line = |texts: usize| (rest + texts) as u64;
+        let lines = frame.lines.iter();
+        let lines = lines.map(|one| line(text(one.function) + one.file.map_or(0, text)));
+        lines.fold(line(module + 32), u64::saturating_add)
     }
 
     /// Returns the functions on a site's stack, innermost first.

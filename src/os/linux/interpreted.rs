@@ -73,6 +73,14 @@ pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
 }
 
 /// See `memory`.
+pub(crate) const NEEDS_RESERVATION: bool = false;
+
+/// See `memory`. Always fails, as `map_at` does.
+pub(crate) fn reserve_at(_: *mut u8, _: usize) -> bool {
+    false
+}
+
+/// See `memory`.
 pub(crate) fn is_free(_: *mut u8, _: usize) -> bool {
     false
 }

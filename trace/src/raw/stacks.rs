@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::side::Side;
 use crate::hash::Numbers;
-use crate::stacks::{Frame, MOST, Module, Node, Stacks};
+use crate::stacks::{Frame, LONGEST, MOST, Module, Node, Stacks};
 
 /// Addresses that stand for the callers beyond the outermost frame, as the recorder writes them.
 const CUT: u64 = 1;
@@ -26,6 +26,9 @@ pub(super) struct Tree {
     /// The frame of each address seen since a file was last loaded.
     seen: Numbers<u64, u32>,
     modules: HashMap<Module, u32>,
+    /// Bytes of the modules' paths and build ids. A module without a path in the log gets the
+    /// program's, which may be far longer than the record.
+    told: usize,
     /// The loaded files by start: end, bias, and number of the module.
     loaded: BTreeMap<u64, (u64, u64, u32)>,
 }
@@ -42,6 +45,7 @@ impl Tree {
             frames: HashMap::new(),
             seen: Numbers::default(),
             modules: HashMap::new(),
+            told: 0,
             loaded: BTreeMap::new(),
         }
     }
@@ -86,13 +90,18 @@ impl Tree {
                 let number = match self.modules.get(&module) {
                     Some(&number) => number,
                     None => {
+                        self.told += module.path.len() + module.build_id.len();
+                        if self.told > LONGEST {
+                            return Err("the modules' paths are too long");
+                        }
                         let number = self.stacks.modules.len() as u32;
                         self.stacks.modules.push(module.clone());
                         self.modules.insert(module, number);
                         number
                     }
                 };
-                self.seen.clear();
+                // Clearing the table would take time for its capacity, each time.
+                self.seen = Numbers::default();
                 // Modules that were there before have been unloaded.
                 let overlapped: Vec<u64> = self
                     .loaded
@@ -176,6 +185,44 @@ mod tests {
         assert_eq!([5, 999, 4999, 1 << 41].map(|node| tree.site(node)), [0; 4]);
         tree.learn(Side::Node { node: 3, parent: 0, address: 101 }).unwrap();
         assert_eq!(tree.site(3), 1);
+    }
+
+    /// However many modules have no path of their own, they take no more memory than a trace may.
+    #[test]
+    fn modules_that_are_all_the_program_are_limited() {
+        let executable = "x".repeat(1 << 16);
+        let mut tree = Tree::new(executable);
+        let module = |id: u64| Side::Module {
+            start: id,
+            end: id + 1,
+            bias: 0,
+            build_id: id.to_ne_bytes().to_vec(),
+            path: Vec::new(),
+        };
+        let refused = (0..2000).find(|&id| tree.learn(module(id)).is_err());
+        assert!(refused.is_some_and(|id| id > 1000), "{refused:?}");
+        assert!(
+            tree.stacks().modules.iter().map(|module| module.path.len()).sum::<usize>() <= LONGEST
+        );
+    }
+
+    /// Each module that is loaded costs no more for the addresses that were seen once.
+    #[test]
+    fn what_was_seen_is_forgotten_at_once() {
+        let mut tree = Tree::new(String::new());
+        let module = || Side::Module {
+            start: 0,
+            end: 1,
+            bias: 0,
+            build_id: Vec::new(),
+            path: b"/a".to_vec(),
+        };
+        for address in 0..100_000 {
+            tree.learn(Side::Node { node: 1, parent: 0, address }).unwrap();
+        }
+        tree.learn(module()).unwrap();
+        tree.learn(Side::Node { node: 1, parent: 0, address: 7 }).unwrap();
+        assert!(tree.seen.capacity() < 100, "{}", tree.seen.capacity());
     }
 
     /// An address is another frame once another file is loaded there.

@@ -366,6 +366,9 @@ mod tests {
         }
     }
 
+    /// Enough for the table to grow by two levels.
+    const STACKS: u64 = if cfg!(miri) { 150 } else { 30_000 };
+
     fn sites() -> Box<Sites> {
         // SAFETY: zero is a valid value of every field.
         unsafe { Box::new_zeroed().assume_init() }
@@ -403,13 +406,13 @@ mod tests {
     fn stacks_are_recorded_exactly() {
         let (sites, nodes) = (sites(), Nodes::default());
         for round in 0..2 {
-            for of in 0..30_000 {
+            for of in 0..STACKS {
                 let addresses = stack(of * 7);
                 let node = number(&sites, &nodes, &addresses, Outermost::First);
                 assert_eq!(nodes.addresses_of(node), addresses, "{round}");
             }
         }
-        assert!(sites.level.load(Relaxed) >= 2);
+        assert!(cfg!(miri) || sites.level.load(Relaxed) >= 2);
         let nodes = nodes.0.into_inner().unwrap();
         let mut frames: Vec<_> = nodes.values().collect();
         frames.sort();
@@ -444,7 +447,7 @@ mod tests {
             for thread in 0..4 {
                 let (sites, nodes) = (&sites, &nodes);
                 scope.spawn(move || {
-                    for of in 0..20_000 {
+                    for of in 0..STACKS * 2 / 3 {
                         let addresses = stack(of * 3 + thread % 2);
                         let node = number(sites, nodes, &addresses, Outermost::First);
                         assert!(node > 0);

@@ -153,6 +153,10 @@ pub(super) fn wipe_on_fork(base: NonNull<u8>, len: usize) -> bool {
 
 /// Excludes a mapping from forked children.
 pub(super) fn not_in_children(base: NonNull<u8>, len: usize) {
+    // Miri knows neither the call nor `fork`.
+    if cfg!(miri) {
+        return;
+    }
     // SAFETY: the advice changes nothing in this process.
     unsafe { libc::madvise(base.as_ptr().cast(), len, libc::MADV_DONTFORK) };
 }
