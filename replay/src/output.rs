@@ -1,10 +1,9 @@
 //! Output: files, written completely or not at all, and printing. Every failure is an error, never
 //! a panic.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -155,15 +154,8 @@ pub fn create<T>(
     let temporary = tempfile::Builder::new()
         .prefix(&prefix)
         .suffix(".part")
-        // The user's mask is applied to this, as to any file.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(|error| {
-            // Reports the cause without the name of the temporary file, which the user did not
-            // choose.
-            let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
-            cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
-        })
+        // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
+        .make_in(directory, |path| File::options().read(true).write(true).create_new(true).open(path))
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
@@ -318,6 +310,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
-        assert!(format!("{error:#}").starts_with("/no/such/directory/out cannot be written: "));
+        let cause = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(format!("{error:#}"), format!("/no/such/directory/out cannot be written: {cause}"));
     }
 }
