@@ -129,6 +129,29 @@ fn fill_stream<T>(
     Ok(result)
 }
 
+/// Returns the folder of a file.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Fails if it is certain that [`create`] could not write one of these files. Call it before a long
+/// run, not to run for nothing.
+///
+/// # Errors
+/// A folder, or a file in a folder in which none can be made.
+pub fn check<'p>(files: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<()> {
+    for path in files {
+        anyhow::ensure!(!path.is_dir(), "{}: it is a directory", unwritable(path));
+        if !is_stream(path) {
+            tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Creates the file `path`, or replaces it, with the output of `write`. The content grows in a
 /// temporary file beside it, which takes its name only when `write` has succeeded. Otherwise, and
 /// if a signal ends this process, nothing is left behind, and an existing file stays. Standard
@@ -144,10 +167,6 @@ pub fn create<T>(
     if is_stream(path) {
         return fill_stream(path, write);
     }
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     let name = path.file_name().with_context(unwritable)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
@@ -155,7 +174,9 @@ pub fn create<T>(
         .prefix(&prefix)
         .suffix(".part")
         // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
-        .make_in(directory, |path| File::options().read(true).write(true).create_new(true).open(path))
+        .make_in(folder(path), |path| {
+            File::options().read(true).write(true).create_new(true).open(path)
+        })
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
     let result = fill(temporary.as_file(), write).map_err(|error| {
@@ -311,6 +332,9 @@ mod tests {
     fn a_directory_that_is_not_there_is_named() {
         let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
         let cause = io::Error::from_raw_os_error(libc::ENOENT);
-        assert_eq!(format!("{error:#}"), format!("/no/such/directory/out cannot be written: {cause}"));
+        assert_eq!(
+            format!("{error:#}"),
+            format!("/no/such/directory/out cannot be written: {cause}")
+        );
     }
 }
