@@ -1,7 +1,9 @@
 // Curves: bytes and fragmentation over time, page faults over memory.
 
-// How a strategy is drawn, everywhere alike: its colour, and its dashes for whoever sees none.
-const style = (name, index) => (name === "SYSTEM" ? "system" : `s${index % 8}`);
+// How a strategy is drawn, everywhere alike: its colour, and its dashes for whoever sees none. Once the
+// colours are used up they begin again, with other dashes.
+const style = (name, index) =>
+  name === "SYSTEM" ? "system" : `s${index % 8} ${["", "again", "anew"][Math.min(index >> 3, 2)]}`.trim();
 
 // The names that may be clicked away. Calls `redraw` when one was.
 function legend(figure, series, hidden, redraw) {
