@@ -14,6 +14,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewise",
+    // Whatever the file is called: `report_usage` looks for it.
+    bin_name = "pagewise",
     version,
     args_conflicts_with_subcommands = true,
     after_help = EXAMPLES,
@@ -69,3 +71,61 @@ Examples:
   pagewise generate --distribution cambridg-like --seconds 300 -o cambridg.pwt
 
 `pagewise COMMAND --help` explains each command.";
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
+
+    /// Collects the lines below the help of a command and of its subcommands, with the command's name.
+    fn below_the_help(command: &clap::Command, lines: &mut Vec<(String, String)>) {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        lines.extend(text.lines().map(|line| (command.get_name().to_owned(), line.to_owned())));
+        command.get_subcommands().for_each(|one| below_the_help(one, lines));
+    }
+
+    fn all_below_the_help() -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        below_the_help(&Cli::command(), &mut lines);
+        lines
+    }
+
+    /// Returns an example's words as a shell has them, up to the next command, a redirection, or
+    /// what it is about.
+    fn words(example: &str) -> Vec<String> {
+        let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+        for letter in example.trim_start().replace("$(pidof server)", "1").chars() {
+            match letter {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted && word.is_empty() => break,
+                ' ' if !quoted => words.push(std::mem::take(&mut word)),
+                ';' | '|' | '>' | '\\' if !quoted => break,
+                letter => word.push(letter),
+            }
+        }
+        words.extend((!word.is_empty()).then_some(word));
+        words
+    }
+
+    #[test]
+    fn every_example_is_a_command() {
+        let mut examples = 0;
+        for (name, line) in all_below_the_help() {
+            if line.starts_with("  pagewise ") {
+                let parsed = Cli::try_parse_from(words(&line));
+                assert!(parsed.is_ok(), "{name}: {line}: {}", parsed.unwrap_err());
+                examples += 1;
+            }
+        }
+        assert!(examples > 40, "{examples} examples");
+    }
+
+    /// A longer line is broken to fit the terminal, and an example cannot be pasted then.
+    #[test]
+    fn examples_fit_80_columns() {
+        for (name, line) in all_below_the_help() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+    }
+}

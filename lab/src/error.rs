@@ -41,7 +41,11 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let usage = parts.next().and_then(|usage| usage.split_whitespace().next());
     let command = usage.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
     let command = command.map(|name| format!(" {name}")).unwrap_or_default();
-    let message = one_line(message.strip_prefix("error: ").unwrap_or(message));
+    let message = match error.kind() {
+        // Clap then has no complaint, but the help.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
+        _ => one_line(message.strip_prefix("error: ").unwrap_or(message)),
+    };
     let text = format!("pagewise: {message} (see `pagewise{command} --help`)");
     output::say(&printable(&text));
     ExitCode::from(USAGE)

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use pagewise::trace::{Origin, Writer};
 use pagewise_replay::generator::{Distribution, Process};
 use pagewise_replay::usage::Usage;
@@ -75,8 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             writer.write(event)?;
         }
         Ok(writer.finish()?)
-    })
-    .with_context(|| format!("cannot make {}", output::shown(&args.output)))?;
+    })?;
     output::say(&format!(
         "{}: {}, at most {} in {} live; seed {}",
         output::shown(&args.output),

@@ -32,7 +32,8 @@ pub(crate) struct CompletionsArgs {
 
 const COMPLETIONS: &str = "\
 Examples:
-  pagewise completions bash > ~/.local/share/bash-completion/completions/pagewise
+  pagewise completions bash \\
+    > ~/.local/share/bash-completion/completions/pagewise
   pagewise completions zsh > ~/.zfunc/_pagewise
   pagewise completions fish > ~/.config/fish/completions/pagewise.fish";
 

@@ -72,6 +72,27 @@ fn output_of_commands_fits_80_columns() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_of_before_the_work() {
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let tune = ["tune", &trace, "--for", "memory", "--candidates", "8", "--against", "none"];
+    let runs: [(&[&str], &str); 6] = [
+        (&["compare", &trace, "--strategy", "MRU"], "--plot"),
+        (&["simulate", &trace, "--strategy", "MRU"], "--plot"),
+        (&["replay", &trace, "--strategy", "MRU"], "--plot"),
+        (&tune, "--plot"),
+        (&tune, "--output"),
+        (&tune, "--emit"),
+    ];
+    for (command, file) in runs {
+        let there = |name| pagewise(&[command, &[file, name]].concat());
+        // Only the error: nothing was measured yet.
+        there("/no/such/file").fails(1, "/no/such/file cannot be written: No such file");
+        there("/").fails(1, "/ cannot be written: it is a directory");
+    }
+}
+
+#[test]
 fn a_command_that_does_not_exist_is_refused() {
     pagewise(&["compere"]).fails(
         2,
@@ -80,6 +101,7 @@ fn a_command_that_does_not_exist_is_refused() {
     pagewise(&["--frobnicate"]).fails(2, "--frobnicate");
     pagewise(&["replay"]).fails(2, "<TRACE>");
     pagewise(&["info"]).fails(2, "<TRACE>");
+    pagewise(&["tables"]).fails(2, "a command is missing (see `pagewise tables --help`)");
 }
 
 #[test]

@@ -294,6 +294,15 @@ const apart = () => {
   }
 };
 apart();
+for (const legend of document.querySelectorAll('.legend')) {
+  const looks = new Set();
+  for (const curve of legend.querySelectorAll('path')) {
+    const { stroke, strokeDasharray, strokeWidth } = getComputedStyle(curve);
+    const look = `${stroke} ${strokeDasharray} ${strokeWidth}`;
+    if (looks.has(look)) seen.errors.push(`drawn as another is: ${curve.closest('button').textContent}`);
+    looks.add(look);
+  }
+}
 // Histograms of various lengths.
 const more = html('figure', '');
 more.append(html('div', 'plot'));
@@ -350,6 +359,18 @@ fn a_browser_draws_every_chart_and_shows_values_on_hover() {
         let told = tips.iter().filter(|tip| tip.as_str().is_some_and(|tip| !tip.is_empty()));
         assert!(told.count() > 0, "{chart}");
     }
+}
+
+/// There are eight colours.
+#[test]
+fn no_two_curves_look_alike() {
+    let Some(browser) = Browser::find() else { return };
+    let bench = Workbench::new();
+    let many = "STACK,QUEUE,RANDOM,NOFREE,QUICK,MRU,SYSTEM,MOST-FREE,BUDDY,FIRST-FIT,BEST-FIT,\
+                WORST-FIT,PAGEWISE,KINGSLEY,HCGEN,HCMEM,HCPERF,HEAD-FIRST,LFL,LEA";
+    let (page, _) = report(&bench, &[&bench.trace(), "--strategy", many]);
+    let seen = examine(&browser, &page);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
 }
 
 #[test]

@@ -269,6 +269,13 @@ fn functions_lines_and_bytes_are_shown() {
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut profile).unwrap();
     let has = |name: &[u8]| profile.windows(name.len()).any(|part| part == name);
     assert!(has(b"leaky") && has(b"inuse_space") && has(b"tests/who.rs"));
+    let piped = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .args(["who", "trace.pwt", "--pprof", "-", "--json"])
+        .current_dir(place.path("."))
+        .output()
+        .unwrap();
+    assert!(piped.stdout == std::fs::read(place.path("trace.pb.gz")).unwrap(), "only the profile");
+    assert!(String::from_utf8(piped.stderr).unwrap().contains("\"groups\""));
     let text = place.said(&["who", "trace.pwt", "--callers", "5"]);
     assert!(text.contains("leaky") && text.contains("100 × 2.9 KiB"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

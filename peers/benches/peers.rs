@@ -90,7 +90,9 @@ struct Figures {
     found: Vec<(String, f64)>,
 }
 
+/// By row and column.
 type Results = BTreeMap<(usize, usize), Vec<Figures>>;
+type Medians = BTreeMap<(usize, usize), Figures>;
 
 /// Returns this file's module documentation, for `--help`.
 fn about() -> impl Iterator<Item = &'static str> {
@@ -138,41 +140,77 @@ fn options() -> Result<Options, String> {
 }
 
 fn compare(options: &Options) -> Result<(), String> {
-    let peers: Vec<(&Peer, PathBuf)> = PEERS
+    let columns = columns(options)?;
+    let workloads = chosen(options, &columns)?;
+    let (results, failures) = measure(options, &columns, &workloads);
+    let names: Vec<&str> = columns.iter().map(|column| column.peer.0).collect();
+    let medians: Medians =
+        results.into_iter().map(|(place, runs)| (place, median(&runs))).collect();
+    if options.json {
+        tables::json(&workloads, &names, &medians);
+    } else {
+        print(options, &workloads, &names, &medians);
+    }
+    match failures.len() {
+        0 => Ok(()),
+        _ => Err(format!("{} runs failed:\n{}", failures.len(), failures.join("\n"))),
+    }
+}
+
+/// An allocator of the comparison, built.
+struct Column {
+    peer: &'static Peer,
+    program: PathBuf,
+    /// The workloads that it has.
+    workloads: Vec<String>,
+    /// CPU time under wine without a workload.
+    alone: f64,
+}
+
+/// Builds the chosen allocators.
+fn columns(options: &Options) -> Result<Vec<Column>, String> {
+    let names = || PEERS.iter().map(|(name, ..)| *name);
+    let chosen = options.allocators.as_ref();
+    if let Some(unknown) = chosen.into_iter().flatten().find(|one| names().all(|name| name != *one))
+    {
+        let names: Vec<_> = names().collect();
+        return Err(format!("unknown allocator {unknown:?}; available: {}", names.join(", ")));
+    }
+    let peers = PEERS
         .iter()
-        .filter(|(name, ..)| {
-            options.allocators.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == name))
-        })
+        .filter(|(name, ..)| chosen.is_none_or(|chosen| chosen.iter().any(|one| one == name)));
+    let built: Vec<(&Peer, PathBuf)> = peers
         .map(|peer| build(peer.1, options.wine).map(|program| (peer, program)))
         .collect::<Result<_, _>>()?;
     if options.wine {
         progress("setting up wine");
         wine::set_up()?;
     }
-    let listed =
-        peers.iter().map(|(_, program)| workloads(program)).collect::<Result<Vec<_>, _>>()?;
-    // An allocator without C functions lists fewer.
-    let workloads = listed.iter().max_by_key(|names| names.len());
-    let workloads = workloads.ok_or("unknown allocator")?;
-    if let Some(unknown) = options.only.iter().flatten().find(|name| !workloads.contains(name)) {
-        return Err(format!(
-            "unknown workload {unknown:?}; available: {}",
-            workloads.join(", ")
-        ));
-    }
-    let workloads: Vec<String> = workloads
-        .iter()
-        .filter(|name| match &options.only {
-            Some(only) => only.contains(name),
-            None => !options.wine || !name.starts_with("latency "),
-        })
-        .cloned()
-        .collect();
+    let column = |(peer, program): (&'static Peer, PathBuf)| {
+        let workloads = workloads(&program)?;
+        let alone = if options.wine { wine::alone(&program) } else { 0.0 };
+        Ok(Column { peer, program, workloads, alone })
+    };
+    built.into_iter().map(column).collect()
+}
 
-    let alone: Vec<f64> = peers
-        .iter()
-        .map(|(_, program)| if options.wine { wine::alone(program) } else { 0.0 })
-        .collect();
+/// Returns the chosen workloads.
+fn chosen(options: &Options, columns: &[Column]) -> Result<Vec<String>, String> {
+    // One without C's functions lists fewer.
+    let all = columns.iter().map(|column| &column.workloads).max_by_key(|names| names.len());
+    let all = all.ok_or("no allocator was chosen")?;
+    if let Some(unknown) = options.only.iter().flatten().find(|name| !all.contains(name)) {
+        return Err(format!("unknown workload {unknown:?}; available: {}", all.join(", ")));
+    }
+    let is_chosen = |name: &&String| match &options.only {
+        Some(only) => only.contains(name),
+        None => !options.wine || !name.starts_with("latency "),
+    };
+    Ok(all.iter().filter(is_chosen).cloned().collect())
+}
+
+/// Runs each workload under each allocator, in rounds. Returns the figures, and why runs failed.
+fn measure(options: &Options, columns: &[Column], workloads: &[String]) -> (Results, Vec<String>) {
     let mut results = Results::new();
     let mut failures = Vec::new();
     let runs = options.rounds * workloads.len();
@@ -180,14 +218,14 @@ fn compare(options: &Options) -> Result<(), String> {
         (0..options.rounds).flat_map(|round| (0..workloads.len()).map(move |row| (round, row)));
     for (done, (round, row)) in in_rounds.enumerate() {
         let workload = &workloads[row];
-        for column in turns(round, row, peers.len()) {
-            let (peer, program) = &peers[column];
-            if !listed[column].contains(workload) {
+        for index in turns(round, row, columns.len()) {
+            let column = &columns[index];
+            if !column.workloads.contains(workload) {
                 continue;
             }
-            progress(&format!("{} of {runs}: {workload} under {}", done + 1, peer.0));
-            match run(program, alone[column], peer.2, workload, options.instructions) {
-                Ok(figures) => results.entry((row, column)).or_default().push(figures),
+            progress(&format!("{} of {runs}: {workload} under {}", done + 1, column.peer.0));
+            match run(column, workload, options.instructions) {
+                Ok(figures) => results.entry((row, index)).or_default().push(figures),
                 Err(failure) => {
                     progress("");
                     eprintln!("{failure}");
@@ -200,18 +238,11 @@ fn compare(options: &Options) -> Result<(), String> {
         }
     }
     progress("");
+    (results, failures)
+}
 
-    let names: Vec<&str> = peers.iter().map(|(peer, _)| peer.0).collect();
-    let medians: BTreeMap<(usize, usize), Figures> =
-        results.into_iter().map(|(place, runs)| (place, median(&runs))).collect();
-    let ended = match failures.len() {
-        0 => Ok(()),
-        _ => Err(format!("{} runs failed:\n{}", failures.len(), failures.join("\n"))),
-    };
-    if options.json {
-        tables::json(&workloads, &names, &medians);
-        return ended;
-    }
+/// Prints the tables.
+fn print(options: &Options, workloads: &[String], names: &[&str], medians: &Medians) {
     let rows: Vec<String> = workloads
         .iter()
         .map(|name| match wine::parts(name) {
@@ -220,17 +251,16 @@ fn compare(options: &Options) -> Result<(), String> {
         })
         .collect();
     let time = if options.instructions { "instructions" } else { "time" };
-    tables::table(time, &rows, &names, &medians, |figures| figures.time);
+    tables::table(time, &rows, names, medians, |figures| figures.time);
     if !options.instructions {
-        tables::table("CPU time", &rows, &names, &medians, |figures| figures.cpu);
-        tables::table("peak memory", &rows, &names, &medians, |figures| figures.peak);
+        tables::table("CPU time", &rows, names, medians, |figures| figures.cpu);
+        tables::table("peak memory", &rows, names, medians, |figures| figures.peak);
         if !options.wine {
-            tables::table("minor page faults", &rows, &names, &medians, |figures| figures.faults);
+            tables::table("minor page faults", &rows, names, medians, |figures| figures.faults);
         }
-        tables::found(&workloads, &names, &medians);
-        tables::alone(&workloads, &names, &medians);
+        tables::found(workloads, names, medians);
+        tables::alone(workloads, names, medians);
     }
-    ended
 }
 
 /// Returns the order of `count` allocators in a round, for a workload.
@@ -298,14 +328,9 @@ fn workloads(program: &Path) -> Result<Vec<String>, String> {
 /// Workloads are divided by this under the instruction counter.
 const PARTS: &str = "20";
 
-/// Runs the program once. `alone` is the CPU time of a run without a workload under wine.
-fn run(
-    program: &Path,
-    alone: f64,
-    environment: &[(&str, &str)],
-    workload: &str,
-    instructions: bool,
-) -> Result<Figures, String> {
+/// Runs a workload once under an allocator.
+fn run(column: &Column, workload: &str, instructions: bool) -> Result<Figures, String> {
+    let Column { peer: (_, _, environment), program, alone, .. } = column;
     let failed = || format!("{} failed at {workload}", program.display());
     let windows = program.extension().is_some();
     let mut command = if instructions {

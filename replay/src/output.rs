@@ -1,10 +1,9 @@
 //! Output: files, written completely or not at all, and printing. Every failure is an error, never
 //! a panic.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -130,6 +129,29 @@ fn fill_stream<T>(
     Ok(result)
 }
 
+/// Returns the folder of a file.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Fails if it is certain that [`create`] could not write one of these files. Call it before a long
+/// run, not to run for nothing.
+///
+/// # Errors
+/// A folder, or a file in a folder in which none can be made.
+pub fn check<'p>(files: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<()> {
+    for path in files {
+        anyhow::ensure!(!path.is_dir(), "{}: it is a directory", unwritable(path));
+        if !is_stream(path) {
+            tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Creates or replaces the file at `path` with the output of `write`. The output is written to a
 /// temporary file beside it, which is renamed only when `write` has succeeded. Otherwise, and if a
 /// signal ends this process, nothing is left behind, and an existing file is kept. Standard output
@@ -145,23 +167,15 @@ pub fn create<T>(
     if is_stream(path) {
         return fill_stream(path, write);
     }
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     let name = path.file_name().with_context(unwritable)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
     let temporary = tempfile::Builder::new()
         .prefix(&prefix)
         .suffix(".part")
-        // The user's mask applies to this, as to any file.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(|error| {
-            // Report the cause without the temporary file's name, which the user did not choose.
-            let cause = error.get_ref().and_then(|cause| cause.source()).map(ToString::to_string);
-            cause.map_or_else(|| error.into(), |cause| anyhow::anyhow!(cause))
+        // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
+        .make_in(folder(path), |path| {
+            File::options().read(true).write(true).create_new(true).open(path)
         })
         .with_context(unwritable)?;
     let _unfinished = unfinished::Name::new(temporary.path());
@@ -316,6 +330,10 @@ mod tests {
     #[test]
     fn a_missing_directory_is_named() {
         let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
-        assert!(format!("{error:#}").starts_with("/no/such/directory/out cannot be written: "));
+        let cause = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(
+            format!("{error:#}"),
+            format!("/no/such/directory/out cannot be written: {cause}")
+        );
     }
 }

@@ -88,8 +88,27 @@ fn a_broken_link_is_detected() {
     assert!(!of_readme("docs/arena.md") && !of_readme("#an-arena") && !of_readme("src"));
     assert!(of_readme("arena.md") && of_readme("#no-arena") && of_readme("../README.md"));
     assert!(of_readme("/docs/arena.md") && of_readme("src/lib.rs#L1"));
-    assert!(!of_arena("global.md#what-can-be-set") && !of_arena("../README.md#two-commands"));
+    assert!(!of_arena("global.md#what-can-be-set") && !of_arena("../README.md#try-it"));
     assert!(of_arena("docs/global.md") && of_arena("global.md#what-cannot-be-set"));
+}
+
+/// Returns the manifest's features that the documentation's landing page does not mention.
+fn unmentioned<'a>(manifest: &'a str, library: &str) -> Vec<&'a str> {
+    let features = manifest.lines().skip_while(|line| *line != "[features]").skip(1);
+    let names = features.take_while(|line| !line.starts_with('[')).filter_map(|line| {
+        let (name, _) = line.split_once(" = ")?;
+        (!line.starts_with('#') && name != "default").then_some(name)
+    });
+    names.filter(|name| !library.contains(&format!("//! - `{name}`"))).collect()
+}
+
+#[test]
+fn every_feature_is_documented() {
+    let source = |path| fs::read_to_string(root().join(path)).expect("text");
+    let manifest = source("Cargo.toml");
+    assert_eq!(unmentioned(&manifest, &source("src/lib.rs")), [""; 0]);
+    let all = unmentioned(&manifest, "");
+    assert!(all.contains(&"std") && all.contains(&"guarded"), "{all:?}");
 }
 
 /// Returns the text of `docs/catalogue.md`, made from the catalogue.

@@ -298,27 +298,14 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
 
 /// Checks that the trace can be written, to fail before a long run rather than after it.
 fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
-    if output.is_some_and(Path::is_dir) {
-        let path = output.unwrap_or(Path::new("."));
-        anyhow::bail!("{} cannot be written: it is a directory", path.display());
-    }
-    if output.is_some_and(output::is_stream) {
-        return if all {
-            Err(Usage(
-                "--all writes several files, which cannot go to standard output: give -o a \
-                       file name"
-                    .to_owned(),
-            )
-            .into())
-        } else {
-            Ok(())
-        };
-    }
-    let path = output.unwrap_or(Path::new("."));
-    let unwritable = || format!("{} cannot be written", path.display());
-    let directory = match (output, path.parent()) {
-        (Some(_), Some(parent)) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+    let Some(path) = output else {
+        return tempfile::tempfile_in(".").map(drop).context(". cannot be written");
     };
-    tempfile::tempfile_in(directory).map(drop).with_context(unwritable)
+    output::check([path])?;
+    if all && output::is_stream(path) {
+        let message =
+            "--all writes several files, which cannot go to standard output: give -o a file name";
+        return Err(Usage(message.to_owned()).into());
+    }
+    Ok(())
 }

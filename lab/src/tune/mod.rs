@@ -172,8 +172,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, None) => Cap::None,
     };
     let (libraries, not_compared) = rivals(&args.against)?;
-    let files = [&args.emit, &args.output, &args.plot];
-    output::claim(files.into_iter().flatten().map(PathBuf::as_path))?;
+    let files = [&args.emit, &args.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
+    output::claim(files.clone())?;
+    output::check(files)?;
     let (traces, held_out) = (input::rereadable(&args.traces)?, input::rereadable(&args.held_out)?);
     let plan = Plan {
         traces: &traces,

@@ -1,11 +1,12 @@
 //! Exports call stacks for other tools: folded stacks, and pprof's format.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indexmap::IndexSet;
+use pagewise::trace::Stacks;
 use pagewise_replay::printable::printable;
 
 use super::count::{Counted, Figures};
@@ -57,90 +58,119 @@ const SAMPLES: [Sample; 7] = [
 /// # Errors
 /// If it takes more memory than `--memory` allows, or cannot be compressed.
 pub(crate) fn pprof(counted: &Counted, names: &Names<'_>, date: u64) -> anyhow::Result<Vec<u8>> {
-    let mut profile = Message::default();
-    let mut texts = IndexSet::new();
-    number(&mut texts, "");
-    for (name, unit, _) in SAMPLES {
-        let mut kind = Message::default();
-        kind.number(1, number(&mut texts, name));
-        kind.number(2, number(&mut texts, unit));
-        profile.message(1, &kind);
-    }
-    let stacks = &counted.stacks;
-    for (site, figures) in &counted.sites {
-        let mut locations: Vec<u64> =
-            stacks.callers(*site).map(|node| u64::from(node.frame) + 1).collect();
-        if locations.is_empty() {
-            // Allocations with an unknown stack have their own location.
-            locations.push(stacks.frames.len() as u64 + 1);
-        }
-        let mut sample = Message::default();
-        sample.packed(1, &locations);
-        sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures)));
-        profile.message(2, &sample);
-        names.may_keep(profile.0.len() as u64, "the call stacks")?;
-    }
-    for (id, module) in (1..).zip(&stacks.modules) {
-        let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut mapping = Message::default();
-        mapping.number(1, id);
-        // Addresses are relative to the file, so the mappings' own addresses are unknown; use
-        // placeholders.
-        mapping.number(5, number(&mut texts, &module.path));
-        mapping.number(6, number(&mut texts, &build_id));
-        (7..=10).for_each(|has| mapping.number(has, 1));
-        profile.message(3, &mapping);
-    }
-    let mut functions: HashMap<(String, String), u64> = HashMap::new();
-    let mut described = Vec::new();
-    let frames = stacks.frames.iter().map(|frame| {
-        let module = frame.module.map_or(0, |module| u64::from(module) + 1);
-        (module, frame.address, names.places(frame))
-    });
-    let unknown = (0, 0, names.stack(0));
-    for (id, (module, address, places)) in (1..).zip(frames.chain([unknown])) {
-        let mut location = Message::default();
-        location.number(1, id);
-        location.number(2, module);
-        location.number(3, address);
-        for place in places {
-            let Place { function, source, .. } = place;
-            let (file, line) = source.unwrap_or_default();
-            let new = functions.len() as u64 + 1;
-            let key = (function, file);
-            let number = match functions.get(&key) {
-                Some(&number) => number,
-                None => {
-                    let mut function = Message::default();
-                    function.number(1, new);
-                    function.number(2, number(&mut texts, &key.0));
-                    function.number(3, number(&mut texts, &key.0));
-                    function.number(4, number(&mut texts, &key.1));
-                    described.push(function);
-                    functions.insert(key, new);
-                    new
-                }
-            };
-            let mut inlined = Message::default();
-            inlined.number(1, number);
-            inlined.number(2, line.into());
-            location.message(4, &inlined);
-        }
-        profile.message(4, &location);
-    }
-    described.iter().for_each(|function| profile.message(5, function));
-    let default = number(&mut texts, "inuse_space");
-    texts.iter().for_each(|text| profile.bytes(6, text.as_bytes()));
-    profile.number(9, date.saturating_mul(1_000_000_000).min(i64::MAX as u64));
-    profile.number(14, default);
+    let mut profile = Profile::new();
+    profile.kinds();
+    profile.samples(counted, names)?;
+    profile.mappings(&counted.stacks);
+    profile.locations(&counted.stacks, names);
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
-    out.write_all(&profile.0)?;
+    out.write_all(&profile.finish(date).0)?;
     Ok(out.finish()?)
 }
 
-/// Returns the number of a text in the string table.
-fn number(texts: &mut IndexSet<String>, text: &str) -> u64 {
-    texts.insert_full(text.to_owned()).0 as u64
+/// A profile in the making, field by field of `profile.proto`.
+struct Profile {
+    message: Message,
+    /// The string table, whose first text must be empty.
+    texts: IndexSet<String>,
+    /// Names and files of functions, each with its number minus one.
+    functions: IndexSet<(String, String)>,
+}
+
+impl Profile {
+    fn new() -> Self {
+        let texts = IndexSet::from([String::new()]);
+        Self { message: Message::default(), texts, functions: IndexSet::new() }
+    }
+
+    /// Returns the number of a text in the string table.
+    fn text(&mut self, text: &str) -> u64 {
+        self.texts.insert_full(text.to_owned()).0 as u64
+    }
+
+    /// Writes what each sample's figures are.
+    fn kinds(&mut self) {
+        for (name, unit, _) in SAMPLES {
+            let mut kind = Message::default();
+            kind.number(1, self.text(name));
+            kind.number(2, self.text(unit));
+            self.message.message(1, &kind);
+        }
+    }
+
+    fn samples(&mut self, counted: &Counted, names: &Names<'_>) -> anyhow::Result<()> {
+        let stacks = &counted.stacks;
+        for (site, figures) in &counted.sites {
+            let mut locations: Vec<u64> =
+                stacks.callers(*site).map(|node| u64::from(node.frame) + 1).collect();
+            if locations.is_empty() {
+                // Allocations with an unknown stack have their own location.
+                locations.push(stacks.frames.len() as u64 + 1);
+            }
+            let mut sample = Message::default();
+            sample.packed(1, &locations);
+            sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures)));
+            self.message.message(2, &sample);
+            names.may_keep(self.message.0.len() as u64, "the call stacks")?;
+        }
+        Ok(())
+    }
+
+    fn mappings(&mut self, stacks: &Stacks) {
+        for (id, module) in (1..).zip(&stacks.modules) {
+            let build_id: String =
+                module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut mapping = Message::default();
+            mapping.number(1, id);
+            // Addresses are relative to the file, so the mappings' own addresses are unknown; use
+            // placeholders.
+            mapping.number(5, self.text(&module.path));
+            mapping.number(6, self.text(&build_id));
+            (7..=10).for_each(|has| mapping.number(has, 1));
+            self.message.message(3, &mapping);
+        }
+    }
+
+    /// Writes a location for each frame, and one more for allocations whose stack is not known.
+    fn locations(&mut self, stacks: &Stacks, names: &Names<'_>) {
+        let frames = stacks.frames.iter().map(|frame| {
+            let module = frame.module.map_or(0, |module| u64::from(module) + 1);
+            (module, frame.address, names.places(frame))
+        });
+        let unknown = (0, 0, names.stack(0));
+        for (id, (module, address, places)) in (1..).zip(frames.chain([unknown])) {
+            let mut location = Message::default();
+            location.number(1, id);
+            location.number(2, module);
+            location.number(3, address);
+            for Place { function, source, .. } in places {
+                let (file, line) = source.unwrap_or_default();
+                let function = self.functions.insert_full((function, file)).0 as u64 + 1;
+                let mut inlined = Message::default();
+                inlined.number(1, function);
+                inlined.number(2, line.into());
+                location.message(4, &inlined);
+            }
+            self.message.message(4, &location);
+        }
+    }
+
+    /// Writes the functions that locations named, and all texts.
+    fn finish(mut self, date: u64) -> Message {
+        for (id, (name, file)) in (1..).zip(std::mem::take(&mut self.functions)) {
+            let mut function = Message::default();
+            function.number(1, id);
+            function.number(2, self.text(&name));
+            function.number(3, self.text(&name));
+            function.number(4, self.text(&file));
+            self.message.message(5, &function);
+        }
+        let default = self.text("inuse_space");
+        self.texts.iter().for_each(|text| self.message.bytes(6, text.as_bytes()));
+        self.message.number(9, date.saturating_mul(1_000_000_000).min(i64::MAX as u64));
+        self.message.number(14, default);
+        self.message
+    }
 }
 
 /// A message in protocol buffers encoding.

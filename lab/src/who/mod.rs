@@ -14,7 +14,7 @@ mod view;
 pub(crate) mod waste;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pagewise_replay::progress::Progress;
@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::competitor::{Competitor, ConfigArgs};
 
-use count::{At, Figures};
+use count::{At, Counted, Figures};
 use group::{By, Group};
 use name::Names;
 use view::View;
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     /// Print folded stacks of the first figure of --of, for flame graphs
     #[arg(long)]
     folded: bool,
-    /// Write a profile that pprof reads
+    /// Write a profile that pprof reads; `-` is standard output, and texts then go to stderr
     #[arg(long, value_name = "FILE.pb.gz")]
     pprof: Option<PathBuf>,
     #[command(flatten)]
@@ -140,6 +140,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.top == 0 {
         return Err(Usage("--top must be at least 1".to_owned()).into());
     }
+    output::claim(args.pprof.as_deref())?;
+    output::check(args.pprof.as_deref())?;
     let parameters = args.config.check()?;
     let competitors = Competitor::choose(&args.waste)?;
     if competitors.len() > print::MOST_TAKEN {
@@ -160,54 +162,49 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut grouped = group::groups(&counted, &names, args.by)?;
-    let told = if competitors.is_empty() {
-        Vec::new()
-    } else {
+    let mut told = Vec::new();
+    if !competitors.is_empty() {
         let workload = Workload::load(&path)?;
+        let replayed = (&workload, &*path);
         let parameters = args.config.for_trace(&path)?;
         let progress = Progress::new(competitors.len() as u64);
-        let replayed = (&workload, &*path);
-        let told =
-            waste::add(&mut grouped, &counted, &competitors, &parameters, replayed, &progress)?;
+        told = waste::add(&mut grouped, &counted, &competitors, &parameters, replayed, &progress)?;
         progress.finish();
-        told
-    };
-    let mut groups = grouped.groups;
+    }
     if args.json {
-        groups.sort_by_key(|group| {
-            let Figures { live_bytes, allocated_bytes, .. } = group.figures;
-            std::cmp::Reverse((live_bytes, allocated_bytes))
-        });
-        output::print_json(&Json {
-            trace: input::trace_name(&path),
-            events: counted.events,
-            at_event: counted.at,
-            total: counted.total,
-            groups: &groups,
-        })?;
-        return Ok(ExitCode::SUCCESS);
+        json(&path, &counted, grouped.groups)?;
+    } else if args.pprof.is_none() || !args.of.is_empty() {
+        let asked = print::Asked {
+            trace: &input::trace_name(&path),
+            at: match args.at {
+                At::Peak => "at the peak",
+                At::End => "at the end",
+                At::Event(_) => "at that moment",
+            },
+            views: if args.of.is_empty() { &View::USUAL } else { &args.of },
+            top: args.top,
+            callers: args.callers.unwrap_or(if args.by == By::Stack { 16 } else { 0 }),
+            by: args.by,
+            taken: &told,
+            parameters: &parameters,
+        };
+        output::print(&print::text(&counted, &grouped.groups, &asked))?;
+        output::print_line(&format!("\n{NEXT}"))?;
     }
-    if args.pprof.is_some() && args.of.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let at = match args.at {
-        At::Peak => "at the peak",
-        At::End => "at the end",
-        At::Event(_) => "at that moment",
-    };
-    let usual = if args.of.is_empty() { &View::USUAL[..] } else { &args.of };
-    let callers = args.callers.unwrap_or(if args.by == By::Stack { 16 } else { 0 });
-    let asked = print::Asked {
-        trace: &input::trace_name(&path),
-        at,
-        views: usual,
-        top: args.top,
-        callers,
-        by: args.by,
-        taken: &told,
-        parameters: &parameters,
-    };
-    output::print(&print::text(&counted, &groups, &asked))?;
-    output::print_line(&format!("\n{NEXT}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints everything, the groups with the most live bytes first.
+fn json(path: &Path, counted: &Counted, mut groups: Vec<Group>) -> anyhow::Result<()> {
+    groups.sort_by_key(|group| {
+        let Figures { live_bytes, allocated_bytes, .. } = group.figures;
+        std::cmp::Reverse((live_bytes, allocated_bytes))
+    });
+    output::print_json(&Json {
+        trace: input::trace_name(path),
+        events: counted.events,
+        at_event: counted.at,
+        total: counted.total,
+        groups: &groups,
+    })
 }

@@ -87,6 +87,9 @@ impl Paper for Brent {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let experiment = |number| EXPERIMENTS.iter().find(|one| one.number == number);
     let chosen: Vec<_> = args.asked.tables().into_iter().filter_map(experiment).collect();
+    let plot =
+        |one: &Experiment| Some(args.plot.as_ref()?.join(format!("table-{}.svg", one.number)));
+    output::check(chosen.first().and_then(|first| plot(first)).as_deref())?;
     let Random { quick, seed } = args.random;
     let usual = OnceLock::new();
     let options = Options { quick, seed, usual: &usual };
@@ -99,8 +102,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for experiment in chosen {
         let made = (experiment.run)(options, &progress)
             .with_context(|| format!("table {}", experiment.number))?;
-        if let (Some(directory), Some(svg)) = (&args.plot, &made.svg) {
-            let path = directory.join(format!("table-{}.svg", experiment.number));
+        if let (Some(path), Some(svg)) = (plot(experiment), &made.svg) {
             output::create(&path, |out| Ok(out.write_all(svg.as_bytes())?))?;
         }
         progress.above(|| printer.table(&made.table))?;

@@ -1,7 +1,9 @@
 // Curves: bytes and fragmentation over time, page faults over memory.
 
 // A strategy's style in every chart: its colour, and its dashes for people who cannot tell colours.
-const style = (name, index) => (name === "SYSTEM" ? "system" : `s${index % 8}`);
+// When the colours are used up, they begin again with other dashes.
+const style = (name, index) =>
+  name === "SYSTEM" ? "system" : `s${index % 8} ${["", "again", "anew"][Math.min(index >> 3, 2)]}`.trim();
 
 // A legend whose names can be clicked to hide a curve; then calls `redraw`.
 function legend(figure, series, hidden, redraw) {

@@ -290,7 +290,19 @@ fn maps(trace: usize) -> Markup {
 
 /// Suggests the next steps.
 fn next(collected: &[Collected]) -> Markup {
-    let has_stacks = collected.iter().any(|one| one.sites.is_some());
+    let steps = steps(collected.iter().any(|one| one.sites.is_some()));
+    html! {
+        section {
+            h3 { "Next steps" }
+            dl.terms {
+                @for (command, about) in steps { dt { code { (command) } } dd { (about) } }
+            }
+        }
+    }
+}
+
+/// Returns commands that may follow, and what each does.
+fn steps(has_stacks: bool) -> Vec<(&'static str, &'static str)> {
     let mut steps = Vec::new();
     if has_stacks {
         steps.push(("pagewise who TRACE --callers 8", "the calls that lead to each function"));
@@ -301,19 +313,15 @@ fn next(collected: &[Collected]) -> Markup {
         steps.push(("pagewise record --stacks -- COMMAND", about));
     }
     steps.push((
-        "pagewise tune TRACE",
+        "pagewise tune TRACE --for memory",
         "search for the best strategy and parameters, and verify them",
     ));
-    steps.push(("pagewise tune TRACE --preload", "the same for a program not written in Rust"));
+    steps.push((
+        "pagewise tune TRACE --for memory --preload",
+        "the same for a program not written in Rust",
+    ));
     steps.push(("pagewise compare TRACE --strategy all", "compare all strategies"));
-    html! {
-        section {
-            h3 { "Next steps" }
-            dl.terms {
-                @for (command, about) in steps { dt { code { (command) } } dd { (about) } }
-            }
-        }
-    }
+    steps
 }
 
 /// Explains the terms and strategies used.
@@ -364,7 +372,10 @@ fn terms(collected: &[Collected]) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn json_cannot_end_its_element() {
@@ -379,6 +390,14 @@ mod tests {
     fn no_script_of_ours_ends_its_element() {
         for part in SCRIPT {
             assert!(!part.contains("</script") && !part.contains("<!--"));
+        }
+    }
+
+    #[test]
+    fn every_next_step_is_a_command() {
+        for (command, _) in [steps(true), steps(false)].concat() {
+            let parsed = Cli::try_parse_from(command.split(' '));
+            assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
         }
     }
 }

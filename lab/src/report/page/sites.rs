@@ -67,18 +67,14 @@ fn words(sites: &Sites) -> Vec<String> {
             percent(group.figures.temporary, total.temporary)
         ));
     }
-    let first = sites.told.first().copied();
-    let beyond = |name, group: &Group| {
-        group.taken.get(name).map_or(0, |one| one.bytes.saturating_sub(group.figures.live_bytes))
-    };
-    if let Some(name) = first
-        && let Some(group) = sites.groups.iter().max_by_key(|group| beyond(name, group))
+    if let Some(name) = sites.told.first().copied()
+        && let Some(group) = sites.groups.iter().max_by_key(|group| beyond(group, name))
         && let Some(worst) = group.taken.get(name).and_then(|taken| taken.worst)
     {
         words.push(format!(
             "Worst fit: {} takes {} more than it requested under {name}, most of it for {}.",
             group.function,
-            bytes(beyond(name, group)),
+            bytes(beyond(group, name)),
             worst.formatted()
         ));
     }
@@ -106,16 +102,19 @@ fn end_of(path: &str) -> String {
     }
 }
 
+/// A column: its heading, the figure it shows, and how it is written.
+type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
+
+const COLUMNS: [Column; 5] = [
+    ("live at the peak", |figures| figures.live_bytes, bytes),
+    ("never freed", |figures| figures.leaked_bytes, bytes),
+    ("allocated", |figures| figures.allocated_bytes, bytes),
+    ("allocations", |figures| figures.allocations, thousands),
+    ("temporary", |figures| figures.temporary, thousands),
+];
+
 /// Writes the table of the most important functions.
 fn top(sites: &Sites) -> Markup {
-    type Column = (&'static str, fn(&Figures) -> u64, fn(u64) -> String);
-    const COLUMNS: [Column; 5] = [
-        ("live at the peak", |figures| figures.live_bytes, bytes),
-        ("never freed", |figures| figures.leaked_bytes, bytes),
-        ("allocated", |figures| figures.allocated_bytes, bytes),
-        ("allocations", |figures| figures.allocations, thousands),
-        ("temporary", |figures| figures.temporary, thousands),
-    ];
     let total = &sites.total;
     // The greatest of a function's shares.
     let weight = |group: &Group| {
@@ -141,15 +140,7 @@ fn top(sites: &Sites) -> Markup {
                     @for (head, ..) in COLUMNS { th scope="col" { (head) } }
                 } }
                 tbody {
-                    @for group in shown { tr {
-                        th scope="row" { (name(group)) }
-                        @for (_, figure, write) in COLUMNS {
-                            td {
-                                (write(figure(&group.figures)))
-                                small { (percent(figure(&group.figures), figure(total))) }
-                            }
-                        }
-                    } }
+                    @for group in shown { (shares(group, total)) }
                     tr.all {
                         th scope="row" { "all" }
                         @for (_, figure, write) in COLUMNS { td { (write(figure(total))) } }
@@ -160,13 +151,36 @@ fn top(sites: &Sites) -> Markup {
     }
 }
 
+/// Returns a function's row, with its share of each total.
+fn shares(group: &Group, total: &Figures) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (name(group)) }
+            @for (_, figure, write) in COLUMNS {
+                td {
+                    (write(figure(&group.figures)))
+                    small { (percent(figure(&group.figures), figure(total))) }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the bytes beyond those requested that the blocks of a group take under an allocator.
+fn beyond(group: &Group, name: &str) -> u64 {
+    let taken = group.taken.get(name).map_or(0, |taken| taken.bytes);
+    taken.saturating_sub(group.figures.live_bytes)
+}
+
+/// Writes bytes beyond those requested as a share of these.
+fn excess(beyond: u64, requested: u64) -> String {
+    format!("+{}", percent(beyond, requested))
+}
+
 /// Writes how much more than requested the blocks of functions take, under each allocator.
 fn waste(sites: &Sites) -> Markup {
-    let taken = |group: &Group, name| group.taken.get(name).map_or(0, |taken| taken.bytes);
-    let beyond = |group: &Group, name| taken(group, name).saturating_sub(group.figures.live_bytes);
     let most =
         |group: &Group| sites.told.iter().map(|name| beyond(group, name)).max().unwrap_or_default();
-    let share = |beyond: u64, requested: u64| format!("+{}", percent(beyond, requested));
     let mut shown: Vec<&Group> = sites.groups.iter().filter(|group| most(group) > 0).collect();
     shown.sort_by_key(|group| std::cmp::Reverse(most(group)));
     shown.truncate(ROWS);
@@ -186,25 +200,30 @@ fn waste(sites: &Sites) -> Markup {
                     @for name in &sites.told { th scope="col" { (name) } }
                 } }
                 tbody {
-                    @for group in shown {
-                        @let least = sites.told.iter().map(|name| beyond(group, name)).min();
-                        tr {
-                            th scope="row" { (name(group)) }
-                            td { (bytes(group.figures.live_bytes)) }
-                            @for name in &sites.told {
-                                td.best[Some(beyond(group, name)) == least] {
-                                    (share(beyond(group, name), group.figures.live_bytes))
-                                    @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
-                                        small { (worst.formatted()) }
-                                    }
-                                }
-                            }
-                        }
-                    }
+                    @for group in shown { (excesses(group, &sites.told)) }
                     tr.all {
                         th scope="row" { "all" }
                         td { (bytes(sites.total.live_bytes)) }
-                        @for name in &sites.told { td { (share(all(name), sites.total.live_bytes)) } }
+                        @for name in &sites.told { td { (excess(all(name), sites.total.live_bytes)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a function's row, the least excess marked.
+fn excesses(group: &Group, allocators: &[&str]) -> Markup {
+    let least = allocators.iter().map(|name| beyond(group, name)).min();
+    html! {
+        tr {
+            th scope="row" { (name(group)) }
+            td { (bytes(group.figures.live_bytes)) }
+            @for name in allocators {
+                td.best[Some(beyond(group, name)) == least] {
+                    (excess(beyond(group, name), group.figures.live_bytes))
+                    @if let Some(worst) = group.taken.get(name).and_then(|one| one.worst) {
+                        small { (worst.formatted()) }
                     }
                 }
             }
