@@ -160,3 +160,78 @@ fn requests_beyond_all_memory_are_refused() {
     assert_eq!(heap.regions(), 0);
     assert!(heap.allocate(layout(3 << 20, 16)).is_ok());
 }
+
+/// Memory of which the lengths asked for are recorded; longer parts than `most` are refused.
+struct Asked {
+    below: Below,
+    lengths: Vec<usize>,
+    most: usize,
+}
+
+// SAFETY: as `Below`.
+unsafe impl Grow for Asked {
+    fn grow(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        self.lengths.push(len);
+        if len > self.most { None } else { self.below.grow(len) }
+    }
+}
+
+/// A region is half as long as all before, but has room for its first block; where there is no such
+/// region, one that is just long enough will do.
+#[test]
+fn a_region_is_half_as_long_as_those_before() {
+    const OWN: usize = size_of::<PageHeap<Region>>();
+    let needed = |size: usize, align: usize| size + align + (size + align) / 64 + BOOKKEEPING + OWN;
+    let memory = |most| Asked { below: Below::new(80 << 20), lengths: Vec::new(), most };
+    let held = |heap: &Growing<Asked>| -> usize {
+        heap.heaps().map(|heap| heap.backing.source.get().len()).sum()
+    };
+    let mut heap = Growing::new(memory(usize::MAX));
+    for size in [100, LEAST, 20 << 20, 12 << 20, 9 << 20] {
+        let before = held(&heap);
+        heap.allocate(layout(size, 64)).expect("there is memory");
+        let expected = (before / 2).clamp(LEAST, MOST).max(needed(size, 64));
+        assert_eq!(heap.more.lengths.pop(), Some(expected), "{size}");
+        assert!(heap.more.lengths.is_empty() && held(&heap) >= before + expected - OWN);
+    }
+
+    let mut heap = Growing::new(memory(4 << 20));
+    heap.allocate(layout(100, 16)).expect("there is memory");
+    heap.more.most = LEAST - 1;
+    heap.allocate(layout(LEAST / 2, 16)).expect("there is memory");
+    heap.allocate(layout(LEAST / 2, 16)).expect("there is memory");
+    assert_eq!(heap.more.lengths, [LEAST, LEAST, needed(LEAST / 2, 16)]);
+    // With no memory at all, a region of each length is tried.
+    (heap.more.most, heap.more.lengths) = (0, Vec::new());
+    let size = LEAST + 100;
+    assert_eq!(heap.allocate(layout(size, 16)), Err(AllocError::Exhausted));
+    assert_eq!(heap.more.lengths, [needed(size, 16); 2]);
+}
+
+/// A region has so many bytes at most, and there are so many regions.
+#[test]
+fn regions_are_bounded() {
+    let memory = |most| Asked { below: Below::new(1 << 20), lengths: Vec::new(), most };
+    let own = size_of::<PageHeap<Region>>();
+    let around = (MOST - BOOKKEEPING - own) / 65 * 64;
+    let fits = |&size: &usize| {
+        let needed = size + 16;
+        needed + needed / 64 + BOOKKEEPING + own <= MOST
+    };
+    let longest = (around - 200..around + 200).rev().find(fits).expect("there is one");
+    let mut heap = Growing::new(memory(0));
+    assert_eq!(heap.allocate(layout(longest + 1, 16)), Err(AllocError::Exhausted));
+    assert!(heap.more.lengths.is_empty(), "none is asked for");
+    assert_eq!(heap.allocate(layout(longest, 16)), Err(AllocError::Exhausted));
+    assert_eq!(heap.more.lengths.len(), 2);
+
+    // Only a region for each block is to be had, as long as it needs.
+    let mut heap = Growing::new(Asked { below: Below::new(80 << 20), ..memory(LEAST + LEAST / 4) });
+    for regions in 1..=REGIONS {
+        assert!(heap.allocate(layout(LEAST, 16)).is_ok());
+        assert_eq!(heap.regions(), regions);
+    }
+    heap.more.lengths.clear();
+    assert_eq!(heap.allocate(layout(LEAST, 16)), Err(AllocError::Exhausted));
+    assert!(heap.more.lengths.is_empty() && heap.regions() == REGIONS);
+}

@@ -177,7 +177,7 @@ impl Heap {
                 let Some((_, wanted)) = (unsafe { state.deallocate(block) }) else {
                     return Err(block);
                 };
-                if wanted > 0 {
+                if wanted != 0 {
                     state.note_remainder();
                 }
             }
@@ -199,7 +199,7 @@ impl Heap {
         // SAFETY: the caller guarantees it.
         match self.with_upkeep(Wait::Always, |state| unsafe { state.deallocate(block) }) {
             Some(Some((bytes, wanted))) => {
-                if wanted > 0 {
+                if wanted != 0 {
                     self.give_back_freed(wanted, &mut Visit::for_bytes(4 * bytes));
                 }
                 bytes

@@ -72,7 +72,7 @@ impl Heap {
             if !SPACE.reserve_slot(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
             }
-            if guard > 0 {
+            if guard != 0 {
                 os::guard(start.add(own), guard);
             }
             Slot::new(slot, from, tuning.huge_pages, &(*heap).marks)

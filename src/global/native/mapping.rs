@@ -320,7 +320,7 @@ unsafe fn keep_closed(start: *mut u8, len: usize) {
         })
     });
     let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
-    if bytes > 0 {
+    if bytes != 0 {
         // SAFETY: the pages were mapped here, are not used, and nobody else knows them.
         unsafe { refused::release(start.with_addr(address), bytes) };
     }

@@ -360,7 +360,7 @@ impl Purge {
         }
         let (mut purged, mut left) = (0, wanted.saturating_mul(VISITED));
         engine.for_each_large_free(LARGE, &mut |free| {
-            if purged < wanted && left > 0 {
+            if purged < wanted && left != 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
                 let mut runs = Runs::new();
                 // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the caller
@@ -373,7 +373,7 @@ impl Purge {
             }
         });
         self.note_given_back(engine, purged);
-        if purged > 0 {
+        if purged != 0 {
             self.note_given_back_for(wanted);
         }
         true

@@ -64,7 +64,7 @@ pub(super) fn give_back_for_growth(grown: &Heap, bytes: usize) -> bool {
         let heap = heaps::next_after(grown);
         if heap.most_resident.load(Relaxed) > heap.used.load(Relaxed) {
             let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
-            (wanted, any) = (wanted.saturating_sub(bytes), any || bytes > 0);
+            (wanted, any) = (wanted.saturating_sub(bytes), any || bytes != 0);
         }
     }
     any

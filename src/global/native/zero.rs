@@ -257,7 +257,7 @@ unsafe fn clear(start: *mut u8, len: usize) {
 unsafe fn give_back(start: *mut u8, len: usize) {
     // SAFETY: the caller guarantees that the pages are its own.
     unsafe {
-        if len > 0 && !os::discard_to_zeros(start, len) {
+        if len != 0 && !os::discard_to_zeros(start, len) {
             start.write_bytes(0, len);
         }
     }

@@ -292,8 +292,7 @@ impl Lists {
     /// is there. Only for the lists' own thread.
     fn put_back(&self, class: Class, oldest: usize) {
         let list = self.list(class);
-        if oldest > 0
-            && list.len() > 0
+        if list.len() != 0
             && let Some(taken) = self.with(|| {
                 let taken = list.take(class, |number, _| number < oldest);
                 self.set_byte_limit(self.byte_limit.load(Relaxed));
@@ -331,7 +330,7 @@ impl Lists {
                 entry.store(found.map_addr(|address| address | 1), Relaxed);
                 all || was_there
             });
-            if taken.count > 0 {
+            if taken.count != 0 {
                 self.remove_room(class);
                 any = true;
             }

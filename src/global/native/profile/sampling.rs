@@ -55,7 +55,7 @@ impl Refused {
 /// cannot be waited for.
 fn with<R>(action: impl FnOnce(&mut Book) -> R) -> Option<R> {
     BOOK.with(|book| {
-        for waiting in WAITING.iter().filter(|waiting| waiting.load(Relaxed) > 0) {
+        for waiting in WAITING.iter().filter(|waiting| waiting.load(Relaxed) != 0) {
             take_out(book, waiting.swap(0, Acquire));
         }
         book.count_dropped(DROPPED.swap(0, Relaxed) as u64);

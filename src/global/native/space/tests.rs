@@ -315,3 +315,19 @@ fn a_reservation_has_room_for_what_lies_beside_the_slots() {
     // SAFETY: nobody uses the addresses any more.
     unsafe { os::release(start, all) };
 }
+
+/// A window is at random between one and three eighths of all addresses, at a multiple of its
+/// alignment from there on, and as long as it may be.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_window_lies_at_random_where_it_may() {
+    let all = os::addresses().expect("they are known");
+    let windows = [(); 40].map(|()| window().expect("there is one"));
+    for (base, len) in windows {
+        assert!((all / 8..all / 8 * 3).contains(&base.addr()), "{base:?}");
+        assert!((base.addr() - all / 8).is_multiple_of(ALIGN));
+        assert_eq!(len, (all / 16).min(LARGEST));
+    }
+    let upper = windows.iter().filter(|(base, _)| base.addr() >= all / 4).count();
+    assert!((1..40).contains(&upper), "{upper} of them are in the upper half");
+}
