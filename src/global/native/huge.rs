@@ -13,7 +13,7 @@
 //! | added to a heap for any other block below the large ones | if the sample, the last such memory without huge pages, is written all over |
 //! | added to a heap for a large block | if the sample, the last such block without huge pages, is written all over |
 //! | of a region that was written all over, is free, and goes back | always |
-//! | of a new mapping | if the sample, the end of an earlier mapping, is written all over, and that mapping is at least half as long; without such a sample, the first 64 MiB that were not asked to be zeros ([`kept`](super::kept)) |
+//! | of a new mapping | if the sample, the end of an earlier mapping, is written all over, and that mapping is at least half as long; without such a sample, the first 64 MiB that were not asked to be zeros, in blocks of at most 128 MiB ([`kept`](super::kept)) |
 //! | added to a heap or a mapping for a block that grows, or a mapping that starts on a huge page and that such a block moves to | if OS pages all over the old block are resident |
 //! | any other | as the system is set |
 //!

@@ -41,7 +41,8 @@ pub(super) struct MappingDensity {
     sample: (usize, usize),
     /// Bytes of the mapping with the sample.
     sampled_len: usize,
-    /// Bytes that may get huge pages before a sample was written all over.
+    /// Bytes that may get huge pages before a sample was written all over. Nothing is tried with a
+    /// block more than twice as long.
     tried: usize,
     /// Bytes that got them since the last such sample.
     unproven: usize,
@@ -51,7 +52,7 @@ pub(super) struct MappingDensity {
 
 impl MappingDensity {
     /// `tried` is the number of bytes that may get huge pages before a mapping was seen written all
-    /// over.
+    /// over, in blocks at most twice as long.
     pub(super) const fn new(tried: usize) -> Self {
         Self {
             density: Density::Unknown,
@@ -78,8 +79,11 @@ impl MappingDensity {
         }
         let most = match self.density {
             _ if is_dense => size,
-            Density::Sparse => 0,
-            Density::Unknown | Density::Dense => self.tried - self.unproven,
+            // A block of gigabytes is probably meant to stay mostly untouched.
+            Density::Unknown | Density::Dense if size / 2 <= self.tried => {
+                self.tried - self.unproven
+            }
+            _ => 0,
         };
         let advised = most.min(size - size / SAMPLE_PART) & !(HUGE - 1);
         if !is_dense {

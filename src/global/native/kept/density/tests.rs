@@ -81,6 +81,16 @@ fn a_far_longer_mapping_gets_none() {
     unmap(long, 2 * LEN + 2);
 }
 
+/// Nothing is tried with a block that is far longer than what may be tried.
+#[test]
+fn a_block_of_gigabytes_gets_none() {
+    const TRIED: usize = 2 * HUGE;
+    let block = map(4 * HUGE);
+    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 1), TRIED);
+    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 2), 0);
+    unmap(block, 4 * HUGE);
+}
+
 /// A sample is looked at when its mapping goes, and no later.
 #[test]
 fn a_mapping_that_goes_tells_what_its_sample_was() {
