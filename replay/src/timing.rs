@@ -75,7 +75,7 @@ pub fn in_turns(
 /// use std::alloc::Layout;
 /// use std::ptr::NonNull;
 /// use pagewise_replay::{timing::Writes, workload::Observer};
-/// |
+///
 /// fn hostile(live: &Box<u64>) {
 ///     Observer::<()>::allocated(&mut Writes, NonNull::from(&**live).cast(), Layout::new::<u64>());
 /// }

@@ -16,7 +16,7 @@ use super::raw::{self, Record};
 /// ```
 /// use std::alloc::System;
 /// use pagewise_trace::Recording;
-/// |
+///
 /// #[global_allocator]
 /// static ALLOCATOR: Recording<System> = Recording::new(System);
 /// # fn main() { drop(vec![1, 2, 3]); }

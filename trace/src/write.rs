@@ -27,14 +27,14 @@ const FRAME: usize = frame::LARGEST - 256;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::io::Cursor;
 /// use pagewise_trace::{Event, Origin, Reader, Writer};
-/// |
+///
 /// let mut file = Cursor::new(Vec::new());
 /// let mut writer = Writer::new(&mut file, Origin::default())?;
 /// writer.write(Event::Allocate { slot: 0, size: 100, align: 16 })?;
 /// writer.write(Event::Free { slot: 0 })?;
 /// let header = writer.finish()?;
 /// assert_eq!(header.peak_bytes, 100);
-/// |
+///
 /// file.set_position(0);
 /// let events: Result<Vec<_>, _> = Reader::new(file)?.collect();
 /// assert_eq!(events?.len(), 2);

@@ -23,7 +23,7 @@
 //!  bits   3        5        2       10     44
 //!        kind  │ thread │ align │  size  │ address / 16      allocated, reallocating
 //!        kind  │       thread   17       │ address / 16      freeing, reallocated
-//! |
+//!
 //!  bits   3     2      5      22       32
 //!         5  │ kind │ align │ thread │ size                   two words: any address below 2⁶¹
 //!         7  │ address
