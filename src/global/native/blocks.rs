@@ -411,6 +411,24 @@ mod tests {
 
     const PAGEWISE: Pagewise = Pagewise::new();
 
+    /// A block that is a mapping stays one down to a quarter of the least size of mappings.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_mapping_stays_one_down_to_a_quarter() {
+        let tuning = PAGEWISE.tuning;
+        let from = mapping_from(&tuning);
+        let block = PAGEWISE.allocate(from);
+        // SAFETY: the block is in use, and replaced by the one returned, which is freed once.
+        unsafe {
+            assert!(!block.is_null() && !SPACE.contains(block));
+            let quarter = PAGEWISE.reallocate(block, from / 4);
+            assert!(!quarter.is_null() && !SPACE.contains(quarter));
+            let less = PAGEWISE.reallocate(quarter, from / 8);
+            assert!(SPACE.contains(less));
+            PAGEWISE.free(less);
+        }
+    }
+
     /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
     /// holds its heap's lock.
     fn hops() -> bool {

@@ -251,6 +251,22 @@ mod tests {
         }
     }
 
+    /// A small size whose alignment no page of small blocks has gets a longer block.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_small_block_with_a_large_alignment_is_not_small() {
+        for align in [64 << 10, 1 << 20] {
+            let block = PAGEWISE.allocate_aligned(100, align);
+            // SAFETY: the block is in use until it is freed, once.
+            unsafe {
+                assert!(block.addr().is_multiple_of(align) && SPACE.list_of(block) == Some(0));
+                let longer = PAGEWISE.tuning.pages.ffcrossover + 1;
+                assert!(PAGEWISE.usable_size(block) >= longer, "{align}");
+                PAGEWISE.free(block);
+            }
+        }
+    }
+
     /// A thread that has no lists yet measures and resizes blocks of another thread.
     #[test]
     fn a_thread_without_lists_measures_and_resizes() {

@@ -461,6 +461,51 @@ mod tests {
         give_back_remainder();
     }
 
+    /// A block that was written after it was zeroed stops the process when it goes back to its heap.
+    #[cfg(unix)]
+    #[test]
+    fn a_write_to_a_zeroed_block_is_noticed() {
+        alone::passes("global::native::exchange::tests::zeroed");
+        let ended = alone::run("global::native::exchange::tests::written");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("after it was freed"), "{said}");
+    }
+
+    /// Puts zeroed blocks back, of which one has this byte at its start.
+    #[cfg(unix)]
+    fn put_zeroed(byte: u8) {
+        use crate::global::{Hardening, Pagewise, Tuning};
+        let hardening = Hardening::CHECKS.zero(true);
+        let pagewise = Pagewise { tuning: Tuning::new().hardening(hardening) };
+        assert!(!pagewise.allocate(1).is_null());
+        let heap = registry::heap_for_test();
+        let mut blocks = take(heap, 4);
+        // SAFETY: they were taken above, have as many bytes, and are put back once.
+        unsafe {
+            for block in &blocks {
+                block.write_bytes(0, 64);
+                SPACE.state_of(block.as_ptr()).store(super::super::space::ZEROED, Relaxed);
+            }
+            blocks[2].write(byte);
+            Heap::put(&mut blocks, false);
+        }
+        assert_eq!(in_use(heap), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn zeroed() {
+        put_zeroed(0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "in a process of its own, which it stops"]
+    fn written() {
+        put_zeroed(1);
+    }
+
     /// The blocks that wait beside a heap when the process forks are taken back in the child and in the
     /// parent. In a process of its own, since other tests wait for no lock while one forks.
     #[cfg(unix)]

@@ -443,6 +443,24 @@ mod tests {
         });
     }
 
+    /// A large block in memory that did not go back says nothing about memory that did.
+    #[test]
+    fn memory_that_stayed_is_not_used_again() {
+        on_a_heap(|state| {
+            let layout = Layout::from_size_align(8 << 20, UNIT).expect("it is one");
+            for _ in 0..2 {
+                let block = state.allocate(layout).expect("there is memory");
+                state.note_given_back_for(3 << 20);
+                // SAFETY: the block has this many bytes, and is freed once.
+                unsafe {
+                    block.write_bytes(1, layout.size());
+                    state.deallocate(block).expect("it is in use");
+                }
+            }
+            assert!(state.give_back_large(3 << 20), "it is not known to be in vain");
+        });
+    }
+
     /// Small blocks and others are put back in any order, each once.
     #[test]
     fn blocks_of_any_sizes_are_put_back() {

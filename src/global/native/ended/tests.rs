@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::super::visit::Visit;
-use super::super::{current, heaps, registry};
+use super::super::{current, heaps, idle, registry};
 use super::chain::LOOKED;
 use super::*;
 use crate::global::Pagewise;
@@ -190,6 +190,8 @@ fn begins() {
     assert!(!put_back(0));
     assert!(serve(0).1 < 20 * 500, "nothing was left");
 
+    serve(60);
+    assert!(idle::put_back_all() && bytes() == 0);
     serve(60);
     PAGEWISE.purge();
     assert_eq!(bytes(), 0);

@@ -163,6 +163,41 @@ mod tests {
 
     use super::*;
 
+    /// A canary of any length is as it was written until a byte of its first or last word changes;
+    /// requested bytes may change.
+    #[test]
+    fn a_change_of_a_canary_is_noticed() {
+        #[repr(align(16))]
+        struct Memory([u8; 64]);
+        for size in [16, 32, 64] {
+            let mut memory = Memory(core::array::from_fn(|at| at as u8));
+            let block = NonNull::from(&mut memory.0).cast::<u8>();
+            for slack in 0..=size {
+                for far in [false, true].into_iter().take(if slack < 2 * WORD { 1 } else { 2 }) {
+                    // SAFETY: the memory has this many bytes, and nothing else uses it.
+                    let known = |known| unsafe { super::slack(block, size, known) };
+                    // SAFETY: as above.
+                    unsafe { write(block, size, slack, far) };
+                    if far {
+                        assert_eq!(known(None), Some(slack), "{size}");
+                        continue;
+                    }
+                    assert_eq!(known(Some(slack)), Some(slack), "{size}");
+                    for at in 0..size {
+                        let is_in_ends = at < size - slack + WORD || at >= size - WORD;
+                        let is_noticed = at >= size - slack && is_in_ends;
+                        // SAFETY: as above.
+                        let flip = || unsafe { block.add(at).write(!block.add(at).read()) };
+                        flip();
+                        let expected = if is_noticed { None } else { Some(slack) };
+                        assert_eq!(known(Some(slack)), expected, "{at} of {size}, {slack}");
+                        flip();
+                    }
+                }
+            }
+        }
+    }
+
     /// Different blocks, and different secrets, give different canaries, none with a zero byte.
     #[test]
     fn canaries_are_told_apart() {

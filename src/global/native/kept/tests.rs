@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(unix)]
-use crate::global::native::registry;
+use crate::global::native::{idle, registry};
 use crate::os::alone;
 
 const DELAY: u32 = 60_000;
@@ -231,7 +231,7 @@ fn again() {
         assert_eq!(zeros.add(SIZE / 2).read(), 0);
         PAGEWISE.free(zeros);
     }
-    assert!(give_back(usize::MAX) && bytes() == 0);
+    assert!(idle::put_back_all() && bytes() == 0);
 }
 
 /// Mappings of many lengths that come and go never take more, together with the kept ones, than the

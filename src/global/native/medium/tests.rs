@@ -470,12 +470,74 @@ fn larger() {
     discard(blocks[1]);
 }
 
+/// The child of a fork takes over the blocks of a thread that was at its lists, or was visited there.
+#[cfg(unix)]
+#[test]
+fn the_child_of_a_fork_takes_over_from_other_threads() {
+    alone::passes("global::native::medium::tests::taken_over");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn taken_over() {
+    use std::sync::mpsc::channel;
+    /// Runs a thread that keeps a block, and is at its lists while this one forks. Returns whether
+    /// the child has the block.
+    fn is_taken_over(is_visited: bool) -> bool {
+        let (ready, is_ready) = channel();
+        let (done, is_done) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let heap = with_heap();
+            let lists = of(quick::of_face(current::lists()));
+            lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+            open(lists);
+            let class = Class::of(20 << 10).expect("it has one");
+            let block = block(heap, class);
+            keep(lists, class, block);
+            assert!(is_kept(block) && count(lists, class) == 1);
+            let wait = || {
+                ready.send((heap, block.as_ptr().expose_provenance())).expect("it waits");
+                is_done.recv().expect("the test says so");
+            };
+            if is_visited {
+                assert!(lists.gate.shut());
+                wait();
+                lists.gate.open();
+            } else {
+                lists.with(wait).expect("nobody else is there");
+            }
+        });
+        let (heap, block) = is_ready.recv().expect("the thread is there");
+        let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one");
+        // SAFETY: the child only uses this allocator, and ends.
+        let has = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                registry::adopt_orphans();
+                libc::_exit(if is_in_use(heap, block) { 8 } else { 7 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+        };
+        done.send(()).expect("the thread waits");
+        thread.join().expect("it ends");
+        has
+    }
+    registry::heap_for_test();
+    assert!(is_taken_over(false), "the thread was at its lists");
+    assert!(is_taken_over(true), "the thread was visited");
+}
+
 /// No two blocks have the same fence: it depends on every bit of the address.
 #[test]
 fn every_block_has_a_fence_of_its_own() {
     let blocks = (0..usize::BITS).map(|bit| 1 << bit).chain([0]).map(ptr::without_provenance_mut);
     let fences: BTreeSet<_> = blocks.map(fence).collect();
     assert_eq!(fences.len(), usize::BITS as usize + 1);
+    // A program may have the block's address, but not its complement.
+    assert_eq!(fence(ptr::without_provenance_mut(16)), [!16; 2]);
 }
 
 /// Lists may be full to the byte: no block goes back for the one that fills them.

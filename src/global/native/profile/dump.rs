@@ -231,6 +231,16 @@ mod tests {
         assert!(file.metadata().is_ok_and(|file| file.len() > 0));
     }
 
+    /// A path that is too long is cut, and ends with a 0 byte.
+    #[test]
+    fn a_path_is_cut_where_it_has_no_room() {
+        let mut path = Path::new();
+        for pushed in 1..=3 {
+            path.push(&[b'a'; PATH]);
+            assert_eq!(path.as_c().count_bytes(), (pushed * PATH).min(PATH + 63));
+        }
+    }
+
     /// A dump that a signal had to postpone is made once.
     #[test]
     fn a_dump_that_is_wanted_is_made_once() {

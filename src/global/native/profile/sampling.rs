@@ -305,6 +305,29 @@ mod tests {
         assert_eq!(blocks.map(granule_of), [None; 3]);
     }
 
+    /// A short block that is aligned to more than a page of small blocks does not count pops, and is
+    /// sampled by its bytes; others are trials, of which none ends without pops.
+    #[test]
+    fn aligned_blocks_are_sampled_by_their_bytes() {
+        alone::passes("global::native::profile::sampling::tests::aligned");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn aligned() {
+        let pagewise = Pagewise::new();
+        assert!(!pagewise.allocate(100).is_null());
+        start(&pagewise.tuning, 4 << 10).expect("there is memory");
+        let sampled =
+            |size, align| (0..400).filter(|_| decide_sample(&pagewise.tuning, size, align)).count();
+        for (size, align) in [(1000, 1 << 20), (5_000, UNIT), (5_000, 1 << 20)] {
+            assert!(sampled(size, align) > 20, "{size}, {align}");
+        }
+        for (size, align) in [(1000, UNIT), (1000, 64)] {
+            assert!(sampled(size, align) < 20, "{size}, {align}");
+        }
+    }
+
     /// Each reason has its own text.
     #[test]
     fn reasons_are_told_apart() {
@@ -343,6 +366,15 @@ mod tests {
             restore(block, taken);
             assert_eq!(entry(), known);
         }
+        // Nothing is entered where there is no block, nor by a thread without lists.
+        enter_sample(ptr::null_mut(), 100, 0);
+        assert!(take(ptr::null_mut()).is_none());
+        let other = std::thread::spawn(|| {
+            let block = ptr::without_provenance_mut(16);
+            enter_sample(block, 100, 0);
+            take(block).is_none() && quick::is_none(current::lists())
+        });
+        assert!(other.join().expect("it ends"));
         let taken = take(block);
         restore(block, taken);
         stop().expect("nobody else is at it");
