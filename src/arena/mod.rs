@@ -175,7 +175,7 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         impl<L: Lock> Drop for Guard<'_, L> {
             #[inline(always)]
             fn drop(&mut self) {
-                // Whoever caught a panic would take a block that `action` has moved to be where it was.
+                // `action` may have moved a block; a caller that caught the panic would not know.
                 // SAFETY: the lock was taken just before the guard was created.
                 without_unwinding("the release of an arena's lock", || unsafe { self.0.unlock() });
             }
@@ -290,8 +290,8 @@ impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
     }
 }
 
-/// Stops the process when dropped during a panic, which is in what it names: a panic during another
-/// one aborts, with or without `std`.
+/// Stops the process when dropped during a panic: a panic during another one aborts, with or without
+/// `std`. Holds the place of the first panic, for the message.
 struct NoUnwinding(&'static str);
 
 impl Drop for NoUnwinding {
@@ -301,7 +301,7 @@ impl Drop for NoUnwinding {
     }
 }
 
-/// What must not unwind.
+/// The place that [`without_unwinding`] names for an arena's methods as a [`GlobalAlloc`].
 const GLOBAL: &str = "a global allocator";
 
 /// Runs `action`; if it panics, stops the process instead of unwinding out of `place`.

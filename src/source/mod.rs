@@ -39,8 +39,8 @@ pub(crate) const OWNERS: usize = 16;
 /// dropped, even if the source is moved. No byte is handed out twice, except after
 /// [`retract`](Self::retract). The methods report extent, dedicated memory and mappings correctly,
 /// and these change only by calls of the methods: nothing else takes memory from the source. A strategy
-/// calls its source in the middle of its updates, so no method unwinds, but for what the visitor of
-/// [`mapped`](Self::mapped) throws, and none uses the strategy.
+/// calls its source in the middle of its updates. So no method unwinds, except with a panic of the
+/// visitor of [`mapped`](Self::mapped), and none uses the strategy.
 pub unsafe trait Source {
     /// Extends the extent upwards by `bytes` bytes, and returns the start of the new part, which is
     /// the extent's old end. The first call places the extent's start at a multiple of `align`
