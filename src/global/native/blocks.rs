@@ -82,7 +82,7 @@ pub(super) fn allocate_large_kept(
     })
 }
 
-/// As [`allocate_large`], where the block may get huge pages. It is zeros.
+/// Like [`allocate_large`]. The block is zeros; it may get huge pages.
 pub(super) fn allocate_large_zeroed(
     caller: thread::Caller,
     tuning: &Tuning,
@@ -101,7 +101,7 @@ fn advise_new_mapping(tuning: &Tuning, block: NonNull<u8>, size: usize, is_zeroe
     }
     let advised = kept::decide_huge_pages(block.as_ptr(), size, is_zeroed);
     if advised > 0 {
-        // SAFETY: it is a mapping in use, and that long.
+        // SAFETY: it is a mapping in use.
         unsafe { mapping::advise_huge_pages(block.as_ptr(), advised) };
     }
 }
@@ -195,7 +195,7 @@ pub(super) unsafe fn advise_if_dense(asked: &Tuning, old: *mut u8, len: usize, m
     let is_adaptive = registry::tuning(asked).huge_pages.is_adaptive();
     if is_adaptive && !SPACE.contains(moved) && huge::is_dense(old, len) {
         // SAFETY: so long a block outside of all slots is a mapping.
-        unsafe { mapping::advise_huge_pages(moved, mapping::len_of(moved)) };
+        unsafe { mapping::advise_huge_pages(moved, usize::MAX) };
     }
 }
 

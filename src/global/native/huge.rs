@@ -91,6 +91,11 @@ impl DensityPredictor {
         Self { sample: Cell::new((0, 0)), is_dense: Cell::new(false), decisions: Cell::new(0) }
     }
 
+    /// Returns the start and the bytes of the sample; 0 bytes if there is none.
+    pub(super) fn sample(&self) -> (usize, usize) {
+        self.sample.get()
+    }
+
     /// Makes this memory, without huge pages, the sample.
     pub(super) fn set_sample(&self, start: usize, len: usize) {
         self.sample.set((start, len));
@@ -111,14 +116,18 @@ impl DensityPredictor {
     /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
     /// one in [`SAMPLE_ONE_IN`] do. Memory that gets none becomes the sample.
     pub(super) fn decide(&self, start: usize, len: usize) -> bool {
-        if self.is_dense() {
-            self.decisions.set((self.decisions.get() + 1) % SAMPLE_ONE_IN);
-            if self.decisions.get() > 0 {
-                return true;
-            }
+        if self.is_dense() && !self.is_sample_due() {
+            return true;
         }
         self.set_sample(start, len);
         false
+    }
+
+    /// Counts a decision about a dense kind. Returns whether a new sample is due: once in
+    /// [`SAMPLE_ONE_IN`] decisions.
+    pub(super) fn is_sample_due(&self) -> bool {
+        self.decisions.set((self.decisions.get() + 1) % SAMPLE_ONE_IN);
+        self.decisions.get() == 0
     }
 }
 

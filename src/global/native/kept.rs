@@ -132,7 +132,7 @@ pub(super) fn decide_huge_pages(block: *mut u8, size: usize, is_zeroed: bool) ->
 /// Forgets the sample if it lies in this mapping, which is about to be resized. Returns whether it
 /// did: then only a part of the mapping may be advised.
 pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
-    with(|kept| kept.learn(start, len)).unwrap_or(false)
+    with(|kept| kept.learn(start, len)).flatten().is_some()
 }
 
 /// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
@@ -142,12 +142,12 @@ pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
     let keep = |kept: &mut Kept| {
-        let had_sample = kept.learn(start, len);
+        let learned = kept.learn(start, len);
         let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
-        if is_kept && had_sample {
+        if let Some(is_dense) = learned.filter(|_| is_kept) {
             // With one advice the mapping is one for the system again, which can lengthen it.
             // SAFETY: the caller guarantees that the pages are mapped.
-            unsafe { os::advise_huge_pages(start, len, true) };
+            unsafe { os::advise_huge_pages(start, len, is_dense) };
         }
         is_kept
     };
@@ -230,11 +230,11 @@ impl Kept {
         }
     }
 
-    /// Learns from a mapping that is freed or resized, if a sample lies in it. Returns whether one
-    /// did.
-    fn learn(&mut self, start: *mut u8, len: usize) -> bool {
-        let had_sample = self.density.learn(start, len);
-        self.zeroed.learn(start, len) || had_sample
+    /// Learns from a mapping that is freed or resized, if a sample lies in it. Returns whether the
+    /// sample was written all over.
+    fn learn(&mut self, start: *mut u8, len: usize) -> Option<bool> {
+        let learned = self.density.learn(start, len);
+        self.zeroed.learn(start, len).or(learned)
     }
 
     fn used(&self) -> impl Iterator<Item = &Run> {

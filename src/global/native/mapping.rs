@@ -255,17 +255,16 @@ pub(super) unsafe fn requested(block: *mut u8) -> usize {
     unsafe { checked_header(block) }.size
 }
 
-/// Advises the kernel to use huge pages for the first `size` bytes of a block.
+/// Advises the kernel to use huge pages for the first `most` bytes of a block, or for all it has.
 ///
 /// # Safety
-/// The block is a mapping in use, of at least `size` bytes.
-pub(super) unsafe fn advise_huge_pages(block: *mut u8, size: usize) {
+/// The block is a mapping in use.
+pub(super) unsafe fn advise_huge_pages(block: *mut u8, most: usize) {
     // SAFETY: the caller guarantees that it is in use.
     unsafe {
         let &mut Header { base, len, .. } = checked_header(block);
-        let page = os::page_size();
-        let end = (block.addr() - base.addr() + size).next_multiple_of(page).min(len);
-        os::advise_huge_pages(base, end, true);
+        let end = (block.addr() - base.addr()).saturating_add(most).min(len);
+        os::advise_huge_pages(base, end.next_multiple_of(os::page_size()), true);
     }
 }
 

@@ -456,8 +456,8 @@ fn is_advised(address: *mut u8) -> Option<bool> {
     None
 }
 
-/// A block that begins with a kept run gets huge pages if the run was written all over, where the
-/// tuning has that.
+/// A block that begins with a kept run gets huge pages if the run was written all over and the
+/// tuning is adaptive.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_longer_block_gets_huge_pages_if_the_kept_run_is_dense() {
@@ -472,7 +472,7 @@ fn dense() {
     // The kernel may not know of huge pages.
     let block = allocate(LEN, 64, Some(true)).expect("there is memory").as_ptr();
     let knows = is_advised(block).unwrap_or(false);
-    // SAFETY: the block is in use, and not used any more; of what comes first none is kept.
+    // SAFETY: the block is in use, and not used any more; the first mapping is not kept.
     unsafe { deallocate(block, 60_000) };
     for (is_adaptive, is_written) in [(true, true), (true, false), (false, true), (false, false)] {
         // Mappings count as wanted again.
@@ -493,6 +493,41 @@ fn dense() {
                 "{is_adaptive}, {is_written}"
             );
             deallocate(longer, u32::MAX);
+        }
+    }
+}
+
+/// A kept mapping gets one advice for all of it, by its sample: huge pages only if that was written
+/// all over.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kept_mapping_is_advised_by_its_sample() {
+    alone::passes("global::native::mapping::tests::advised_by_sample");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn advised_by_sample() {
+    const LEN: usize = 4 * HUGE;
+    for step in [3, 1] {
+        // Mappings count as wanted again.
+        let first = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block is in use, and not used any more.
+        unsafe { deallocate(first, 60_000) };
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        kept::give_back(usize::MAX);
+        let advised = kept::decide_huge_pages(block, LEN, false);
+        assert!(if step == 3 { advised == 3 * HUGE } else { advised == 0 }, "{advised}");
+        // SAFETY: the block has these bytes, and is freed once.
+        unsafe {
+            advise_huge_pages(block, LEN - HUGE);
+            let knows = is_advised(block).unwrap_or(false);
+            (0..LEN).step_by(step * os::page_size()).for_each(|at| block.add(at).write(7));
+            assert!(deallocate(block, 60_000), "it is kept");
+            assert_eq!(is_advised(block).unwrap_or(false), knows && step == 1);
+            kept::give_back(usize::MAX);
         }
     }
 }

@@ -44,13 +44,13 @@ fn mappings_get_huge_pages_until_they_are_known_to_be_sparse() {
     // One in some has a sample, which nobody writes, so it may be tried again.
     assert!((0..14).all(|_| density.decide(last, LEN) == LEN));
     assert_eq!(density.decide(first, LEN), ADVISED);
-    assert_eq!(density.sample, (first.addr() + ADVISED, HUGE));
+    assert_eq!(density.predictor.sample(), (first.addr() + ADVISED, HUGE));
     assert_eq!(density.decide(second, LEN), ADVISED);
     assert_eq!(density.unproven, ADVISED);
     // The sample is written here and there.
     write(second.wrapping_add(ADVISED), HUGE, 3);
     assert_eq!(density.decide(first, LEN), 0);
-    assert_eq!(density.sample, (first.addr(), LEN));
+    assert_eq!(density.predictor.sample(), (first.addr(), LEN));
     write(first, LEN, 3);
     assert_eq!(density.decide(last, LEN), 0, "all of the last one is the sample");
     [first, second, third, last].into_iter().for_each(|block| unmap(block, LEN));
@@ -98,12 +98,12 @@ fn a_mapping_that_goes_tells_what_its_sample_was() {
     let (block, other) = (map(LEN), map(LEN));
     assert_eq!(density.decide(block, LEN), ADVISED);
     write(block, LEN, 1);
-    assert!(!density.learn(other, LEN), "{density:?} has it");
-    assert!(!density.learn(block, ADVISED), "the sample lies behind these");
-    assert_eq!(density.density, Density::Unknown);
-    assert!(density.learn(block, LEN));
-    assert_eq!((density.density, density.sample), (Density::Dense, (0, 0)));
-    assert!(!density.learn(block, LEN), "there is none any more");
+    assert_eq!(density.learn(other, LEN), None, "{density:?} has it");
+    assert_eq!(density.learn(block, ADVISED), None, "the sample lies behind these");
+    assert_eq!((density.predictor.is_dense(), density.is_sparse), (false, false));
+    assert_eq!(density.learn(block, LEN), Some(true));
+    assert_eq!((density.predictor.is_dense(), density.predictor.sample()), (true, (0, 0)));
+    assert_eq!(density.learn(block, LEN), None, "there is none any more");
     unmap(block, LEN);
     assert_eq!(density.decide(other, LEN), LEN);
     unmap(other, LEN);
