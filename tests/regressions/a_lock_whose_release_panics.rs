@@ -1,5 +1,5 @@
-//! `lock_api::RawMutex` may panic when it is released. The arena had done what it was asked for by then: a
-//! vector that was growing had been moved, and whoever caught the panic had one that used its old memory.
+//! A `lock_api::RawMutex` may panic when it is released. The arena had moved the block by then. A caller
+//! that caught the panic went on with a vector that used its old memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
@@ -30,7 +30,7 @@ unsafe impl RawMutex for Panicking {
 
     unsafe fn unlock(&self) {
         self.0.store(false, Relaxed);
-        assert!(!PANICS.load(Relaxed), "nobody may know");
+        assert!(!PANICS.load(Relaxed), "the release panics");
     }
 }
 
@@ -50,7 +50,7 @@ fn grow() {
     PANICS.store(true, Relaxed);
     let grown = catch_unwind(AssertUnwindSafe(|| numbers.reserve(1_000)));
     PANICS.store(false, Relaxed);
-    // Its memory is another's, or nobody's.
+    // Its memory may have been freed.
     std::mem::forget(numbers);
     drop(grown);
 }

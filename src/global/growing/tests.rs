@@ -161,7 +161,7 @@ fn requests_beyond_all_memory_are_refused() {
     assert!(heap.allocate(layout(3 << 20, 16)).is_ok());
 }
 
-/// Memory of which the lengths asked for are recorded; longer parts than `most` are refused.
+/// Memory that records the requested lengths, and refuses those longer than `most`.
 struct Asked {
     below: Below,
     lengths: Vec<usize>,
@@ -176,8 +176,8 @@ unsafe impl Grow for Asked {
     }
 }
 
-/// A region is half as long as all before, but has room for its first block; where there is no such
-/// region, one that is just long enough will do.
+/// A new region is half as long as all before it together, and has room for its first block. If
+/// there is no memory for it, a region that is just long enough for the block is made.
 #[test]
 fn a_region_is_half_as_long_as_those_before() {
     const OWN: usize = size_of::<PageHeap<Region>>();
@@ -208,7 +208,7 @@ fn a_region_is_half_as_long_as_those_before() {
     assert_eq!(heap.more.lengths, [needed(size, 16); 2]);
 }
 
-/// A region has so many bytes at most, and there are so many regions.
+/// A region has at most `MOST` bytes, and there are at most `REGIONS` regions.
 #[test]
 fn regions_are_bounded() {
     let memory = |most| Asked { below: Below::new(1 << 20), lengths: Vec::new(), most };
@@ -225,7 +225,7 @@ fn regions_are_bounded() {
     assert_eq!(heap.allocate(layout(longest, 16)), Err(AllocError::Exhausted));
     assert_eq!(heap.more.lengths.len(), 2);
 
-    // Only a region for each block is to be had, as long as it needs.
+    // Each block gets a region of its own, since longer ones are refused.
     let mut heap = Growing::new(Asked { below: Below::new(80 << 20), ..memory(LEAST + LEAST / 4) });
     for regions in 1..=REGIONS {
         assert!(heap.allocate(layout(LEAST, 16)).is_ok());

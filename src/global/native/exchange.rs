@@ -471,7 +471,7 @@ mod tests {
         assert!(!ended.status.success() && said.contains("after it was freed"), "{said}");
     }
 
-    /// Puts zeroed blocks back, of which one has this byte at its start.
+    /// Puts zeroed blocks back, after this byte was written to the start of one of them.
     #[cfg(unix)]
     fn put_zeroed(byte: u8) {
         use crate::global::{Hardening, Pagewise, Tuning};

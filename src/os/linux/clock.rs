@@ -22,11 +22,11 @@ const NAME: &CStr =
 
 /// Writes the time of a clock. Returns whether it did.
 pub(crate) fn read_clock(clock: clockid_t, time: &mut timespec) -> bool {
-    /// No function was looked for yet.
+    /// The function was not looked for yet.
     const UNKNOWN: usize = 0;
     /// There is no function.
     const NONE: usize = 1;
-    /// The function's address. Threads that look for it at once find the same.
+    /// The function's address. Threads that look for it at the same time find the same one.
     static FOUND: AtomicUsize = AtomicUsize::new(UNKNOWN);
     let mut found = FOUND.load(Relaxed);
     if found == UNKNOWN {

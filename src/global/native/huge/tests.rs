@@ -326,7 +326,7 @@ fn written_regions_are_advised_once_they_are_free() {
     assert_eq!(walk(&huge, &[(160..168, 8)]), [7, 8, 9]);
     // Still free, but no longer resident.
     assert_eq!(walk(&huge, &[(56..80, 0)]), [7, 8, 9]);
-    // As much was resident as one of two regions has.
+    // As many bytes were resident as one of the two regions has.
     assert_eq!(walk(&huge, &[(88..104, 8)]), [7, 8, 9, 11]);
     // No advice where the system uses huge pages by itself, or the whole slot has the advice.
     huge.all_are_huge.set(true);

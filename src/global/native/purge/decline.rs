@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    /// As much may go back as was freed twice over, less what went back since the decline began to;
-    /// the next waits for what went back since then.
+    /// At most twice the freed bytes may go back, less those that went back since the decline began.
+    /// The next decline waits for as long as these bytes call for.
     #[test]
     fn what_went_back_before_a_decline_does_not_count() {
         let decline = Decline { freed: 5, before: 100, at: 1_000, ..Decline::NONE };

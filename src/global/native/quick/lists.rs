@@ -339,7 +339,7 @@ mod tests {
         assert!(!lists.has_heap(super::super::super::registry::heap_for_test()), "another one");
     }
 
-    /// Threads without lists have zeros, and no other memory.
+    /// Threads without lists point into the zeros, and threads with lists do not.
     #[test]
     fn no_lists_lie_in_the_zeros() {
         let end = empty().wrapping_byte_add(size_of::<Zeros>());
