@@ -18,16 +18,20 @@ use crate::usage::Usage;
 /// Whether an output file (`-`) uses standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether one of these files is standard output (`-`); messages then go to stderr. Call it
-/// before anything is printed.
+/// Names the files that a command will [create]: [checks](check) them, and returns whether one of
+/// them is standard output (`-`); messages then go to stderr. Call it before anything is printed.
 ///
 /// # Errors
-/// If more than one is.
-pub fn claim<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<bool, Usage> {
-    let number = files.into_iter().filter(|path| descriptor(path) == Some(1)).count();
+/// If more than one is standard output; the errors of [`check`].
+pub fn claim<'p>(files: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<bool> {
+    let mut number = 0;
+    for path in files {
+        check(path)?;
+        number += usize::from(descriptor(path) == Some(1));
+    }
     CLAIMED.store(number > 0, Ordering::Relaxed);
     if number > 1 {
-        return Err(Usage("only one file can be standard output".to_owned()));
+        return Err(Usage("only one file can be standard output".to_owned()).into());
     }
     Ok(number > 0)
 }
@@ -137,17 +141,15 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Fails if it is certain that [`create`] could not write one of these files. Call it before a long
-/// run, not to run for nothing.
+/// Fails if [`create`] certainly could not write this file. Call it before a long run, so that the
+/// run is not in vain.
 ///
 /// # Errors
-/// A folder, or a file in a folder in which none can be made.
-pub fn check<'p>(files: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<()> {
-    for path in files {
-        anyhow::ensure!(!path.is_dir(), "{}: it is a directory", unwritable(path));
-        if !is_stream(path) {
-            tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
-        }
+/// If the path is a folder, or no file can be created in its folder.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(!path.is_dir(), "{}: it is a directory", unwritable(path));
+    if !is_stream(path) {
+        tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
     }
     Ok(())
 }

@@ -125,7 +125,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     options.config.add_hc(&mut competitors);
     output::claim(options.plot.as_deref())?;
-    output::check(options.plot.as_deref())?;
     let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
     let mut traces = input::rereadable(&traces)?;
     if traces.is_empty() {

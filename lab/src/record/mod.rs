@@ -117,13 +117,12 @@ Examples:
 
 /// Runs the subcommand. The exit status is the command's, or that of an error of ours.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    check_writable(args.output.as_deref(), args.all)?;
+    let aside = claim(args.output.as_deref(), args.all)?;
     let limits =
         Limits { events: args.max_events, bytes: args.max_bytes.map(|bytes| bytes as u64) };
     let most = args.max_log.map(|bytes| bytes as u64);
     let watch = Watch { most, duration: args.duration.map(Into::into) };
     let longest = most.into_iter().chain(limits.log()).min();
-    let aside = output::claim(args.output.as_deref())?;
     anyhow::ensure!(
         args.stacks.is_none() || cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
         "--stacks needs x86-64 or AArch64"
@@ -296,16 +295,18 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
 }
 
-/// Checks that the trace can be written, to fail before a long run rather than after it.
-fn check_writable(output: Option<&Path>, all: bool) -> anyhow::Result<()> {
+/// Checks that the trace can be written, to fail before a long run rather than after it. Returns
+/// whether it goes to standard output.
+fn claim(output: Option<&Path>, all: bool) -> anyhow::Result<bool> {
     let Some(path) = output else {
-        return tempfile::tempfile_in(".").map(drop).context(". cannot be written");
+        tempfile::tempfile_in(".").context(". cannot be written")?;
+        return Ok(false);
     };
-    output::check([path])?;
+    let aside = output::claim([path])?;
     if all && output::is_stream(path) {
         let message =
             "--all writes several files, which cannot go to standard output: give -o a file name";
         return Err(Usage(message.to_owned()).into());
     }
-    Ok(())
+    Ok(aside)
 }

@@ -99,7 +99,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     output::claim(args.plot.as_deref())?;
-    output::check(args.plot.as_deref())?;
     let trace = input::rereadable_one(&args.trace)?;
     let workload = Workload::load(&trace)?;
     let config = args.config.for_trace(&trace)?;

@@ -126,7 +126,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.check()?;
     let subjects = args.subjects()?;
     output::claim(args.plot.as_deref())?;
-    output::check(args.plot.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // Report faults of any trace before simulating the first.

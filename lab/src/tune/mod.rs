@@ -173,8 +173,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let (libraries, not_compared) = rivals(&args.against)?;
     let files = [&args.emit, &args.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
-    output::claim(files.clone())?;
-    output::check(files)?;
+    output::claim(files)?;
     let (traces, held_out) = (input::rereadable(&args.traces)?, input::rereadable(&args.held_out)?);
     let plan = Plan {
         traces: &traces,

@@ -141,7 +141,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(Usage("--top must be at least 1".to_owned()).into());
     }
     output::claim(args.pprof.as_deref())?;
-    output::check(args.pprof.as_deref())?;
     let parameters = args.config.check()?;
     let competitors = Competitor::choose(&args.waste)?;
     if competitors.len() > print::MOST_TAKEN {
