@@ -98,6 +98,37 @@ fn after_free() {
     use_the_allocator(size);
 }
 
+/// A medium block has a class, so a header with another size is noticed even if it fits the
+/// contents: the word where the block would end then says that the block below is in use.
+#[test]
+fn another_size_before_a_medium_block_stops_the_process() {
+    for size in [20_000, 30_000, 100_000] {
+        for resizes in [0, 1] {
+            stops("damage::another_size", &format!("{size} {resizes}"));
+        }
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn another_size() {
+    const IN_USE: u32 = 1;
+    const PREV_IN_USE: u32 = 2;
+    let [size, resizes] = numbers_of_child();
+    let block = side_by_side(size)[2];
+    let cells = size as u32 / 2 / 16;
+    // SAFETY: the write before the block is the misuse to be noticed.
+    unsafe {
+        block.write_bytes(0xff, size);
+        block.cast::<u32>().sub(1).write(cells << 2 | IN_USE | PREV_IN_USE);
+        match resizes {
+            0 => ALLOCATOR.free(block),
+            _ => drop(ALLOCATOR.reallocate(block, 2 * size)),
+        }
+    }
+    std::process::exit(0);
+}
+
 #[test]
 fn a_write_before_a_mapping_stops_the_process() {
     for len in [1, 16, 40, 64] {

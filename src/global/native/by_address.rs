@@ -6,7 +6,6 @@
 
 use core::ptr::NonNull;
 
-use super::fault::Fault;
 use super::heap::Heap;
 use super::huge::HUGE;
 use super::space::SPACE;
@@ -48,7 +47,8 @@ unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     match SPACE.list_of(block) {
         // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
         None => unsafe { blocks::len_outside(block) },
-        Some(0) => match medium::size_of_block(address, Fault::NotInUse) {
+        // SAFETY: the caller guarantees that the block is in use, so no other thread resizes it.
+        Some(0) => match unsafe { medium::size_of_block(address) } {
             Some(size) => medium::usable(size),
             // SAFETY: the block is in use, in this heap, and not small.
             None => unsafe { Heap::of(block).len_of(address) },

@@ -136,16 +136,34 @@ pub(super) fn clear_mark(block: NonNull<u8>) {
     }
 }
 
-/// Returns the size of the class of a block in use, if it has one. Stops the process with `fault`
-/// if a list keeps the block.
+/// Returns the size of the class of a block in use, if it has one. Stops the process if a list
+/// keeps the block, or its header was overwritten.
+///
+/// # Safety
+/// The block was allocated in a slot, and no other thread resizes it meanwhile.
 #[inline]
-pub(super) fn size_of_block(block: NonNull<u8>, fault: Fault) -> Option<usize> {
+pub(super) unsafe fn size_of_block(block: NonNull<u8>) -> Option<usize> {
+    // SAFETY: the callee has the same contract.
+    unsafe { class_of_block(block, Fault::NotInUse).map(Class::size) }
+}
+
+/// As [`size_of_block`], but returns the class. `fault` is the misuse if a list keeps the block.
+///
+/// # Safety
+/// As for [`size_of_block`].
+#[inline]
+unsafe fn class_of_block(block: NonNull<u8>, fault: Fault) -> Option<Class> {
     let mark = SPACE.mark_of(block.as_ptr()).load(Relaxed);
-    let class = mark::class_of(mark, block.as_ptr())?;
+    let class = mark::class_of(mark, block.as_ptr()).map(Class)?;
     if mark & mark::KEPT != 0 {
         fault::stop(fault, block.as_ptr());
     }
-    Some(Class(class).size())
+    // A block of a class is exactly as long as the class.
+    // SAFETY: the mark says that the block starts here.
+    if !unsafe { PageHeap::<Slot>::is_tagged_of(block, class.size()) } {
+        fault::stop(Fault::Damaged, block.as_ptr());
+    }
+    Some(class)
 }
 
 /// Frees a block onto a thread's lists, if one takes it at once. They never take a sampled block,
@@ -181,21 +199,15 @@ unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
 }
 
 /// As [`free`], if the list has no room or something is wrong; `false` if the block has no class,
-/// or its heap must free it.
+/// or the thread has no lists. Stops the process if the block's header was overwritten.
 ///
 /// # Safety
 /// As for [`free`].
 pub(super) unsafe fn free_slowly(block: NonNull<u8>) -> bool {
+    // SAFETY: the caller guarantees that the block was allocated in a slot, and alone uses it.
+    let Some(class) = (unsafe { class_of_block(block, Fault::FreedTwice) }) else { return false };
     let mark = SPACE.mark_of(block.as_ptr());
-    let before = mark.load(Relaxed);
-    let Some(class) = mark::class_of(before, block.as_ptr()).map(Class) else { return false };
-    if before & mark::KEPT != 0 {
-        fault::stop(Fault::FreedTwice, block.as_ptr());
-    }
-    // SAFETY: as in `free_within`.
-    let whole = unsafe { PageHeap::<Slot>::is_tagged_of(block, class.size()) };
-    let Some(lists) = own().filter(|_| whole) else {
-        // If the block's boundary tag is damaged, the heap will notice.
+    let Some(lists) = own() else {
         mark.store(mark::NONE, Relaxed);
         return false;
     };

@@ -164,7 +164,8 @@ pub(super) unsafe fn resize(
         // The bound is that of `allocate`, since the size becomes part of a layout.
         Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
             let rounded = medium::round(new_size, align);
-            if medium::size_of_block(address, Fault::NotInUse) == Some(rounded) {
+            // SAFETY: the caller guarantees that the block is in use, and alone uses it.
+            if unsafe { medium::size_of_block(address) } == Some(rounded) {
                 return Some(address);
             }
             let _errno = KeepErrno::new();
