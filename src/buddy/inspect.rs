@@ -1,4 +1,4 @@
-//! The blocks in address order, and the invariants checked.
+//! Walks the blocks in address order, and checks the invariants.
 
 use super::{BinaryBuddies, NIL, ORDERS};
 use crate::error::Fault;
@@ -18,8 +18,8 @@ impl BinaryBuddies {
         })
     }
 
-    /// Order of the block that starts at `start`: its length is the distance to the next start, a
-    /// power of two. O(log n).
+    /// Returns the order of the block that starts at `start`: its length is the distance to the
+    /// next start, a power of two. O(log n).
     pub(super) fn order_at(&self, start: u32) -> u32 {
         let most = if start == 0 { ORDERS as u32 - 1 } else { start.trailing_zeros() };
         let ends_there = |&order: &u32| {
@@ -29,7 +29,7 @@ impl BinaryBuddies {
         (0..most).find(ends_there).unwrap_or(most)
     }
 
-    /// Checks the invariants but those of every walk. O(n).
+    /// Checks the invariants, except those that are checked for every walk. O(n).
     pub(super) fn audit_blocks<M: Meter>(&self, meter: &M) -> Result<(), Fault> {
         let mut free_blocks = [0u32; ORDERS];
         let mut starts = 0;

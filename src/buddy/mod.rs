@@ -12,11 +12,11 @@
 //! starts    1       1       1              1
 //! free      0       1       0              1              blocks 4 and 16 are not buddies
 //! ```
-//! The tag bits are in dedicated memory, so that a block of a power of two need not hold a header.
-//! Links and order are in the free block itself, as in Knuth. The heap grows at its end by as many
-//! whole blocks as the request needs.
+//! The tag bits are in dedicated memory, so that no block has to hold a header. Links and order are
+//! in the free block itself, as in Knuth. The heap grows at its end until a block of the request's
+//! length fits there.
 //!
-//! `contents` places requests within their blocks; `inspect` has the walk and the check of the
+//! `contents` places requests within their blocks; `inspect` walks the blocks and checks the
 //! invariants.
 
 mod contents;
@@ -73,8 +73,8 @@ pub struct BinaryBuddies {
     origin: *mut u8,
     granules: u32,
     granule_shift: u32,
-    /// The heap grows by multiples of this many granules, a power of two, and its origin is aligned
-    /// to as many.
+    /// The heap grows by multiples of this many granules, a power of two. Its origin is aligned to
+    /// that many.
     growth: u32,
     tags: Table<Tags>,
     lists: [u32; ORDERS],
@@ -85,8 +85,8 @@ pub struct BinaryBuddies {
 unsafe impl Send for BinaryBuddies {}
 
 impl<S: Source, M: Meter> Heap<BinaryBuddies, S, M> {
-    /// Makes buddies over `source`, the smallest of `granule` bytes, which grow by multiples of
-    /// `growth` bytes.
+    /// Makes a buddy heap over `source`. Its smallest blocks have `granule` bytes, and it grows by
+    /// multiples of `growth` bytes.
     ///
     /// # Panics
     /// Unless both are powers of two, `granule` at least 16 and `growth` at least 64 granules; in a
@@ -109,8 +109,7 @@ impl<S: Source, M: Meter> Heap<BinaryBuddies, S, M> {
 }
 
 impl BinaryBuddies {
-    /// Returns the alignment of the origin in bytes, which blocks of that length have without a
-    /// gap.
+    /// Returns the alignment of the origin in bytes. Alignments up to this one need no gap.
     fn origin_align(&self) -> usize {
         (self.growth as usize) << self.granule_shift
     }
@@ -239,7 +238,7 @@ impl BinaryBuddies {
         }
     }
 
-    /// Frees a block, joining it with its buddy as often as that is free (Algorithm S).
+    /// Frees a block, joining it with its buddy for as long as the buddy is free (Algorithm S).
     fn release<M: Meter>(&mut self, mut block: u32, mut order: u32, meter: &M) {
         while let Some(buddy) = self.free_buddy(block, order, meter) {
             self.unlink(buddy);

@@ -1,5 +1,5 @@
-//! The free-space area of lazy fits: memory that serves requests by the increment of a pointer
-//! (Chung & Moon, §3).
+//! The free-space area of lazy fits: memory from which requests are served by incrementing a
+//! pointer (Chung & Moon, §3).
 //!
 //! ```text
 //!              allocation pointer          bound pointer
@@ -7,9 +7,9 @@
 //!  … in use │ in use │ area                      │ in use …
 //!            bumped ──▶
 //! ```
-//! A request is served from the area's lower end. For one that is larger than the rest of the area,
-//! the index chooses a free block, which becomes the new area as a whole; the rest of the old area
-//! is free memory again. The variants differ in the treatment of a block freed beside the area:
+//! A request is served from the area's lower end. If it is larger than the rest of the area, the
+//! index chooses a free block: all of that block becomes the new area, and the rest of the old area
+//! becomes free memory. The variants differ in how they treat a block freed beside the area:
 //!
 //! | paper | policy | a block freed beside the area |
 //! |---|---|---|
@@ -18,18 +18,18 @@
 //! | LFB, LWB | [`Joining`] | is joined with the area, also below the allocation pointer |
 //! | LFL, LWL | [`Releasing`] | the area is given back and joined with it; the next request gets a new one |
 //!
-//! The area is tagged as a block in use, with a header of its own at the allocation pointer, so
-//! that nothing else joins it. An area that was used up keeps its place: a block freed right there
-//! is beside it. Beyond the paper, which has no `realloc`, a block below the area grows in place by
-//! a bump.
+//! The area is tagged as a block in use, with its own header at the allocation pointer, so its
+//! neighbours do not join it. A used-up area keeps its place: a block freed right there counts as
+//! beside it. The paper has no `realloc`; here a block below the area grows in place by a bump.
 //!
-//! Two more policies are ours, each over any of these. Lazy fits need more memory because they
-//! place small blocks in large free ones (docs/lazy.md). These policies prevent that: the area is
-//! at most some bytes of the free block that was found ([`Bounded`]), or never the wilderness
-//! ([`Sparing`]).
+//! Two more policies are ours, and combine with any of these. Lazy fits need more memory because
+//! they place small blocks in large free ones (docs/lazy.md). These policies prevent that:
+//! [`Bounded`] limits the area to some bytes of the free block that was found, and [`Sparing`]
+//! never makes the wilderness the area.
 //!
-//! Invariants: the area is a block whose header says in use; beside one that is [`Joining`] or
-//! [`Releasing`] nothing is free, unless joining is deferred, except above a [`Bounded`] one.
+//! Invariants: the header of the area marks it as a block in use. Under [`Joining`] and
+//! [`Releasing`], unless joining is deferred, no block beside the area is free, except above a
+//! [`Bounded`] area.
 
 use core::marker::PhantomData;
 
@@ -39,7 +39,7 @@ use crate::tags::CELL;
 /// [`Joining`] or [`Releasing`]; the last three optionally within [`Bounded`] or [`Sparing`].
 pub trait Area: AreaPolicy {}
 
-/// The constants of a policy of free-space areas, as a heap uses them.
+/// The constants of an [`Area`] that a heap uses.
 pub trait AreaPolicy {
     /// Whether there is an area.
     const LAZY: bool;
@@ -76,8 +76,8 @@ pub struct Apart;
 #[derive(Debug)]
 pub struct Joining;
 
-/// A block freed beside the area is joined with it, and both are free memory: the heap has no area until
-/// the next allocation finds one.
+/// A block freed beside the area is joined with it, and both are free memory: the heap has no area
+/// until the next allocation finds one.
 #[derive(Debug)]
 pub struct Releasing;
 
@@ -99,12 +99,13 @@ areas! {
     Releasing: true, Releases;
 }
 
-/// An area of at most `BYTES` bytes, a multiple of 16, when it is new, or as long as the request;
-/// the rest of the free block stays free.
+/// An area of at most `BYTES` bytes when it is new, or as long as the request if that is longer;
+/// the rest of the free block stays free. `BYTES` is a multiple of 16.
 #[derive(Debug)]
 pub struct Bounded<A, const BYTES: usize>(PhantomData<A>);
 
-/// An area that is never the wilderness: from the wilderness, blocks are cut as by a conventional fit.
+/// An area that is never the wilderness: blocks are cut from the wilderness as in a conventional
+/// fit.
 #[derive(Debug)]
 pub struct Sparing<A>(PhantomData<A>);
 

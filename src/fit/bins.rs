@@ -5,13 +5,13 @@
 //! occupied  0  1  1     0 |   1      0      1      0        0    |    0          bits
 //! root         ●  ●           ●             ●
 //! ```
-//! Below 64 cells (1 KiB) a bin has blocks of one size, above there are eight bins for each
-//! doubling. With two, programs with many large blocks (git) took a fifth more instructions for the
-//! trees; with sixteen, all others took more for the bits. Bits tell which bins have blocks. Within
-//! a bin the free blocks themselves are the nodes of a *treap* (Seidel & Aragon 1996): a search
-//! tree by size, then address, and a heap by a priority that is a hash of the address, so that it
-//! needs no memory and its expected depth is O(log n) whatever the order of requests. Its two links
-//! are the block's.
+//! Below 64 cells (1 KiB) a bin has blocks of one size; above, there are eight bins for each
+//! doubling. With two, programs with many large blocks (git) took a fifth more instructions, for
+//! the trees; with sixteen, all other programs took more, for the bits. Bits tell which bins have
+//! blocks. Within a bin the free blocks themselves are the nodes of a *treap* (Seidel & Aragon
+//! 1996): a search tree by size, then address, and a heap by a priority that is a hash of the
+//! address, so that it needs no memory and its expected depth is O(log n) whatever the order of
+//! requests. A node's two links are the block's.
 //!
 //! The address is in the order because equal sizes are the common case, and the lowest of them
 //! keeps the upper end of the heap free.
@@ -44,8 +44,8 @@ fn bin_of(len: u32) -> usize {
     (EXACT + ((doubling - EXACT.ilog2()) << SUBDIVISION) + part) as usize
 }
 
-/// Returns a node's place in the heap order: a bijection, so no two are equal (Wellons,
-/// *lowbias32*).
+/// Returns a node's priority in the heap order: a bijection of the start, so no two are equal
+/// (Wellons, *lowbias32*).
 #[inline(always)]
 fn priority(start: u32) -> u32 {
     let mut hash = start;
@@ -73,8 +73,8 @@ pub struct Largest;
 /// Free blocks in bins, searched for the [`Smallest`] that fits or the [`Largest`]. Invariants: a
 /// bin's bit is set iff it has a root; each bin is a treap of the free blocks of its sizes.
 ///
-/// An alignment above a cell's is first tried in the block that is chosen for the size alone, then
-/// in one that holds the request wherever it starts.
+/// For an alignment larger than a cell, the search first tries the block that is chosen for the
+/// size alone, then one that holds the request wherever it starts.
 #[derive(Debug)]
 pub struct Bins<C> {
     occupied: [u64; BINS.div_ceil(u64::BITS as usize)],
@@ -131,7 +131,7 @@ impl<C> Bins<C> {
             return Some(self.first(bin, cells, meter));
         }
         if bin >= BINS {
-            // The cells needed for an alignment are included: they may be more than any block has.
+            // `len` includes the cells needed for an alignment, so it may exceed every block.
             return None;
         }
         self.at_least(bin, len, cells, meter).or_else(|| {
@@ -173,8 +173,8 @@ impl<C> Bins<C> {
         found
     }
 
-    /// Checks the tree below a node whose blocks must be between these two in the order. The
-    /// priorities fall on the way down, so the check cannot go round in a circle.
+    /// Checks the tree from a node down. The sizes and addresses of its blocks must be between
+    /// these two. Priorities fall on the way down, so the check cannot go round in a circle.
     fn audit_tree(
         &self,
         node: u32,
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(bin_of(MAX_CELLS - 1), BINS - 1);
     }
 
-    /// Uses blocks for the uppermost bins, of which only the tags are touched.
+    /// Uses blocks for the uppermost bins. Only their tags are touched.
     #[test]
     fn the_largest_blocks_are_found() {
         const MIB: u32 = 1 << 16;

@@ -17,13 +17,15 @@ use crate::strategy::Span;
 /// serves a request, `R` decides when freed blocks are free memory, and `A` whether the heap is
 /// lazy.
 ///
-/// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. Greater alignments split the
-/// gap below off. Freeing and resizing in place take the time of a change of the policy's index,
-/// allocating that of a search as well; a bump in a free-space area takes O(1). The allocation that
-/// needs it does deferred joining: O(n), but O(1) for each free. A block that cannot grow upwards
-/// is moved down into a free neighbour, if that is long enough. A heap has at most 16 GiB.
+/// A block holds 12, 28, 44, … bytes, takes 4 more, and is aligned to 16. For a greater alignment,
+/// the gap below the block is split off. A block that cannot grow upwards is moved down into a free
+/// neighbour, if that is long enough. A heap has at most 16 GiB. Freeing and resizing in place take
+/// the time of a change of the policy's index, and allocating takes that of a search as well. A
+/// bump in a free-space area takes O(1). Deferred joining happens in the allocation that needs it:
+/// O(n), but O(1) for each free.
 ///
-/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked about: O(n).
+/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address that it is given:
+/// O(n).
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -46,11 +48,11 @@ use crate::strategy::Span;
 pub type BoundaryTagHeap<P, R, A, S, M = ()> = Heap<TagHeap<P, R, A>, S, M>;
 
 impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Heap<TagHeap<P, R, A>, S, M> {
-    /// Makes the heap over `source`, which grows by multiples of `growth` bytes, or by just the
-    /// bytes needed if the source has no more. Takes no memory before the first allocation.
+    /// Makes a heap over `source`. The heap grows by multiples of `growth` bytes, or by just the
+    /// bytes needed if the source has no more. It takes no memory before the first allocation.
     ///
     /// # Panics
-    /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
+    /// If `growth` is 0, not a multiple of 16, or at least 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
         Self::over(TagHeap::growing_by(growth), source, meter)

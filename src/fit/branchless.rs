@@ -2,10 +2,10 @@
 //! from the first block of a list, freeing, and resizing in place.
 //!
 //! Whether a neighbour is free, and whether a list becomes empty, is as good as random. A branch on
-//! it is mispredicted every second time, which costs more than the work that it could skip. So the
-//! code does the same in all cases: a neighbour in use counts as a free block of 0 words, and
-//! taking the [dummy](DUMMY) off its list changes nothing. Compared with branches, a free takes a
-//! third more instructions, but random actions on large blocks take a tenth less time
+//! it is mispredicted every second time, which costs more than the work that the branch could skip.
+//! So the code does the same work in all cases: a neighbour in use counts as a free block of 0
+//! words, and taking the [dummy](DUMMY) off its list changes nothing. Compared with branches, a
+//! free takes a third more instructions, but random actions on large blocks take a tenth less time
 //! (benches/records).
 //!
 //! Blocks are counted in words here (`tags/by_word.rs`).
@@ -59,8 +59,8 @@ impl TagHeap<Good> {
         Some(self.use_words(start, len, meter))
     }
 
-    /// Like [`allocate_plain`](Self::allocate_plain), for a [larger](Self::PLAIN) request: looks at
-    /// the first few blocks of the request's own list before. O(1).
+    /// Like [`allocate_plain`](Self::allocate_plain), for a [larger](Self::PLAIN) request: first
+    /// looks at the first few blocks of the request's own list. O(1).
     #[inline(never)]
     pub(crate) fn allocate_close<M: Meter>(
         &mut self,
@@ -118,8 +118,8 @@ impl TagHeap<Good> {
         Some((unsafe { NonNull::new_unchecked(contents) }, bytes_of(len)))
     }
 
-    /// Puts the lower `len` words of a free block that is on no list to use. Returns their address,
-    /// and the bytes that they hold.
+    /// Marks as in use the lower `len` words of a free block that is on no list. Returns their
+    /// address, and the bytes that they hold.
     #[inline(always)]
     fn use_words<M: Meter>(&mut self, start: usize, len: usize, meter: &M) -> (NonNull<u8>, usize) {
         let (index, cells) = (&mut self.index, &mut self.cells);
@@ -154,9 +154,9 @@ impl TagHeap<Good> {
         bytes_of(len)
     }
 
-    /// Makes a block in use that was requested with `old` bytes hold `new` bytes in place, with the
-    /// free memory that the heap has. If that is impossible, returns whether only that free memory
-    /// is above the block, so that more memory would help. O(1).
+    /// Resizes a block in use in place, from `old` requested bytes to `new`, within the memory that
+    /// the heap has. If that is impossible, returns whether no block in use lies above this one, so
+    /// that more memory would help. O(1).
     #[inline(always)]
     pub(crate) fn resize_at<M: Meter>(
         &mut self,
@@ -210,7 +210,8 @@ mod tests {
     const ALIGNED: usize = 1 << 16;
     const MEMORY: usize = 1 << 23;
 
-    /// Makes a heap, and memory for it: twice the same alignment, so that two heaps place alike.
+    /// Makes a heap, and a region in `memory` for it. Every region is aligned alike, so that two
+    /// heaps place blocks alike.
     fn heap(memory: &mut [MaybeUninit<u8>]) -> (TagHeap<Good>, Region) {
         let skipped = memory.as_ptr().addr().wrapping_neg() % ALIGNED;
         let region = &mut memory[skipped..][..MEMORY];

@@ -9,7 +9,7 @@ use crate::meter::Meter;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Frees a block in use: a change of the index, now or when memory is scarce.
+    /// Frees a block in use. Takes the time of a change of the index, now or when memory is scarce.
     #[inline(always)]
     pub(crate) fn release<M: Meter>(&mut self, block: Block, meter: &M) {
         if self.reclaim.free(block, &mut self.cells, meter) {
@@ -26,7 +26,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Frees withheld blocks and joins free neighbours, according to the policy. Returns whether it
-    /// did. `exhausted`: there is no other memory.
+    /// did. `exhausted` means that there is no other memory.
     pub(super) fn reclaim<M: Meter>(&mut self, exhausted: bool, meter: &M) -> bool {
         let mut any = false;
         while R::WITHHOLDS

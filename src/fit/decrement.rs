@@ -1,5 +1,5 @@
-//! Lazy first fit by pointer *decrements* (Chung & Moon, §3, footnote 1): the free-space area is a block of
-//! the free list and stays there.
+//! Lazy first fit by pointer *decrements* (Chung & Moon, §3, footnote 1): the free-space area is a
+//! block of the free list and stays there.
 //!
 //! ```text
 //! first ─▶ [16] ⇄ [40] ⇄ [ area       ◀── served ] ⇄ … ⇄ [900]
@@ -8,7 +8,8 @@
 //! A request is served from the upper end of the block that served the last one, while it fits;
 //! else from the lowest block that fits, which becomes the area. The links of a free block are at
 //! its lower end, so serving changes its length but no link: the area need not be taken off the
-//! list or put back. In all else it is a free block, and a block freed beside it joins it.
+//! list or put back. In all other respects the area is a free block, and a block freed beside it
+//! joins it.
 
 use super::index::{Index, IndexPolicy};
 use super::list::First;
@@ -16,8 +17,8 @@ use crate::error::Fault;
 use crate::meter::Meter;
 use crate::tags::{Block, Cells, NONE};
 
-/// FIRST-FIT in address order that serves from the upper end of the block it served from last. Invariant:
-/// `area` is a block of the list, or `NONE`.
+/// FIRST-FIT in address order that serves from the upper end of the block it served from last.
+/// Invariant: `area` is a block of the list, or `NONE`.
 #[derive(Debug)]
 pub struct Decrement {
     list: First,

@@ -4,17 +4,17 @@
 //! list      1  2  3 …  63 | 64–65  66–67  …  126–127 | 128–131  132–135 …       cells
 //! occupied  0  1  1     0 |   1      0          1    |    0        0            bits
 //! ```
-//! Below 64 cells (1 KiB) a list has blocks of one size, above there are 32 lists for each
+//! Below 64 cells (1 KiB) a list has blocks of one size; above, there are 32 lists for each
 //! doubling, so that any two sizes of a list differ by less than a thirty-second. A request takes
 //! the first block of the first list whose blocks are all large enough, found by a word or two of
 //! bits: TLSF (Masmano, Ripoll, Crespo & Real 2004). So a block on the list of the request's own
-//! size may be passed over although it is large enough. That costs most, and a look costs least,
-//! for requests of 16 KiB and more. These are served from their own list if one of its first few
-//! blocks fits (an aligned request fits exactly where an aligned block was before); and if there is
-//! no other memory, the whole list is searched.
+//! size may be passed over although it is large enough. That wastes the most memory, and a look at
+//! the list costs the least, for requests of 16 KiB and more. These are served from their own list
+//! if one of its first few blocks fits (an aligned request fits exactly where an aligned block was
+//! before). If there is no other memory, the whole list is searched.
 //!
-//! Compared with [`Best`](super::Best), it gives up the lowest address among equals for about half
-//! the instructions.
+//! Compared with [`Best`](super::Best), it takes about half the instructions, but does not choose
+//! the lowest of equal blocks.
 
 use super::heap::TagHeap;
 use super::index::{Index, IndexPolicy, certain, fit};
@@ -29,7 +29,7 @@ const SUBDIVISION: u32 = 5;
 /// up so that any number modulo this is a list's.
 const LISTS: usize = 1 << (SUBDIVISION + 5);
 
-/// Words of the bits that tell which lists have blocks.
+/// The number of words of bits that tell which lists have blocks.
 const BITS: usize = LISTS / u64::BITS as usize;
 
 /// The words of a free block that hold its links.
@@ -40,7 +40,7 @@ const BACK: usize = 1;
 /// changes nothing.
 pub(super) const DUMMY: usize = 0;
 
-/// Behind the last block. Its `back` is written to, but not read.
+/// The end, behind the last block of every list. Its `back` is written to, but not read.
 const END: usize = 2;
 
 /// The anchor of the first list.
@@ -67,10 +67,10 @@ const LOOKS: usize = 8;
 ///        [next][back] [ ][back] [list 0][list 1] …     [H] [next][back] … [H] [next][back] …
 ///        dummy        the end   anchors                   the first block     another
 /// ```
-/// The anchors of the lists are in the heap's first cells, so that a link may lead to any word, an
-/// anchor or a block's: `next` is the first word of the next block, or the end; `back` is the word
-/// that leads here, the anchor or the `next` of the block before. So a block is taken out without a
-/// test which of them it is.
+/// The anchors of the lists are in the heap's first cells, so that a link may lead to an anchor as
+/// well as to a block. `next` is the first word of the next block, or the end. `back` is the word
+/// that leads here: the anchor, or the `next` of the block before. So a block is taken out without
+/// a test for which of the two it is.
 ///
 /// Invariants: a list's bit is set iff it has a block; for each block on a list, the word at its
 /// `back` leads to the block; the dummy's links lead to the end and to the dummy.
@@ -79,12 +79,12 @@ pub struct Good {
     occupied: [u64; BITS],
     /// Whether a block is [vetted](super::vet) before it is taken off its list.
     pub(super) vets: bool,
-    /// A free block whose words were overwritten, if one was met: it stays where it is.
+    /// The first free block that was found overwritten, if any. It stays where it is.
     pub(super) damaged: Option<Block>,
 }
 
-/// Returns the list of a size in words: the size in cells up to 2⁶ − 1, then its leading six bits
-/// and how many bits follow.
+/// Returns the list of a size in words. Up to 2⁶ − 1 cells, that is the size in cells; above, it is
+/// made of the size's leading six bits and the number of bits that follow.
 #[inline(always)]
 const fn list_of(len: usize) -> usize {
     const LEAST: u32 = WORDS.ilog2() + SUBDIVISION;
@@ -94,8 +94,8 @@ const fn list_of(len: usize) -> usize {
     ((log as usize) << SUBDIVISION) + leading as usize - ((LEAST as usize) << SUBDIVISION)
 }
 
-/// Returns the first list whose blocks all have `len` words, a multiple of a cell's, not 0: the
-/// list behind that of the next smaller size.
+/// Returns the first list whose blocks all have at least `len` words: the list behind that of the
+/// next smaller size. `len` is a multiple of a cell's words, and not 0.
 #[inline(always)]
 pub(super) const fn list_for(len: usize) -> usize {
     list_of(len - 1) + 1
@@ -107,7 +107,8 @@ const fn anchor(list: usize) -> usize {
     ANCHORS + list
 }
 
-/// Returns the words of `cells` cells; the first word of the block that starts at the cell `cells`.
+/// Returns the number of words in `cells` cells, which is also the first word of the block that
+/// starts at cell `cells`.
 #[inline(always)]
 const fn words(cells: u32) -> usize {
     cells as usize * WORDS
@@ -245,7 +246,7 @@ impl Good {
         self.occupied[list / 64 % BITS] |= 1 << (list % 64);
     }
 
-    /// Puts a free block of `len` words from `start` on on the list of its size.
+    /// Puts the free block of `len` words at `start` on the list of its size.
     #[inline(always)]
     pub(super) fn insert_words<M: Meter>(
         &mut self,
@@ -367,7 +368,7 @@ impl IndexPolicy for Good {
         cells: &mut Cells,
         meter: &M,
     ) -> Option<(Block, u32)> {
-        // More than one list has been passed over only because of the alignment.
+        // Only a large alignment makes the search pass over more than one list.
         for list in list_of(words(len))..=list_of(words(certain(len, align.max(CELL))?)) {
             let fits = |block: Block| {
                 meter.visit(cells.header(block.start));

@@ -1,5 +1,5 @@
-//! The sources of a fit whose index has nothing: the wilderness, freed blocks that are not yet free
-//! memory, and the source (Hasan & Chang 2006, §3.9).
+//! Finds memory for a fit whose index has no block: in the wilderness, among freed blocks that are
+//! not yet free memory, and in the source (Hasan & Chang 2006, §3.9).
 
 use super::area::Area;
 use super::heap::TagHeap;
@@ -75,8 +75,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Ok((Block { start: from, len: self.cells.end() - from }, start))
     }
 
-    /// Takes memory from the source so that the wilderness reaches `end` at least: by the growth
-    /// unit, or to `end` exactly if there is no more.
+    /// Takes memory from the source so that the wilderness reaches at least `end`: up to a multiple
+    /// of the growth unit, or exactly to `end` if the source has no more.
     #[cold]
     pub(super) fn extend<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
         let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);

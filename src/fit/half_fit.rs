@@ -1,10 +1,11 @@
-//! HALF-FIT: lists by powers of two, none of which is searched (Ogasawara 1995).
+//! HALF-FIT: lists by powers of two; a request takes the first block of a list, without a search
+//! (Ogasawara 1995).
 //!
 //! List i has the free blocks of 2ⁱ up to, not including, 2ⁱ⁺¹ cells. A request of r cells is
 //! served from the first list whose every block is large enough, list ⌈log₂ r⌉ or a higher one, by
 //! the block freed last: O(1). Unlike [`Segregated`], it does not search the list of the request's
 //! own size, whose blocks may be large enough. Ogasawara's allocator refuses a request that only
-//! such blocks could serve; a heap here searches them if its source has no more memory.
+//! such blocks could serve; here the heap searches them if its source has no more memory.
 
 use super::index::{Index, IndexPolicy, certain};
 use super::segregated::Segregated;

@@ -1,19 +1,20 @@
-//! The engine below all fits: blocks with boundary tags that split, join their free neighbours, and
-//! grow in place (Knuth 1973, §2.5; Hasan & Chang 2006, §3).
+//! The engine of all fits: blocks with boundary tags, which are split, joined with their free
+//! neighbours, and grown in place (Knuth 1973, §2.5; Hasan & Chang 2006, §3).
 //!
 //! ```text
 //! origin                                                                     end
 //!  | gap [H]| in use [H]| free [F][H]| in use  …  [H]| wilderness    [F][H'] |
 //!            1                                                               extend ▶
 //! ```
-//! The module `tags` describes the tags. The first cell has the first header only; H' is an
-//! empty block in use, so that neither end is a special case. The uppermost free block, if it
-//! reaches the end, is the *wilderness*: it is in no index, is spent last (§3.9), and grows when
-//! the source is asked for more. All other free blocks are in the policy's index.
+//! The module `tags` describes the tags. The first cell holds only the first header. H' is the
+//! header of an empty block in use, so that neither end is a special case. A free block that
+//! reaches the end is the *wilderness*: it is in no index, is used last (§3.9), and grows when the
+//! source is asked for more memory. All other free blocks are in the policy's index.
 //!
-//! Three policies make a fit of the heap: which free block serves a request (`index.rs`), when a
-//! freed block becomes free memory (`reclaim.rs`,
-//! `collect.rs`), and whether requests are served from a free-space area first (`area.rs`, `lazy.rs`). Growing in place is in `resize.rs`, the walk in `audit.rs`.
+//! Three policies determine the fit: which free block serves a request (`index.rs`), when a freed
+//! block becomes free memory (`reclaim.rs`, `collect.rs`), and whether requests are served from a
+//! free-space area first (`area.rs`, `lazy.rs`). Growing in place is in `resize.rs`, the walk in
+//! `audit.rs`.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
@@ -21,7 +22,7 @@
 //! - PREV_IN_USE equals the IN_USE of the block below, but is set above a withheld one; a free
 //!   block's footer is its size;
 //! - the index has every free block but the wilderness and the withheld ones;
-//! - those of the withheld blocks (`reclaim.rs`) and of the area (`area.rs`).
+//! - the invariants of withheld blocks (`reclaim.rs`) and of the area (`area.rs`) hold.
 
 use core::marker::PhantomData;
 
@@ -65,7 +66,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.first()
     }
 
-    /// Returns the number of cells: it changes when memory is taken from the source.
+    /// Returns the number of cells, which changes when memory is taken from the source.
     pub(crate) fn end(&self) -> u32 {
         self.cells.end()
     }
@@ -123,8 +124,9 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         found.filter(|&found| !self.is_area(found))
     }
 
-    /// Puts `len` cells at a multiple of `align` bytes to use: a search of the index. If the heap
-    /// is lazy, [`bump`](Self::bump) has failed before, and the heap gets a new free-space area.
+    /// Allocates `len` cells at a multiple of `align` bytes, in the time of a search of the index.
+    /// If the heap is lazy, [`bump`](Self::bump) has failed before, and the heap gets a new
+    /// free-space area.
     #[inline(always)]
     pub(crate) fn allocate_block<S: Source, M: Meter>(
         &mut self,
@@ -175,8 +177,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Ok(start)
     }
 
-    /// Returns a block of the index for a request, and where in it the request starts. An index by
-    /// size has already removed it.
+    /// Returns a block of the index for a request, and where in the block the request starts. An
+    /// index by size has already removed the block.
     #[inline(always)]
     pub(super) fn look_up<M: Meter>(
         &mut self,
@@ -191,8 +193,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Puts `used`, cells of the free block that was found for them, to use. The block becomes the
-    /// free-space area if it may; otherwise the cells below and above stay free.
+    /// Marks `used` as in use: cells of `block`, the free block that was found for them. The block
+    /// becomes the free-space area if it may; otherwise the cells below and above `used` stay free.
     #[inline(never)]
     fn put_to_use<M: Meter>(&mut self, block: Block, used: Block, meter: &M) {
         // A block that ends at the end of the heap is the wilderness, which no index has.
@@ -237,7 +239,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Makes a block in use free memory: joins it with its free neighbours, and possibly with the
-    /// free-space area. A change of the index.
+    /// free-space area. Takes the time of a change of the index.
     #[inline(always)]
     pub(super) fn make_free<M: Meter>(&mut self, block: Block, meter: &M) {
         meter.touch(self.cells.header(block.start));
@@ -257,7 +259,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         let below = self.cells.free_below(block.start);
         let above = self.free_above(block.end());
         let joined = block.joined_with(below, above);
-        // Blocks must leave the index while their tags are right.
+        // Blocks must leave the index while their tags are still right.
         let known = (below, above.and_then(|above| self.indexed(above)));
         let old = self.index.remove_but_one(known, &mut self.cells, meter);
         self.cells.put_free(joined, true);
@@ -281,7 +283,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         R::JOINS || self.cells.prev_is_in_use(block.start)
     }
 
-    /// Returns the free block that starts at `start`, if one does: a withheld one is not free.
+    /// Returns the free block that starts at `start`, if one does. A withheld block does not count
+    /// as free.
     #[inline(always)]
     pub(super) fn free_above(&self, start: u32) -> Option<Block> {
         if R::WITHHOLDS { self.cells.joinable_above(start) } else { self.cells.free_above(start) }
@@ -292,7 +295,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.free_below(self.cells.end())
     }
 
-    /// Returns the block, if it belongs in the index: it has cells, and is not the wilderness.
+    /// Returns the block if it belongs in the index, that is, if it has cells and is not the
+    /// wilderness.
     #[inline(always)]
     pub(super) fn indexed(&self, block: Block) -> Option<Block> {
         (block.len > 0 && block.end() != self.cells.end()).then_some(block)

@@ -1,5 +1,5 @@
-//! The index of a heap's free blocks, which distinguishes one fit from another: the order in which
-//! it keeps them, and which of them it takes.
+//! The index of a heap's free blocks, which distinguishes one fit from another: it determines the
+//! order in which free blocks are kept, and which of them is taken.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -7,11 +7,11 @@ use crate::tags::{Block, Cells};
 
 /// Which free block serves a request: [`Best`](super::Best), [`Good`](super::Good),
 /// [`Worst`](super::Worst), [`Segregated`](super::Segregated), [`First`](super::First),
-/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo), [`HalfFit`](super::HalfFit) or
-/// another of those listed here.
+/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo), [`HalfFit`](super::HalfFit)
+/// or another of those listed here.
 pub trait Index: IndexPolicy {}
 
-/// The methods of an index of free blocks, as a heap uses it.
+/// The methods of an [`Index`] that a heap uses.
 ///
 /// The links of free blocks belong to the index, their tags to the heap. When a block is inserted
 /// or removed, the tags of all other blocks in the index are right; its own may be gone.
@@ -59,8 +59,8 @@ pub trait IndexPolicy {
         }
     }
 
-    /// Of the two neighbours that a block joins, removes all but the one to be
-    /// [exchanged](Self::exchange) for the joined block, if there is one.
+    /// Removes the neighbours that a block is joined with, except the one to be
+    /// [exchanged](Self::exchange) for the joined block. Returns that one, if there is one.
     #[inline(always)]
     fn remove_but_one<M: Meter>(
         &mut self,
@@ -83,8 +83,8 @@ pub trait IndexPolicy {
         below
     }
 
-    /// Finds the block from which to serve `len` cells at a multiple of `align` bytes. Returns it,
-    /// and where in it they start.
+    /// Finds the block from which to serve `len` cells at a multiple of `align` bytes. Returns the
+    /// block, and where in it the cells start.
     fn find<M: Meter>(
         &mut self,
         len: u32,
@@ -106,7 +106,8 @@ pub trait IndexPolicy {
         Some(found)
     }
 
-    /// Like [`take`](Self::take), if there is no other memory: searches more blocks, in more time.
+    /// Like [`take`](Self::take), for when there is no other memory: searches more blocks, and
+    /// takes more time.
     fn take_last<M: Meter>(
         &mut self,
         _len: u32,
@@ -129,7 +130,8 @@ pub(crate) fn fit(block: Block, len: u32, align: usize, cells: &Cells) -> Option
     (start.checked_add(len)? <= block.end()).then_some(start)
 }
 
-/// Returns how many cells contain `len` at a multiple of `align` bytes, wherever they start.
+/// Returns the number of cells that are sure to contain `len` cells at a multiple of `align` bytes,
+/// wherever they start.
 pub(super) fn certain(len: u32, align: usize) -> Option<u32> {
     len.checked_add(u32::try_from(align / crate::tags::CELL).ok()?)?.checked_sub(1)
 }

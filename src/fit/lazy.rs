@@ -1,5 +1,5 @@
-//! The free-space area in the heap: how it serves requests, comes and goes, and is joined with
-//! other blocks.
+//! The heap's operations on its free-space area: serving requests, renewing the area and giving it
+//! back, and joining it with other blocks.
 
 use super::area::{Area, Beside};
 use super::heap::TagHeap;
@@ -10,7 +10,7 @@ use crate::meter::Meter;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Puts `len` cells of the area, at a multiple of `align` bytes, to use, if it has them. O(1).
+    /// Allocates `len` cells of the area at a multiple of `align` bytes, if it has them. O(1).
     #[inline(always)]
     pub(super) fn bump<M: Meter>(&mut self, len: u32, align: usize, meter: &M) -> Option<u32> {
         if !A::LAZY || len > self.area.len {
@@ -24,7 +24,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(start)
     }
 
-    /// Puts `len` cells of the area to use, from `start` on. The cells below them become free.
+    /// Allocates the `len` cells of the area from `start` on. The cells below them become free.
     #[inline(always)]
     pub(super) fn use_area<M: Meter>(&mut self, start: u32, len: u32, meter: &M) {
         let gap = self.cut(start - self.area.start);
@@ -105,7 +105,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     }
 
     /// Makes a block in use right below the area `len` cells long, if that is shorter or if the
-    /// area has the missing cells.
+    /// area has the missing cells. Returns whether it did.
     pub(super) fn resize_beside_area<M: Meter>(
         &mut self,
         block: Block,
@@ -123,7 +123,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         let more = len - block.len;
         if more > self.area.len {
             if self.area.end() == self.cells.end() {
-                // As the wilderness it can grow.
+                // As part of the wilderness, its memory can grow.
                 self.give_back(meter);
             }
             return false;

@@ -101,8 +101,8 @@ impl Links {
     }
 }
 
-/// Checks a list of free blocks with these two links, calls `visit` for every block in their order, and
-/// returns the last one.
+/// Checks a list of free blocks with these two links, calls `visit` for every block in their order,
+/// and returns the last one.
 pub(crate) fn audit_list(
     first: u32,
     [before, behind]: [Link; 2],

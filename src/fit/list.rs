@@ -6,9 +6,9 @@
 //! first ─▶ [16] ⇄ [40] ⇄ [72] ⇄ … ⇄ [900]
 //!                    ▲ rover
 //! ```
-//! The place of a freed block is searched from that of the last one, downwards or upwards, since
-//! programs free neighbours together. The meter counts every block looked at. For a first fit in
-//! O(log n) see [`FirstFit`](crate::segments::FirstFit).
+//! The search for a freed block's place starts at the place of the last one and goes downwards or
+//! upwards, since programs free neighbours together. The meter counts every block looked at. For a
+//! first fit in O(log n) see [`FirstFit`](crate::segments::FirstFit).
 
 use core::marker::PhantomData;
 
@@ -20,7 +20,8 @@ use crate::tags::{Block, Cells, NONE};
 
 /// Where a search of the list starts.
 pub trait Start {
-    /// Whether it starts where the last one ended, and goes on from the list's end to its start.
+    /// Whether a search starts where the last one ended, and goes on from the list's end to its
+    /// start.
     const ROVES: bool;
 }
 

@@ -1,45 +1,45 @@
 //! Fits: blocks of any size from one heap with boundary tags (Knuth 1973, §2.5; Hasan & Chang 2006,
 //! §2, §3.1).
 //!
-//! A fit takes a free block that is large enough and splits off the rest; a freed block is joined with
-//! its free neighbours. Three policies make one fit of the heap, and each combination of them works:
+//! A fit takes a free block that is large enough and splits off the rest. A freed block is joined
+//! with its free neighbours. Three policies, in any combination, determine the fit:
 //!
-//! | policy | | |
+//! | policy | decides | choices |
 //! |---|---|---|
 //! | [`Index`] | which free block is taken | the table below |
-//! | [`Reclaim`] | when a freed block is free memory, joined with its neighbours | [`Immediate`], [`Deferred`], [`Collected`] |
+//! | [`Reclaim`] | when a freed block becomes free memory, and when it is joined with its neighbours | [`Immediate`], [`Deferred`], [`Collected`] |
 //! | [`Area`] | whether requests are first served from a free-space area (lazy fits) | [`NoArea`], [`Apart`], [`Joining`], [`Releasing`]; over them [`Bounded`], [`Sparing`] |
 //!
 //! | strategy | takes | policy | time |
 //! |---|---|---|---|
-//! | BEST-FIT | the smallest that fits, the lowest of those | [`Best`] | O(log n) |
+//! | BEST-FIT | the lowest of the smallest that fit | [`Best`] | O(log n) |
 //! | GOOD-FIT | one of the smallest that fit | [`Good`] | O(1) |
-//! | WORST-FIT | the largest, the lowest of those | [`Worst`] | O(log n) |
+//! | WORST-FIT | the lowest of the largest | [`Worst`] | O(log n) |
 //! | SEGREGATED-FIT | the first that fits on the list of its power of two, else the first of a higher list | [`Segregated`] | O(n) for the first list, else O(1) |
 //! | FIRST-FIT (LIST) | the lowest that fits | [`First`] | O(n) |
-//! | FIRST-FIT (LIFO) | of those that fit the one freed last | [`Lifo`] | O(n) |
-//! | FIRST-FIT (FIFO) | of those that fit the one freed first | [`Fifo`] | O(n) |
+//! | FIRST-FIT (LIFO) | the last freed of those that fit | [`Lifo`] | O(n) |
+//! | FIRST-FIT (FIFO) | the first freed of those that fit | [`Fifo`] | O(n) |
 //! | NEXT-FIT | the next that fits, from where the last search ended | [`Next`] | O(n) |
-//! | HALF-FIT | the block freed last on the first list of a power of two whose blocks all fit | [`HalfFit`] | O(1) |
-//! | LF (DECREMENT) | from the upper end of the block that served last, else of the lowest that fits | [`Decrement`] | O(n) |
+//! | HALF-FIT | the last freed block on the first power-of-two list whose blocks all fit | [`HalfFit`] | O(1) |
+//! | LF (DECREMENT) | the upper end of the block that served last, if it fits; else of the lowest block that fits | [`Decrement`] | O(n) |
 //!
-//! n is the number of free blocks; the times of [`Best`] and [`Worst`] are expected ones. Under
-//! every policy the *wilderness*, the free block at the upper end, is spent last: it alone can
-//! grow (Hasan & Chang §3.9).
+//! n is the number of free blocks; the times of [`Best`] and [`Worst`] are expected times. Under
+//! every policy the *wilderness*, the free block at the heap's upper end, is used last, because it
+//! alone can grow (Hasan & Chang §3.9).
 //!
-//! Unlike the paged strategies these keep their bookkeeping among the blocks: 4 bytes before each,
-//! and more within free ones. A program that writes outside its blocks can destroy it.
+//! Unlike the paged strategies, fits keep their bookkeeping among the blocks: 4 bytes before each
+//! block, and more inside free ones. A program that writes outside its blocks can corrupt it.
 //!
 //! # Which lazy fit?
 //! A conventional fit searches at every request. A *lazy* fit (Chung & Moon 2000) takes the whole
-//! free block that it finds as its *free-space area*, and serves requests from the area's lower end
-//! by moving a pointer, as long as they fit; only then does it search again. Over the repository's
-//! traces of real programs it serves between four and eight of ten requests without a search. The
-//! price is memory: the pointer passes over small holes that a fit would have filled, and small
-//! blocks are placed in large free ones.
+//! free block that it finds as its *free-space area*. It serves requests from the area's lower end
+//! by moving a pointer, and searches again only when a request does not fit. On the repository's
+//! traces of real programs, it serves four to eight of ten requests without a search. The price is
+//! memory: small holes that a conventional fit would fill stay unused, and small blocks are placed
+//! in large free ones.
 //!
-//! The paper's letters tell which fit finds the next area, and what happens to a block freed beside
-//! the area:
+//! The paper names a lazy fit by letters: which fit finds the next area, and what happens to a
+//! block freed beside the area:
 //!
 //! | a block freed beside the area | policy | first fit: [`LazyFirstFit`] | worst fit: [`LazyWorstFit`] | best fit: [`LazyBestFit`] |
 //! |---|---|---|---|---|
@@ -48,22 +48,24 @@
 //! | is joined with the area | [`Joining`] | LFB | LWB | LBB |
 //! | is joined with the area, and both are free memory | [`Releasing`] | LFL | LWL | LBL |
 //!
-//! LFL, for example, is `LazyFirstFit<Releasing, S>` over a source `S`. Marked (GC), as in LF (GC),
-//! freed blocks wait until an allocation fails: [`CollectedFirstFit`] and similar strategies.
+//! LFL, for example, is `LazyFirstFit<Releasing, S>` over a source `S`. In strategies marked (GC),
+//! such as LF (GC), freed blocks wait until an allocation fails: [`CollectedFirstFit`] and similar
+//! types.
 //!
-//! - *First fit* is over segregated lists, as in the paper: [`Segregated`] has a list for each power of
-//!   two, so that blocks much too small are not looked at. Over a single list it would be [`Fifo`]; in
-//!   address order, as in the paper's Figure 1, it is [`LazyLowestFit`]. [`Decrement`] is that with the area
-//!   left on the list.
-//! - *Which?* LFL holds the least memory of the lazy first fits, and in most programs about as much as F;
-//!   with an area of at most 256 bytes, `Bounded<Releasing, 256>`, in nearly all. Lazy worst fit needs the
-//!   fewest searches and the most memory. LBL is the choice where a free list may grow long: its search is
-//!   O(log n).
-//! - *`growth`*, by which a heap asks its source for more, is also how large an area at the heap's end gets.
-//!   64 KiB is a good value; the least, 16 bytes, is for measuring fragmentation as the paper does.
-//! - Measure before you choose one: on the mean of these programs lazy first and best fits take 3 to 34 %
-//!   more time than the conventional ones, lazy worst fit 12 to 34 % less. `docs/lazy.md` in the repository
-//!   has the figures.
+//! - *First fit* uses segregated lists, as in the paper: [`Segregated`] has a list for each power
+//!   of two, so a search skips blocks that are much too small. [`Fifo`] would be the same over a
+//!   single list. [`LazyLowestFit`] is first fit in address order, as in the paper's Figure 1;
+//!   [`Decrement`] is the same with the area left on the list.
+//! - *Which one?* LFL holds the least memory of the lazy first fits: in most programs about as much
+//!   as F, and with an area of at most 256 bytes (`Bounded<Releasing, 256>`) in nearly all. Lazy
+//!   worst fit needs the fewest searches and the most memory. Choose LBL where a free list may grow
+//!   long: its search is O(log n).
+//! - *`growth`* is the unit in which a heap asks its source for memory, and so also the size of an
+//!   area at the heap's end. 64 KiB is a good value; the minimum, 16 bytes, serves to measure
+//!   fragmentation as the paper does.
+//! - Measure before you choose one: on average over these programs, lazy first and best fits take 3
+//!   to 34 % more time than the conventional ones, and lazy worst fit takes 12 to 34 % less.
+//!   `docs/lazy.md` in the repository has the figures.
 //!
 //! [`LazyLowestFit`]: crate::catalogue::LazyLowestFit
 //! [`LazyFirstFit`]: crate::catalogue::LazyFirstFit
@@ -71,7 +73,7 @@
 //! [`LazyBestFit`]: crate::catalogue::LazyBestFit
 //! [`CollectedFirstFit`]: crate::catalogue::CollectedFirstFit
 
-// | file | what |
+// | file | contents |
 // |---|---|
 // | `index`, `reclaim`, `area` | the three policy traits, and all policies of the last two |
 // | `heap` | the engine: blocks that are split and joined |

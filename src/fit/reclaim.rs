@@ -6,18 +6,18 @@
 //! | [`Deferred`] | is free but not joined, and can serve a request of its size at once | free neighbours are joined (Hasan & Chang 2006, §2.3) |
 //! | [`Collected`] | is *withheld*: it serves nothing | all withheld blocks are freed, in the order of their frees (Chung & Moon, §4.2) |
 //!
-//! [`Collected`] is how Chung & Moon simulate a program with a garbage collector, whose heap grows
-//! only when a collection did not help. A withheld block is marked in the two tags beside it and links
-//! to the next:
+//! With [`Collected`], Chung & Moon simulate a program with a garbage collector, whose heap grows
+//! only if a collection did not help. A withheld block is marked in the two tags beside it and
+//! links to the next:
 //!
 //! ```text
 //! first ─▶ withheld ─▶ withheld ─▶ … ─▶ withheld ◀─ last        the oldest first
 //! ```
 //! A search fails if neither the index nor the present wilderness has a block large enough; only
 //! then is the source asked for more. Unlike Hasan & Chang's, a deferred heap does not join its
-//! blocks at every failure: a pass visits every block of the heap, so it waits until a sixteenth of
-//! the heap was freed after the last pass, or the source is exhausted. So passes cost O(1) for each
-//! freed cell, and a growing heap is not walked at every step.
+//! blocks at every failed search, since a pass visits every block of the heap. It waits until a
+//! sixteenth of the heap has been freed since the last pass, or the source is exhausted. So passes
+//! cost O(1) for each freed cell, and a growing heap is not walked at every step.
 
 use crate::error::Fault;
 use crate::meter::Meter;
@@ -26,7 +26,7 @@ use crate::tags::{Block, Cells, Link, NONE};
 /// When a freed block becomes free memory: [`Immediate`], [`Deferred`] or [`Collected`].
 pub trait Reclaim: ReclaimPolicy {}
 
-/// The methods of a policy of reclaiming, as a heap uses it.
+/// The methods of a [`Reclaim`] that a heap uses.
 pub trait ReclaimPolicy: Sized {
     /// Nothing was freed.
     const EMPTY: Self;
@@ -37,11 +37,11 @@ pub trait ReclaimPolicy: Sized {
     /// Whether there are withheld blocks.
     const WITHHOLDS: bool;
 
-    /// Records that a block in use is freed. Returns whether it is free memory at once.
+    /// Records that a block in use is freed. Returns whether it becomes free memory at once.
     fn free<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) -> bool;
 
     /// Returns whether to join free neighbours now, after a failed search of a heap of `cells`
-    /// cells. `exhausted`: there is no other memory.
+    /// cells. `exhausted` means that there is no other memory.
     fn join_now(&mut self, _cells: u32, _exhausted: bool) -> bool {
         false
     }
@@ -51,7 +51,7 @@ pub trait ReclaimPolicy: Sized {
         None
     }
 
-    /// Checks the list of withheld blocks, and counts them.
+    /// Checks the list of withheld blocks, and returns their number.
     fn withheld(&self, _cells: &Cells) -> Result<u32, Fault> {
         Ok(0)
     }
@@ -79,7 +79,7 @@ pub struct Collected {
 /// The link of a withheld block to the next.
 const NEXT: Link = Link::First;
 
-/// A deferred heap joins free neighbours once 1 / `LOOSE_PART` of it was freed.
+/// A deferred heap joins free neighbours once 1 / `LOOSE_PART` of its cells have been freed.
 const LOOSE_PART: u32 = 16;
 
 impl Reclaim for Immediate {}

@@ -1,4 +1,4 @@
-//! Growing and shrinking in place, growing both ways (Hasan & Chang 2006, §3.12).
+//! Grows and shrinks blocks in place, upwards and downwards (Hasan & Chang 2006, §3.12).
 //!
 //! ```text
 //!  before  │ free       │ block     │ free   │
@@ -15,8 +15,9 @@ use crate::source::Source;
 use crate::tags::Block;
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
-    /// Makes a block in use `len` cells long without moving it, if it is long enough, the free
-    /// memory above it is, or the source has more. A change of the index.
+    /// Makes a block in use `len` cells long without moving it, if the block itself, the free
+    /// memory above it, or memory from the source suffices. Returns whether it did. Takes the time
+    /// of a change of the index.
     pub(crate) fn resize_block<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -27,7 +28,7 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.resize_known(block, len, meter) || self.resize_growing(block, len, source, meter)
     }
 
-    /// Like [`resize_block`](Self::resize_block), without more memory.
+    /// Like [`resize_block`](Self::resize_block), but takes no memory from the source.
     #[inline(always)]
     pub(crate) fn resize_known<M: Meter>(&mut self, block: Block, len: u32, meter: &M) -> bool {
         if len == block.len || (A::LAZY && self.resize_beside_area(block, len, meter)) {
@@ -50,7 +51,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         true
     }
 
-    /// Like [`resize_block`](Self::resize_block), with more memory, if that would be right above.
+    /// Like [`resize_block`](Self::resize_block), with memory from the source, if that would lie
+    /// right above the block.
     #[inline(always)]
     pub(crate) fn resize_growing<S: Source, M: Meter>(
         &mut self,
@@ -77,9 +79,10 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.extend(wanted, source).is_ok() && self.resize_known(block, len, meter)
     }
 
-    /// Makes a block in use longer, `len` cells, by moving the first `bytes` bytes of its contents
-    /// down into the free block below it, if that and the free block above are enough. Returns its
-    /// new start, at a multiple of `align` bytes. A move and changes of the index.
+    /// Lengthens a block in use to `len` cells by moving the first `bytes` bytes of its contents
+    /// down into the free block below it, if that and the free block above suffice. Returns the new
+    /// start, at a multiple of `align` bytes. Takes the time of the move and of changes of the
+    /// index.
     pub(crate) fn grow_down<M: Meter>(
         &mut self,
         block: Block,
@@ -94,7 +97,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         debug_assert!(start <= block.start && len > block.len && bytes <= Self::bytes(block.len));
         self.take_neighbours(block, meter);
         // SAFETY: both ranges are in the cells of `whole`, that is, of this block and of free ones
-        // that are in no index any more. The tags that the copy overwrites are written anew below.
+        // that are no longer in the index. The tags that the copy overwrites are written again
+        // below.
         unsafe { self.contents(start).copy_from(self.contents(block.start), bytes) };
         let prev_in_use = self.cells.prev_is_in_use(whole.start);
         self.cells.put_in_use(whole, prev_in_use);

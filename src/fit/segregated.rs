@@ -8,7 +8,7 @@
 //! List i has the free blocks of 2ⁱ up to, not including, 2ⁱ⁺¹ cells. The list of the request's own
 //! size is searched, since its blocks may be too small. Every block of a higher list is large
 //! enough, and bits tell which lists have any, so the first block is taken in O(1). Only the search
-//! of the one list is linear. The lists may be of any kind; Chung & Moon's are FIFO.
+//! of the request's own list is linear. The lists may be of any kind; Chung & Moon's are FIFO.
 
 use super::index::{Index, IndexPolicy};
 use super::unsorted::{Back, End, Unsorted};
@@ -20,8 +20,8 @@ use crate::words::bits;
 /// A list for each bit of a size.
 const LISTS: usize = MAX_CELLS.ilog2() as usize;
 
-/// Free blocks on lists by size, each [unsorted](super::Unsorted). Invariants: a block is on the list of its size; a list's bit is
-/// set iff it has blocks.
+/// Free blocks on lists by size, each [unsorted](super::Unsorted). Invariants: a block is on the
+/// list of its size; a list's bit is set iff it has blocks.
 #[derive(Debug)]
 pub struct Segregated<E = Back> {
     occupied: [u64; 1],

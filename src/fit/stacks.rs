@@ -56,7 +56,7 @@ impl<const N: usize> Stacks<N> {
         meter.link(cells.header(start));
     }
 
-    /// Puts the uppermost block of a stack to use, if it has one.
+    /// Takes the top block off a stack, if it has one, and marks it as in use.
     #[inline(always)]
     pub(crate) fn pop<M: Meter>(
         &mut self,
@@ -69,7 +69,7 @@ impl<const N: usize> Stacks<N> {
         Some(start)
     }
 
-    /// Takes the uppermost block off a stack, still withheld.
+    /// Takes the top block off a stack, if it has one. The block is still withheld.
     #[inline(always)]
     pub(crate) fn take<M: Meter>(&mut self, class: usize, cells: &Cells, meter: &M) -> Option<u32> {
         let head = &mut self.heads[class % N];
@@ -82,8 +82,8 @@ impl<const N: usize> Stacks<N> {
         Some(start)
     }
 
-    /// Checks that each stack has as many blocks as `counts` tells, and that each block `belongs`
-    /// on its stack.
+    /// Checks that each stack has as many blocks as `counts` says, and that each block `belongs` on
+    /// its stack.
     pub(crate) fn audit(
         &self,
         counts: &[u32; N],

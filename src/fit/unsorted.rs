@@ -5,9 +5,9 @@
 //! LIFO  put ─▶ [72] ⇄ [16] ⇄ [900] ⇄ … ⇄ [40]
 //! FIFO         [40] ⇄ … ⇄ [900] ⇄ [16] ⇄ [72] ◀─ put
 //! ```
-//! A block that is split or grows is a new block, and goes where a freed one goes. LIFO finds
-//! memory that is still in the cache. FIFO leaves a block time until its neighbours are freed,
-//! which keeps fragmentation down, as address order does.
+//! A block that is split or grows counts as a new block, and goes where a freed block goes. LIFO
+//! finds memory that is still in the cache. FIFO leaves a block time until its neighbours are
+//! freed, which keeps fragmentation down, as address order does.
 
 use core::marker::PhantomData;
 
@@ -19,15 +19,15 @@ use crate::tags::{Block, Cells, NONE};
 
 /// Where on the list a block is put.
 pub trait End {
-    /// Whether it is put at the start of the list, where searches start.
+    /// Whether a block is put at the start of the list, where searches start.
     const FIRST: bool;
 }
 
-/// At the start of the list: searches meet the block that was freed last first.
+/// At the start of the list: searches meet the last freed block first.
 #[derive(Debug)]
 pub struct Front;
 
-/// At the end of the list: searches meet the block that was freed first first.
+/// At the end of the list: searches meet the earliest freed block first.
 #[derive(Debug)]
 pub struct Back;
 
@@ -46,7 +46,7 @@ pub type Lifo = Unsorted<Front>;
 pub type Fifo = Unsorted<Back>;
 
 impl<E> Unsorted<E> {
-    /// Returns whether it has no blocks.
+    /// Returns whether the list is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.links.first == NONE
     }

@@ -1,7 +1,7 @@
 //! Checks whether a free block's words are still as the heap wrote them, before the heap follows
 //! them.
 //!
-//! A free block of [`Good`] is among blocks in use, whose owners may write beyond them; and its
+//! A free block of [`Good`] lies among blocks in use, whose owners may write beyond them, and its
 //! former owner may still write to it. Its words are redundant:
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!       └──────── its back leads here
 //! ```
 //! A heap that vets compares all of them first, in some thirty instructions. A block that fails
-//! stays where it is, and the heap [remembers](TagHeap::damaged) it. The caller checks that before
-//! going on, since walks and audits from then on read tags that others may have overwritten.
+//! stays where it is, and the heap [remembers](TagHeap::damaged) it. The caller checks for that
+//! before it goes on, since walks and audits from then on may read overwritten tags.
 
 use super::good::Good;
 use super::heap::TagHeap;
@@ -36,7 +36,7 @@ impl Good {
 }
 
 impl TagHeap<Good> {
-    /// Has every free block vetted before it is used.
+    /// Makes the heap vet every free block before it uses the block.
     pub(crate) fn vet_all(&mut self) {
         self.index.vets = true;
     }

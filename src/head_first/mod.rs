@@ -11,23 +11,24 @@
 //! `Create` takes a free block and fits it to the request: `ChunkUp` halves it, if the lower half
 //! is large enough; `SpaceFit` gives the excess to a free neighbour, or makes it a block of its
 //! own. If nothing is large enough, `Stitch` joins free neighbours. `Free` joins a block with its
-//! free neighbours at once. The paper's `Free` answers whether the block was freed, was not a
+//! free neighbours at once. The paper's `Free` reports whether the block was freed, was not a
 //! block, or has another owner; here only [`try_free`](Strategy::try_free) does.
 //!
-//! | strategy | asks first | `ChunkUp` | in the paper |
+//! | strategy | tries first | `ChunkUp` | in the paper |
 //! |---|---|---|---|
 //! | HEAD-FIRST | the unallocated region | no | "head-first": Tables 2, 5, 7, 9 |
 //! | HEAD-FIRST (CHUNK-UP) | the unallocated region | yes | |
 //! | NON-HEAD-FIRST | the best fit | no | |
 //! | NON-HEAD-FIRST (CHUNK-UP) | the best fit | yes | "non head-first": Tables 3, 4, 6, 8 |
 //!
-//! They are one engine, [`SpaceFitting`], with two policies; the search is a third: an
+//! They are one engine, [`SpaceFitting`], with two policies. The search is a third policy: an
 //! [`Index`] of [`fit`](crate::fit). [`Traverse`] looks at every block, as the paper does;
-//! [`Best`](crate::fit::Best) finds the same block in O(log n). Any other fit can be
-//! searched as well, which the paper leaves to future work (§6).
+//! [`Best`](crate::fit::Best) finds the same block in O(log n). Any other fit can be used as well,
+//! which the paper leaves to future work (§6).
 //!
 //! # How the paper was read
-//! Its listings are lost in the text we have; prose and tables leave one reading.
+//! The listings are missing from the text that we have, but prose and tables leave only one
+//! reading.
 //! - Memory is laid out as two halves (Table 1). In Table 2 the first block lies at 0 although all
 //!   later ones come from the high end: its extra bytes went to the free upper half on its right.
 //! - A block that is not halved and has no free neighbour gives its high end (Table 2), a halved
@@ -37,15 +38,16 @@
 //!
 //! # Deviations
 //! - The header has 8 bytes instead of 16: the link to the left is a footer, which only free blocks
-//!   have; in its place blocks in use have their owner. Blocks are aligned to 16 bytes, the double
+//!   have; a block in use has its owner in that place. Blocks are aligned to 16 bytes, the double
 //!   word of a 64-bit machine. So each block can be cut anywhere, and a block "remains as-is" only
 //!   because of rounding.
-//! - `Free` joins neighbours at once, so only the two halves ever lie unjoined. `Stitch` runs once,
-//!   and from the head on; what it leaves is the same.
+//! - `Free` joins neighbours at once, so only the two halves are ever unjoined. `Stitch` runs once,
+//!   from the head on; the result is the same.
 //! - When the source gives more memory, that becomes the unallocated region, wherever it is; the
 //!   rest of the old one is a free block like any other.
 
-// `policy`: what the compositions differ in; `heap`: the engine; `traverse`: the paper's search.
+// `policy`: the differences between the compositions; `heap`: the engine; `traverse`: the paper's
+// search.
 
 mod heap;
 mod policy;
@@ -81,14 +83,16 @@ pub struct Owner(pub u32);
 /// Best fit with space-fitting over a source: the [`Order`] chooses which free block is tried
 /// first, the [`Halving`] whether it is halved, and the [`Index`] which of the others is taken.
 ///
-/// A block of 8, 24, 40, … bytes takes 8 more, and is aligned to 16. Greater alignments split the
-/// gap off. Allocating from the unallocated region takes O(1), else the time of a search of the
-/// policy; freeing and resizing in place that of a change of its index. A heap has at most 16 GiB.
+/// A block holds 8, 24, 40, … bytes, takes 8 more, and is aligned to 16. For a greater alignment,
+/// the gap is split off. Allocating from the unallocated region takes O(1), otherwise the time of a
+/// search of the index; freeing and resizing in place take that of a change of the index. A heap
+/// has at most 16 GiB.
 ///
-/// Every block has an [`Owner`]: the one [set](Heap::set_owner) when it was allocated, or that it was
-/// [allocated for](Heap::allocate_for). [`try_free`](Strategy::try_free) answers
-/// [`Freed::NotOwner`](crate::Freed::NotOwner) if it is not the one set now; it traverses the blocks
-/// below the address it is asked about: O(n). [`deallocate`](Strategy::deallocate) does not ask.
+/// Every block has an [`Owner`]: the one [set](Heap::set_owner) when it was allocated, or that it
+/// was [allocated for](Heap::allocate_for). [`try_free`](Strategy::try_free) returns
+/// [`Freed::NotOwner`](crate::Freed::NotOwner) if that is not the owner set now. It traverses the
+/// blocks below the address that it is given: O(n). [`deallocate`](Strategy::deallocate) does not
+/// check the owner.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -121,12 +125,12 @@ pub struct SpaceFit<O, H, P> {
 }
 
 impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Heap<SpaceFit<O, H, P>, S, M> {
-    /// Makes the heap over `source`, which grows by multiples of `growth` bytes, or by just the
-    /// bytes needed if the source has no more. Takes no memory before the first allocation. Blocks
-    /// belong to `Owner(0)` until another is set.
+    /// Makes a heap over `source`. The heap grows by multiples of `growth` bytes, or by just the
+    /// bytes needed if the source has no more. It takes no memory before the first allocation.
+    /// Blocks belong to `Owner(0)` until another is set.
     ///
     /// # Panics
-    /// Unless `growth` is a multiple of 16, not 0 and below 16 GiB; in a `const`, at compile time.
+    /// If `growth` is 0, not a multiple of 16, or at least 16 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(growth: usize, source: S, meter: M) -> Self {
         let engine = SpaceFit { heap: FittedHeap::new(growth), owner: Owner(0) };

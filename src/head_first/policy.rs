@@ -5,7 +5,7 @@
 /// [`FitFirst`].
 pub trait Order: OrderPolicy {}
 
-/// The methods of an order, as the heap uses them.
+/// The constants of an [`Order`] that the heap uses.
 pub trait OrderPolicy {
     /// Whether the unallocated region serves every request that it can, before anything is
     /// searched.
@@ -17,8 +17,8 @@ pub trait OrderPolicy {
 #[derive(Debug)]
 pub struct RegionFirst;
 
-/// Non-head-first: the best fit at once; the unallocated region is a free block like all others (§4,
-/// Table 4).
+/// Non-head-first: the best fit at once. The unallocated region is a free block like all others
+/// (§4, Table 4).
 #[derive(Debug)]
 pub struct FitFirst;
 
@@ -26,13 +26,13 @@ pub struct FitFirst;
 /// [`NoChunkUp`].
 pub trait Halving: HalvingPolicy {}
 
-/// The constants of a policy of halving, as the heap uses them.
+/// The constants of a [`Halving`] that the heap uses.
 pub trait HalvingPolicy {
     /// Whether a block is halved if its lower half holds the request.
     const CHUNKS_UP: bool;
 }
 
-/// The block is halved: the request gets the low end, and the upper half takes the rest (Tables 3, 4).
+/// The block is halved: the request gets the low end, the upper half the rest (Tables 3, 4).
 #[derive(Debug)]
 pub struct ChunkUp;
 

@@ -1,4 +1,5 @@
-//! The paper's heap walks, the four compositions against a plain search, and the heap's edge cases.
+//! Tests of the paper's heap walks, of the four compositions against a plain search, and of the
+//! heap's edge cases.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -34,7 +35,8 @@ fn allocate<O: Order, H: Halving, P: Index>(heap: &mut Heap<O, H, P>, size: usiz
     heap.allocate(layout(size)).expect("room enough").cast()
 }
 
-/// Position of each block's bookkeeping, whether the block is free, and its addressable bytes.
+/// Returns, for each block, the position of its bookkeeping, whether it is free, and its
+/// addressable bytes.
 fn chain<S: Strategy>(heap: &S) -> Vec<(usize, bool, usize)> {
     let mut chain = Vec::new();
     let mut head = None;
@@ -50,9 +52,9 @@ fn chain<S: Strategy>(heap: &S) -> Vec<(usize, bool, usize)> {
 const FREE: bool = true;
 const USED: bool = false;
 
-// The paper's header has 16 bytes and its unit is 8; ours has 8 and the unit is 16. So its blocks of
-// 8, 16, 32, 80 and 128 bytes, which take 24, 32, 48, 96 and 144, are ours of 8, 24, 40, 88 and 136,
-// which take 16, 32, 48, 96 and 144. The published offsets stand in the comments.
+// The paper's header has 16 bytes and its unit is 8; ours has 8 and the unit is 16. So its blocks
+// of 8, 16, 32, 80 and 128 bytes, which take 24, 32, 48, 96 and 144, are ours of 8, 24, 40, 88 and
+// 136, which take 16, 32, 48, 96 and 144. The published offsets are in the comments.
 
 #[test]
 fn table_1_fresh_memory_is_two_halves() {
@@ -63,7 +65,7 @@ fn table_1_fresh_memory_is_two_halves() {
     heap.audit().unwrap();
 }
 
-/// Returns the requests behind Tables 2 and 3.
+/// Makes a heap, and plays the requests behind Tables 2 and 3 on it.
 fn play<O: Order, H: Halving, P: Index>() -> Heap<O, H, P> {
     let mut heap = heap(MEMORY);
     let [_, _, freed, _] = [8, 8, 128, 16].map(|size| allocate(&mut heap, size));
@@ -147,8 +149,8 @@ fn without_chunk_up_the_region_is_at_the_head_though_it_is_not_asked_first() {
     assert_eq!(sizes, chain(&play::<FitFirst, ChunkUp, Best>()));
 }
 
-/// Requests at random, the same for every strategy: the addresses that were given. One request in
-/// 16 has this alignment.
+/// Makes random requests, the same for every strategy, and returns the addresses of their blocks,
+/// relative to the first. One request in 16 is aligned to `greatest_align` bytes.
 fn addresses<S: Strategy>(mut heap: S, greatest_align: usize) -> Vec<usize> {
     let mut blocks: Vec<(NonNull<u8>, Layout)> = Vec::new();
     let mut random = StdRng::seed_from_u64(7);
@@ -178,7 +180,7 @@ fn addresses<S: Strategy>(mut heap: S, greatest_align: usize) -> Vec<usize> {
 
 #[test]
 fn bins_take_the_block_that_a_traversal_takes() {
-    // Where there are no gaps to consider: bins look for those in two blocks only.
+    // No request is aligned above a cell: for those, bins look at two blocks only.
     fn compare<O: Order, H: Halving>() {
         for growth in [1 << 12, 1 << 16, MEMORY] {
             let traversed = addresses(heap::<O, H, Traverse>(growth), 16);
@@ -206,7 +208,7 @@ fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
     // The lower half is the smaller: its extra bytes go to the upper half on its right.
     let low = allocate(&mut heap, 100);
     assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 3_960)]);
-    // Free on neither side: the block divides itself and gives its high end.
+    // Neither neighbour is free: the block is divided, and its high end is used.
     allocate(&mut heap, 1_000);
     assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 2_952), (3_072, USED, 1_000)]);
     assert_eq!(try_free(&mut heap, low, layout(100)), Freed::Freed);

@@ -1,4 +1,4 @@
-//! The heap as spans, and its invariants checked.
+//! Walks the heap as spans, and checks its invariants.
 
 use super::heap::HybridHeap;
 use super::lists::LISTS;
@@ -8,7 +8,7 @@ use crate::tags::{Block, CELL, TAG};
 
 impl HybridHeap {
     /// Returns the block in use whose contents start at this address, if there is one; any address
-    /// may be asked for. O(n).
+    /// may be passed. O(n).
     pub(super) fn find_in_use(&self, address: usize) -> Option<Block> {
         self.cells.find_in_use(address, self.top, &())
     }

@@ -6,9 +6,9 @@
 //!            1
 //! ```
 //! The module `tags` describes the tags. Unlike in the fits, two free blocks may be neighbours:
-//! joining them can wait. The *wilderness* has never been a block; it is on no list, and
-//! blocks are cut from its lower end when nothing else will do. H' ends the blocks below it: an
-//! empty block in use.
+//! joining them can wait. The *wilderness* is not a block: it is on no list, and blocks are cut
+//! from its lower end only when no free block serves. H' is the header of an empty block in use,
+//! which ends the blocks below the wilderness.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `top`, where the empty block in use is;
@@ -17,15 +17,15 @@
 //!   as free in the block above;
 //! - of two free neighbours, at least one waits to be joined.
 //!
-//! The tags and the stacks of the quick lists are those of the fits, but the heap is not. Policies
-//! that turned the fits' heap into this one would need more code than this file, since the two
-//! differ in what they represent:
-//! - A free block waits or is joined, and its list depends on it. An index of the fits depends on a
-//!   block's place and size alone.
-//! - Any number of free blocks may be side by side, so joining and extending take runs of them, not
+//! The tags and the stacks of the quick lists are shared with the fits, but the heap is not. To
+//! turn the fits' heap into this one, policies would need more code than this file, since the two
+//! heaps represent different things:
+//! - A free block waits or is joined, and its list depends on that. An index of the fits depends
+//!   only on a block's place and size.
+//! - Any number of free blocks may be side by side, so joining and extending take whole runs, not
 //!   one neighbour on either side.
 //! - A rest of one cell stays with its block, so the layout does not determine the block's length.
-//! - The wilderness is no block. In a fit it is a free one, with tags.
+//! - The wilderness is not a block. In a fit it is a free block, with tags.
 //! - The parameters decide at run time which memory is tried in which order.
 
 use super::lists::{LISTS, Lists, State, Taken};
@@ -49,8 +49,8 @@ pub(super) struct HybridHeap {
     /// The largest number of bytes in use, tags included, among the times when this was updated.
     /// The threshold is a percentage of it.
     pub(super) most_in_use: usize,
-    /// How many blocks had been freed when all free blocks were joined last; [`UNJOINED`] if some were
-    /// preallocated since.
+    /// The number of frees up to the last time when all free blocks were joined; [`UNJOINED`] if
+    /// blocks were preallocated since.
     pub(super) frees_at_join: u64,
     pub(super) monitor: Monitor,
 }
@@ -98,8 +98,8 @@ impl HybridHeap {
         used
     }
 
-    /// Like [`serve`](Self::serve), for a small block. Makes up to `most` more blocks of the rest
-    /// and puts them on the quick list, the lowest first (§3.10).
+    /// Like [`serve`](Self::serve), for a small block. Makes up to `most` more blocks from the
+    /// rest, and puts them on the quick list, the lowest first (§3.10).
     pub(super) fn serve_small<M: Meter>(
         &mut self,
         taken: Taken,
@@ -132,8 +132,8 @@ impl HybridHeap {
         used
     }
 
-    /// Frees a block in use, or a part of one whose header is not written yet; the block below is
-    /// not free exactly if `prev_in_use`.
+    /// Frees a block in use, or a part of one whose header is not written yet. The block below is
+    /// not free iff `prev_in_use`.
     pub(super) fn release<M: Meter>(&mut self, block: Block, prev_in_use: bool, meter: &M) {
         self.cells.put_free(block, prev_in_use);
         self.lists.insert(block, State::Waiting, &mut self.cells, meter);
@@ -181,8 +181,8 @@ impl HybridHeap {
         }
     }
 
-    /// Takes memory from the source until the wilderness has `len` cells: by the growth unit, or
-    /// just as much if there is no more.
+    /// Takes memory from the source until the wilderness has `len` cells: by the growth unit, or by
+    /// just the cells needed if the source has no more.
     pub(super) fn grow<S: Source, M: Meter>(
         &mut self,
         len: u32,

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //! free    0 0 1 0 0 1 … 1          bit n: there are free blocks of n cells
-//! waiting 0 0 1 0 0 0 … 1          bit n: … that wait for being joined with their neighbours
+//! waiting 0 0 1 0 0 0 … 1          bit n: … that wait to be joined with their neighbours
 //! heads       ● ●   ●   ●          for each size: the waiting ones, and the joined
 //! large   tree by size, then address; list of those that wait
 //! ```
 //! A block just freed waits; a block that was joined with its neighbours, or is the rest of one
-//! that was, does not. So joining looks only at blocks freed since the last time.
+//! that was, does not. So joining looks only at blocks that were freed since it last ran.
 //!
-//! The paper keeps the large blocks on one list, and best fit looks at every item. A treap
-//! finds the same size in O(log n), the lowest block of that size instead of the latest.
+//! The paper keeps the large blocks on one list, and best fit looks at every item. Here a treap
+//! finds a block of the same size in O(log n), but the lowest of that size instead of the latest.
 
 use crate::error::Fault;
 use crate::fit::Best;
@@ -25,8 +25,8 @@ pub(super) const LISTS: usize = 128;
 
 /// The links of a list of one size: to the block before and to the next.
 const SMALL: [Link; 2] = [Link::First, Link::Second];
-/// The links of the list of large blocks that wait; the tree has the first two. A large block that does
-/// not wait is the block before itself.
+/// The links of the list of large blocks that wait; the tree has the first two. A large block that
+/// does not wait is the block before itself.
 const LARGE: [Link; 2] = [Link::Third, Link::Fourth];
 
 /// Whether a free block may have free neighbours.
@@ -48,8 +48,10 @@ pub(super) struct Taken {
 /// The lists. Invariants:
 /// - bit n of `free` is set iff one of the two lists of n cells is not empty, bit n of `waiting`
 ///   iff the first is not;
-/// - a list has the free blocks of its size and state, each once, and the one link undoes the other;
-/// - `large` has the free blocks of 128 cells and more, the list at `waiting_large` those that wait.
+/// - a list has the free blocks of its size and state, each once, and the one link undoes the
+///   other;
+/// - `large` has the free blocks of 128 cells and more, the list at `waiting_large` those that
+///   wait.
 #[derive(Debug)]
 pub(super) struct Lists {
     free: u128,
@@ -91,7 +93,8 @@ impl Lists {
         }
     }
 
-    /// Takes a free block off its list. Its tags and links are those of when it was put there.
+    /// Takes a free block off its list. Its tags and links are still as they were when it was put
+    /// there.
     pub(super) fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let Block { start, len } = block;
         if len as usize >= LISTS {

@@ -1,5 +1,5 @@
-//! Blocks outside the contiguous heap: large requests get a mapping of their own, and give it back
-//! to the system when they are freed (§3.2).
+//! Blocks outside the contiguous heap: a large block gets a mapping of its own, which goes back to
+//! the system when the block is freed (§3.2).
 //!
 //! The source decides whether there are mappings ([`Source::map`]): over a fixed region there are
 //! none, and the heap serves requests of any size.
@@ -16,7 +16,7 @@ use crate::error::AllocError;
 use crate::source::{OWNERS, Source};
 use crate::tags::header;
 
-/// Maps a block; returns it with all its length.
+/// Maps a block, and returns it with its full length.
 pub(super) fn map<S: Source>(source: &mut S, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
     let mapped = source.map(layout)?;
     let block = mapped.cast::<u8>();

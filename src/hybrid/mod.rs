@@ -18,28 +18,28 @@
 //!   the paper.
 //! - Large blocks are found in a tree, and the lowest of a size is taken.
 //! - A block on a quick list is marked as not in use, so that a double free is detected.
-//! - The paper reads as if large blocks were exempt when COALESCE is off (§5.3 on espresso): they
-//!   are then joined only beyond the threshold. With COALESCE on they are joined whenever none is
-//!   large enough. §3.3 of the paper asks for the threshold in that case as well;
-//!   [`Settings::strict_threshold`] does so.
+//! - The paper seems to join large blocks even when COALESCE is off (§5.3 on espresso); here they
+//!   are then joined only beyond the threshold. With COALESCE on, they are joined whenever none is
+//!   large enough. §3.3 of the paper requires the threshold in that case as well;
+//!   [`Settings::strict_threshold`] follows it.
 //! - Before a request fails, all free blocks are joined, whatever the parameters say.
-//! - The threshold is a percentage of the most bytes in use; that figure is updated when the threshold
-//!   is compared, not at each allocation.
+//! - The threshold is a percentage of the most bytes in use; that figure is updated when the
+//!   threshold is compared, not at each allocation.
 //!
 //! Like the fits, the heap has its bookkeeping among the blocks. A program that writes outside its
-//! blocks can destroy it.
+//! blocks can corrupt it.
 
-// | file | what | paper |
+// | file | contents | paper |
 // |---|---|---|
 // | `settings` | the parameters, at run time or as constants | §3, Tables 6, 7 |
 // | `lists` | free lists, bitmap, best fit | §3.3–3.5 |
 // | `heap` | blocks, splitting, preallocation, wilderness | §3.1, §3.6, §3.9, §3.10 |
 // | `coalesce` | incremental and complete coalescing | §3.7, §3.8 |
-// | `search` | the order in which all that is tried | §3.6–3.10 |
+// | `search` | the order in which these are tried | §3.6–3.10 |
 // | `resize` | extension both ways | §3.12 |
 // | `mapped` | blocks outside the heap | §3.2 |
 // | `monitor`, `audit` | figures; spans and invariants | §3.11 |
-// | `tuned` | the engine: all this behind one interface | |
+// | `tuned` | the engine: all of these behind one interface | |
 
 mod audit;
 mod coalesce;
@@ -70,13 +70,13 @@ use crate::source::Source;
 /// The hybrid allocator over a source, with its parameters from `T`: a [`Settings`] that may change
 /// at run time, or a [`Constant`].
 ///
-/// A block of 12, 28, 44, … bytes takes 4 more, and is aligned to 16. The heap has at most 16 GiB,
-/// mappings apart.
+/// A block holds 12, 28, 44, … bytes, takes 4 more, and is aligned to 16. Not counting mappings,
+/// the heap has at most 16 GiB.
 ///
-/// Time: O(1) where a quick list serves, and to free small and medium blocks; large blocks O(log n)
-/// expected. When free blocks are joined, one request pays for the blocks freed before: O(1) for
-/// each on average. [`try_free`](crate::Strategy::try_free) walks the blocks below the address it is asked
-/// about: O(n).
+/// Time: O(1) if a quick list serves the request, and to free small and medium blocks; expected
+/// O(log n) for large blocks. When free blocks are joined, one request pays for the blocks freed
+/// before: O(1) for each on average. [`try_free`](crate::Strategy::try_free) walks the blocks below
+/// the address that it is given: O(n).
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -101,8 +101,8 @@ use crate::source::Source;
 pub type Hybrid<T, S, M = ()> = Heap<Tuned<T>, S, M>;
 
 impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
-    /// Makes the heap over `source` with parameters that may change. Takes no memory before the
-    /// first allocation.
+    /// Makes a heap over `source` with parameters that may change. Takes no memory before the first
+    /// allocation.
     ///
     /// # Panics
     /// If the parameters make no sense ([`Settings::check`]); in a `const`, at compile time.
@@ -130,7 +130,7 @@ impl<S: Source, M: Meter> Heap<Tuned<Settings>, S, M> {
 }
 
 impl<P: Parameters, S: Source, M: Meter> Heap<Tuned<Constant<P>>, S, M> {
-    /// Makes the heap over `source` with the parameters of `P`. Takes no memory before the first
+    /// Makes a heap over `source` with the parameters of `P`. Takes no memory before the first
     /// allocation.
     #[must_use]
     pub const fn constant(source: S, meter: M) -> Self {

@@ -12,7 +12,7 @@ pub struct Monitor {
     pub quick: u64,
     /// Free blocks that were split.
     pub splits: u64,
-    /// Blocks put on a quick list beforehand.
+    /// Blocks put on a quick list by preallocation.
     pub preallocated: u64,
     /// Free blocks that found free neighbours when they were joined.
     pub joins: u64,

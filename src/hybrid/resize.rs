@@ -59,8 +59,8 @@ impl HybridHeap {
         end
     }
 
-    /// Makes `all` the block in use: `block`, the free blocks around it, and of the wilderness.
-    /// The contents of `block` are not written to.
+    /// Makes `all` one block in use: `block`, the free blocks around it, and a part of the
+    /// wilderness. The contents of `block` are not written to.
     fn extend<M: Meter>(&mut self, block: Block, all: Block, meter: &M) {
         let mut start = block.start;
         while start > all.start

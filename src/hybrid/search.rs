@@ -65,7 +65,7 @@ impl HybridHeap {
         // These cells contain the aligned block wherever they start.
         let certain = u32::try_from(align / CELL - 1).ok().and_then(|gap| len.checked_add(gap));
         let block = self.allocate(certain.ok_or(AllocError::Exhausted)?, context)?;
-        // Within a block in use, so the address does not wrap around.
+        // The place is within a block in use, so its address does not wrap around.
         let start = self.cells.aligned(block.start, align).unwrap_or(block.start);
         Ok(self.trim(block, Block { start, len }, context.meter))
     }

@@ -1,7 +1,7 @@
 //! The parameters of §3 of the paper, and the settings it gives for them.
 //!
-//! A heap reads its [`Settings`] at run time, where they can be changed at any moment, or has them
-//! built in as a constant ([`Parameters`]); then the compiler leaves out the code of options that
+//! A heap reads its [`Settings`] at run time, and they can be changed at any moment. Or they are
+//! built in as a constant ([`Parameters`]), and the compiler leaves out the code of options that
 //! are off.
 //!
 //! The paper's machine has words of 4 bytes. Block sizes here are twice as large, as are the
@@ -14,8 +14,8 @@ use core::fmt;
 use super::lists::LISTS;
 use crate::tags::{CELL, MAX_CELLS};
 
-/// Parameters of the hybrid allocator. All sizes in bytes; sizes of blocks count the header of 4
-/// bytes.
+/// Parameters of the hybrid allocator. All sizes are in bytes; sizes of blocks include the header
+/// of 4 bytes.
 ///
 /// ```
 /// use pagewise::hybrid::Settings;
@@ -33,13 +33,14 @@ pub struct Settings {
     /// COALESCE: join medium blocks when no free block is large enough, until one is (§3.7). Large
     /// blocks are joined in any case.
     pub coalesce: bool,
-    /// COALESCE_QL: join all free blocks, those of the quick lists included, when that fails and
+    /// COALESCE_QL: join all free blocks, including those on the quick lists, when that fails and
     /// more is held than [`threshold`](Self::threshold) allows (§3.8).
     pub coalesce_ql: bool,
-    /// Bytes that may be held, in percent of the most bytes that were in use, before COALESCE_QL,
-    /// or large blocks without COALESCE, are joined; at least 100 (§3.3, §3.8).
+    /// The bytes that may be held, in percent of the most bytes that were in use, before
+    /// COALESCE_QL joins all blocks, or large blocks are joined without COALESCE; at least 100
+    /// (§3.3, §3.8).
     pub threshold: u32,
-    /// Joins large blocks only when more is held than [`threshold`](Self::threshold) allows, also
+    /// Joins large blocks only when more is held than [`threshold`](Self::threshold) allows, even
     /// with COALESCE on, as §3.3 says. Otherwise COALESCE joins them whenever none is large enough.
     pub strict_threshold: bool,
     /// COALESCE_IN_FREE: join all free blocks when a free leaves fewer than
@@ -50,24 +51,24 @@ pub struct Settings {
     pub few_blocks: usize,
     /// The bytes held for COALESCE_IN_FREE.
     pub much_held: usize,
-    /// SPLIT: search for a larger free block, and split it, when there is none of the size asked for
-    /// or the next (§3.6). Large requests split in any case.
+    /// SPLIT: search for a larger free block, and split it, when there is none of the requested
+    /// size or the next (§3.6). Large requests split in any case.
     pub split: bool,
     /// MONITOR: keep the [`Monitor`](super::Monitor)'s figures (§3.11).
     pub monitor: bool,
-    /// Most blocks that are made from the rest of a block that was split for a small request, and
-    /// put on its quick list (§3.10).
+    /// The most blocks that are made from the rest of a block that was split for a small request,
+    /// and put on its quick list (§3.10).
     pub preallocate: u32,
     /// Requests of more than this many bytes get a mapping of their own, not a block of the heap,
-    /// if the source has mappings ([`Source::map`](crate::source::Source::map), §3.2).
-    /// `usize::MAX`: never.
+    /// if the source has mappings ([`Source::map`](crate::source::Source::map), §3.2). `usize::MAX`
+    /// means never.
     pub mmap_threshold: usize,
     /// The heap grows by multiples of this many bytes, a multiple of 16 (§3.9).
     pub growth: usize,
 }
 
 impl Settings {
-    /// HCgen, the generic setting (Table 6), with the values that §3 names.
+    /// Returns HCgen, the generic setting (Table 6), with the values that §3 names.
     #[must_use]
     pub const fn generic() -> Self {
         Self {
@@ -87,18 +88,18 @@ impl Settings {
         }
     }
 
-    /// HCmem, for least memory: everything that joins free blocks is on (§5.2; ghostscript and
-    /// espresso in Table 7).
+    /// Returns HCmem, for the least memory: everything that joins free blocks is on (§5.2;
+    /// ghostscript and espresso in Table 7).
     #[must_use]
     pub const fn memory() -> Self {
         Self { coalesce_in_free: true, monitor: false, ..Self::generic() }
     }
 
-    /// HCperf, for most speed. These are the settings of most programs of Table 7 (espresso, cfrac,
-    /// electric and groff): only large blocks are joined, SPLIT is on, and QL_HIGH is low. §5.2
-    /// advises more for speed alone: SPLIT off and QL_HIGH "512 or higher", which holds more
-    /// memory. Unlike the paper's it maps nothing: requests of 100 KiB are common today, and each
-    /// mapping costs system calls and page faults.
+    /// Returns HCperf, for the highest speed. These are the settings of most programs of Table 7
+    /// (espresso, cfrac, electric and groff): only large blocks are joined, SPLIT is on, and
+    /// QL_HIGH is low. §5.2 advises more for speed alone: SPLIT off and QL_HIGH "512 or higher",
+    /// which holds more memory. Unlike the paper's it maps nothing: requests of 100 KiB are common
+    /// today, and each mapping costs system calls and page faults.
     #[must_use]
     pub const fn performance() -> Self {
         Self {
@@ -130,7 +131,7 @@ impl Settings {
         Ok(())
     }
 
-    /// QL_HIGH in cells.
+    /// Returns QL_HIGH in cells.
     #[inline(always)]
     pub(super) const fn ql_cells(&self) -> u32 {
         (self.ql_high / CELL) as u32
@@ -148,7 +149,7 @@ impl Default for Settings {
     }
 }
 
-/// Writes, for each parameter, the method that sets it.
+/// Generates, for each parameter, the method that sets it.
 macro_rules! set {
     ($($field:ident: $value:ty, $name:literal;)*) => {
         impl Settings {$(

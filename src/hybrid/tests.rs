@@ -1,4 +1,4 @@
-//! The effect of each parameter, the heap's edge cases, and the faults that its audit finds.
+//! Tests the effect of each parameter, the heap's edge cases, and the faults that its audit finds.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -255,7 +255,7 @@ fn requests_above_the_threshold_are_mapped_and_no_others() {
         let block = allocate(&mut heap, size);
         let held = heap.usage().held;
         free(&mut heap, block, size);
-        // Mappings alone are given back at once.
+        // Only mappings are given back at once.
         assert_eq!(heap.usage().held < held, is_mapped, "{size} bytes");
     }
     heap.audit().unwrap();

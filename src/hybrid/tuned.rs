@@ -1,4 +1,4 @@
-//! The engine: chooses which of its parts serves a request, and counts it.
+//! The engine: chooses which of its parts serves a request, and counts the requests.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -164,7 +164,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         debug_assert!(engine.heap.top == 0 || engine.is_sound(block), "a freed block is in use");
         // SAFETY: the caller's block is in use.
         let len = unsafe { header::len_at(block) };
-        // A mapped block, of no cells, wraps round.
+        // The length of a mapped block, 0 cells, wraps round.
         let bytes = if len.wrapping_sub(1) < engine.parameters.settings().ql_cells() {
             let start = engine.start_of(block);
             let HybridHeap { cells, quick, .. } = &mut engine.heap;

@@ -13,25 +13,25 @@ pub trait Algorithm {
     type Fields: Fields;
     /// The algorithm before there is any memory.
     const EMPTY: Self;
-    /// Words that the end of memory is a multiple of.
+    /// The end of memory is a multiple of this many words.
     const UNIT: u32;
 
     /// Converts a layout to a request; `None` if no memory is long enough.
     fn request(layout: Layout) -> Option<Request>;
 
-    /// Returns whether this block can have served this request.
+    /// Returns whether this block may have served this request.
     fn serves(block: Block, request: Request) -> bool;
 
-    /// Start of the block in which a request was served whose contents start at this word.
+    /// Returns the start of the block that serves a request whose contents start at this word.
     fn start_of(contents: u32, request: Request) -> Option<u32>;
 
     /// Returns where memory must end for words added now to serve a request.
     fn reach(request: Request, words: &Words) -> Option<u32>;
 
-    /// Takes a block for a request: search, compaction.
+    /// Takes a block for a request, with search and compaction as the algorithm prescribes.
     fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block>;
 
-    /// Makes added words, one block in use, free.
+    /// Frees words that were just added as one block in use.
     fn add<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M);
 
     /// Frees a block in use.
@@ -46,7 +46,7 @@ pub trait Algorithm {
         meter: &M,
     ) -> Option<Block>;
 
-    /// How often all of memory was gone through to make the lists of free blocks anew.
+    /// Returns how often all of memory was walked to make the lists of free blocks anew.
     fn collections(&self) -> u64;
 
     /// Checks the algorithm's own invariants.

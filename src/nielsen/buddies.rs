@@ -1,14 +1,14 @@
-//! Category 5: buddy blocks. Block lengths are powers of two, overhead included; there is a list
-//! of free blocks for each.
+//! Category 5: buddy blocks. Block lengths are powers of two, overhead included. There is a list of
+//! free blocks for each length.
 //!
 //! ```text
 //!  word  0               8       12  14  16
 //!        [S|→|…          [S|→|…  [S|…[S|→|        a block's buddy is at start ⊻ length
 //! ```
-//! At first, memory consists of the largest such blocks that it can hold. A block too long is
-//! halved; only halves of the same block are joined again. With forward pointers only, a buddy is
-//! looked for on its list. Unlike in [`Buddy`](crate::buddy::Buddy), whose tags are apart, the
-//! length takes a word of each block, as in the paper.
+//! At first, memory consists of the largest such blocks that it can hold. A block that is too long
+//! is halved; only halves of the same block are joined again. With forward pointers only, a buddy
+//! is searched for on its list. As in the paper, the length takes a word of each block;
+//! [`Buddy`](crate::buddy::Buddy) instead stores its tags apart from the blocks.
 //!
 //! Invariants:
 //! - blocks tile the memory, each 2^k words long and starting at a multiple of that;
@@ -37,13 +37,13 @@ pub struct Buddies<O, F, C> {
     compaction: PhantomData<C>,
 }
 
-/// Returns the block of a length that starts at `start`; its buddy is this of `start ⊻ len`.
+/// Returns the buddy of a block, if it is free: the block of the same length at `start ⊻ len`.
 fn buddy_of(block: Block, words: &Words) -> Option<Block> {
     // If that word is not in a block of twice the length, a block starts there.
     words.free_block(block.start ^ block.len).filter(|buddy| buddy.len == block.len)
 }
 
-/// Returns a block and its buddy.
+/// Returns the block that a block and its buddy form.
 fn parent_of(block: Block) -> Block {
     Block { start: block.start & !block.len, len: 2 * block.len }
 }
@@ -65,7 +65,7 @@ impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
         }
     }
 
-    /// Takes the first block of the shortest length that will do.
+    /// Takes the first block of the shortest length that is enough.
     fn find<M: Meter>(&mut self, len: u32, words: &mut Words, meter: &M) -> Option<Block> {
         let list = self.lists[len.trailing_zeros() as usize..]
             .iter_mut()
@@ -124,8 +124,8 @@ impl<O: Order, F: Fields, C: Compaction> Algorithm for Buddies<O, F, C> {
         Self { lists: [List::new(0); ORDERS], collections: 0, compaction: PhantomData }
     };
 
-    /// Contents are aligned to the block's length, up to [`ALIGN`]; beyond that the block is long
-    /// enough to have the request somewhere inside.
+    /// Contents are aligned to the block's length, up to [`ALIGN`]. For a greater alignment the
+    /// block is long enough to hold the request wherever it must start.
     fn request(layout: Layout) -> Option<Request> {
         let header = F::HEADER as usize * WORD;
         let bytes = layout.size().checked_add(header)?;

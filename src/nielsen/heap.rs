@@ -47,7 +47,7 @@ pub trait Index {
     /// Inserts a free block, at its seat if that is known.
     fn insert<M: Meter>(&mut self, block: Block, seat: Option<u32>, words: &mut Words, meter: &M);
 
-    /// Inserts, during a collection, a free block that is behind all others in memory.
+    /// Inserts a free block that is behind all others in memory, during a collection.
     fn insert_highest<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         self.insert(block, None, words, meter);
     }
@@ -61,14 +61,14 @@ pub trait Index {
         self.insert(new, None, words, meter);
     }
 
-    /// Takes everything out.
+    /// Removes all blocks.
     fn clear(&mut self);
 
-    /// Called when blocks have been joined to one: no block starts within it any more.
+    /// Called when blocks have been joined into one: no block starts within it any more.
     fn joined(&mut self, _: Block) {}
 
-    /// Searches. If `joins`, joins every free block met with those behind it. The `last` search
-    /// must not pass over any block that is large enough.
+    /// Searches for a block. If `joins`, joins every free block met with the free ones behind it.
+    /// The `last` search must not pass over any block that is large enough.
     fn find<M: Meter>(
         &mut self,
         request: Request,
@@ -78,8 +78,8 @@ pub trait Index {
         meter: &M,
     ) -> Option<Found>;
 
-    /// Puts the remains of a found block, before and behind the part taken, in its place in the
-    /// list.
+    /// Puts what remains of a found block, before and behind the part taken, in the block's place
+    /// in the list.
     fn carved<M: Meter>(
         &mut self,
         found: Found,
@@ -96,7 +96,7 @@ pub trait Index {
     ) -> Result<(), Fault>;
 }
 
-/// An algorithm with neighbours: an index and a way of compacting.
+/// An algorithm that joins neighbours: an index and a way of compacting.
 #[derive(Debug)]
 pub struct Indexed<I, C> {
     index: I,

@@ -81,8 +81,8 @@ impl<O: Order, F: Fields> List<O, F> {
         if before == NIL { self.head } else { words.link::<F>(before, Link::Forward) }
     }
 
-    /// Returns the block before one on the list; `None` if it is not on the list. O(n); with
-    /// pointers back O(1), but then only for blocks on the list.
+    /// Returns the block before this one on the list; `None` if this one is not on it. O(n). With
+    /// pointers back O(1), but then the block must be on the list.
     pub(super) fn before<M: Meter>(&self, start: u32, words: &Words, meter: &M) -> Option<u32> {
         if F::LINKS == 2 {
             return Some(words.link::<F>(start, Link::Back));
@@ -125,7 +125,7 @@ impl<O: Order, F: Fields> List<O, F> {
         self.put_behind(seat, block.start, words, meter);
     }
 
-    /// Returns the block behind which a free block belongs that is behind all others in memory.
+    /// Returns the seat of a free block that is behind all others in memory.
     pub(super) fn seat_of_highest<M: Meter>(&self, block: Block, words: &Words, meter: &M) -> u32 {
         if O::GROWN_STAYS { self.tail } else { O::seat(self, block, words, meter) }
     }
@@ -202,7 +202,7 @@ impl Order for MemoryOrder {
     const GROWN_STAYS: bool = true;
 
     /// On a list of all free blocks with pointers back, the next free block in memory shows the
-    /// place: it is searched from the block on, by the lengths of the blocks in between. Otherwise
+    /// place: it is found from this block on, by the lengths of the blocks in between. Otherwise
     /// the list is walked.
     fn seat<F: Fields, M: Meter>(
         list: &List<Self, F>,

@@ -1,5 +1,6 @@
 //! Two engines for the 35 algorithms of Nielsen (1977), which the
-//! [`catalogue`](crate::catalogue::nielsen) composes of search, list order, overhead fields and compaction.
+//! [`catalogue`](crate::catalogue::nielsen) composes of search, list order, overhead fields and
+//! compaction.
 //!
 //! An algorithm is a type expression that spells out its row of the paper's Table III.
 //!
@@ -57,10 +58,10 @@ use crate::strategy::{Span, SpanKind};
 ///  extent  | skipped | block | block | … | block |
 ///          origin − … ▲ word 0: the first contents are aligned to 16 bytes
 /// ```
-/// Blocks take 4 bytes more than asked for, or 8 with a pointer to the preceding block, and their
-/// lengths are multiples of 4 bytes, or of the alignment asked for up to 16. A greater alignment
-/// splits the gap below off. A heap has at most 4 GiB. Time: O(n) for n blocks, unless the
-/// algorithm promises better.
+/// Blocks take 4 bytes more than requested, or 8 with a pointer to the preceding block. Their
+/// lengths are multiples of 4 bytes, or of the requested alignment up to 16. For a greater
+/// alignment, the gap below the block is split off. A heap has at most 4 GiB. Time: O(n) for n
+/// blocks, unless the algorithm promises better.
 pub(crate) type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
 
 /// The engine of a [`WordHeap`].
@@ -73,8 +74,8 @@ pub struct ByAlgorithm<A> {
 }
 
 impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
-    /// Makes the heap over `source`, which grows by `growth` bytes, or by as little as will do
-    /// where the source has no more. Takes no memory before the first allocation.
+    /// Makes a heap over `source`. The heap grows by `growth` bytes, or by just the bytes needed if
+    /// the source has no more. It takes no memory before the first allocation.
     ///
     /// # Panics
     /// Unless `growth` is at least 64 bytes and below 4 GiB; in a `const`, at compile time.
@@ -232,8 +233,8 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Engine<S, M> for ByAlgorithm<A> {
         Some(Resized { contents: self.place(resized, new_layout.align()), bytes })
     }
 
-    /// Walks the blocks below the one asked about, since an address alone does not tell whether a
-    /// block starts there: O(n).
+    /// Walks the blocks below this address, since an address alone does not tell whether a block
+    /// starts there: O(n).
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let wanted = || {
             let request = A::request(layout)?;

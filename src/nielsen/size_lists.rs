@@ -9,17 +9,17 @@
 //!        ▼           ▼
 //!       [2]         [5]
 //! ```
-//! A request takes a block off the list of its size, if that is not empty, and else a part of a
-//! block of the residual queue. The paper does not say what happens when both fail and compaction
-//! does not help; ours then splits a block of a larger size, or takes a block of its list that is
-//! not the first. (Without that IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's
-//! serve.) "Subject to a maximum size limit", which the paper does not give either: ours is
-//! [`LISTED`]. Both are parameters of [`ManyLists`].
+//! A request takes a block off the list of its size. If that is empty, it takes a part of a block
+//! of the residual queue. The paper does not say what happens when both fail and compaction does
+//! not help; ours then splits a block of a larger size, or takes a block of its list that is not
+//! the first. (Without that, IV-2, IV-4 and IV-5 fail the base load at 80 %, which the paper's
+//! algorithms serve.) The paper's lists are "subject to a maximum size limit", which it does not
+//! give; ours is [`LISTED`]. Both are parameters of [`ManyLists`].
 //!
-//! A block on a singly linked list of its size cannot be taken out to be joined with a neighbour but
-//! by a walk. So IV-3, with S + FP + B, joins a freed block with blocks of the residual queue only:
-//! the paper's IV-3 allocates as fast as IV-1, which joins nothing, where IV-5, with DP, takes
-//! twice as long since joined blocks have to be split again (Table IV).
+//! To join a block with a neighbour on a singly linked list, the list must be walked to take the
+//! neighbour off. So IV-3, with S + FP + B, joins a freed block only with blocks of the residual
+//! queue. This agrees with the paper: its IV-3 allocates as fast as IV-1, which joins nothing,
+//! while IV-5, with DP, takes twice as long, since joined blocks have to be split again (Table IV).
 
 use super::fields::Fields;
 use super::free_list::OneList;

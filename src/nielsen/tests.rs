@@ -1,4 +1,4 @@
-//! The differences between the algorithms, each by the smallest example.
+//! Tests of the differences between the algorithms, each with the smallest example.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,14 +10,14 @@ use crate::meter::{Counter, Meter};
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
 
-/// An algorithm over a memory of a fixed number of words, as the paper tries it.
+/// An algorithm over a memory of a fixed number of words, as in the paper's experiments.
 struct Fixed<A, M: Meter = ()>(WordHeap<A, Reserved, M>);
 
 fn layout(words: usize) -> Layout {
     Layout::from_size_align(words * WORD, WORD).unwrap()
 }
 
-/// The heap with this many words.
+/// Makes a heap with this many words.
 macro_rules! fixed {
     ($algorithm:ident, $words:expr) => {
         fixed!($algorithm, $words, ())
@@ -35,7 +35,7 @@ impl<A: Algorithm, M: Meter> Fixed<A, M> {
         Some(block)
     }
 
-    /// As many blocks as there is memory for.
+    /// Allocates as many blocks as there is memory for.
     fn fill(&mut self, words: usize) -> Vec<NonNull<u8>> {
         core::iter::from_fn(|| self.allocate(words)).collect()
     }
@@ -72,7 +72,7 @@ fn first_fit_starts_from_the_front_and_rotating_goes_on() {
     let (first, other) = (front.allocate(8).unwrap(), rotating.allocate(8).unwrap());
     front.free(first, 8);
     rotating.free(other, 8);
-    // I-2 joins the freed block with the rest, and is there where that starts.
+    // I-2 joins the freed block with the rest of memory, and its search goes on where that starts.
     assert_eq!(front.allocate(8), Some(first));
     assert_eq!(rotating.allocate(8), Some(other));
     let (mut front, mut rotating) = (fixed!(II1, 100), fixed!(II2, 100));
@@ -115,7 +115,8 @@ fn lifo_takes_the_block_freed_last_and_fifo_the_one_freed_first() {
 
 #[test]
 fn neighbours_are_joined_when_the_algorithm_says_so() {
-    /// Free blocks once two neighbours were freed, and once both were asked for in one piece.
+    /// Returns the number of free blocks after two neighbours were freed, and after a request that
+    /// takes both was served.
     macro_rules! free_blocks {
         ($algorithm:ident) => {{
             let mut heap = fixed!($algorithm, 60);
@@ -157,7 +158,7 @@ fn blocks_in_limbo_are_not_searched() {
     let first = heap.allocate(9).unwrap();
     heap.free(first, 9);
     let others = heap.fill(9);
-    // Only when there was nothing else was it collected.
+    // It was collected only when nothing else was free.
     assert_eq!((others.len(), others.last()), (10, Some(&first)));
 }
 

@@ -61,8 +61,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns where in a free block the request's block starts, if it fits. The words before it
-    /// are none, or enough for a block.
+    /// Returns where in a free block the request's block starts, if it fits. There are either no
+    /// words before it, or enough for a block.
     #[inline]
     pub(super) fn place<F: Fields>(self, block: Block, words: &Words) -> Option<u32> {
         let contents = words.address(block.start + F::HEADER);
@@ -84,8 +84,8 @@ pub(super) enum Link {
 
 /// The memory.
 ///
-/// Invariant: the words 0 to `end` − 1 start at `origin`, are the algorithm's alone but for the
-/// contents of blocks in use, and are tiled by blocks.
+/// Invariant: the words 0 to `end` − 1 start at `origin`, belong to the algorithm alone except for
+/// the contents of blocks in use, and are tiled by blocks.
 #[derive(Debug)]
 pub struct Words {
     origin: *mut u32,
@@ -97,7 +97,7 @@ pub struct Words {
 unsafe impl Send for Words {}
 
 impl Words {
-    /// No words.
+    /// Makes a memory without words.
     pub(super) const fn new() -> Self {
         Self { origin: core::ptr::null_mut(), end: 0, last: NIL }
     }
@@ -129,7 +129,7 @@ impl Words {
         block
     }
 
-    /// Returns how many words there are.
+    /// Returns the number of words.
     pub(super) fn end(&self) -> u32 {
         self.end
     }
@@ -211,7 +211,7 @@ impl Words {
         if self.read(start) & GAP == 0 { 0 } else { self.read(start + F::HEADER) }
     }
 
-    /// Notes the gap of a block that was just [put](Self::put) to use.
+    /// Records the gap of a block that was just [put](Self::put) to use.
     pub(super) fn set_gap<F: Fields>(&mut self, start: u32, gap: u32) {
         if gap > 0 {
             self.write(start, self.read(start) | GAP);
@@ -253,8 +253,8 @@ impl Words {
         })
     }
 
-    /// Checks that blocks tile the memory, none below the least, and that every pointer to a
-    /// preceding block is right.
+    /// Checks that blocks tile the memory, that none is shorter than the least block, and that
+    /// every pointer to a preceding block is right.
     pub(super) fn audit<F: Fields>(&self) -> Result<(), Fault> {
         let (mut expected, mut before) = (0, NIL);
         for (block, _) in self.blocks() {

@@ -18,7 +18,7 @@ use crate::sizemap::SizeMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
-    /// p: the size of a page, a power of two from 512 to 1 MiB. Pages are aligned to it.
+    /// p: the size of a page, a power of two from 512 bytes to 1 MiB. Pages are aligned to it.
     pub page_size: usize,
     /// Block sizes are multiples of this power of two, and blocks are aligned to it.
     pub unit: usize,
@@ -30,7 +30,7 @@ pub struct Config {
     /// request then fails.
     pub freetol: usize,
     /// FFCROSSOVER: the largest size served by pages, at most the page size; larger requests are
-    /// served by FIRST-FIT (Brent §5.3). 0: all by FIRST-FIT.
+    /// served by FIRST-FIT (Brent §5.3). If it is 0, FIRST-FIT serves all sizes.
     pub ffcrossover: usize,
     /// Seed of the strategies that choose at random.
     pub seed: u64,

@@ -35,7 +35,7 @@ pub trait Placement: Debug + Sized {
     const LEAST_BLOCK: usize;
 
     /// The kind of a free block in a page with blocks in use: [`SpanKind::Slack`] if it cannot be
-    /// allocated as things are.
+    /// allocated at present.
     const UNUSED: SpanKind;
 
     /// Takes memory for these classes. May be called again after an error.
@@ -46,7 +46,7 @@ pub trait Placement: Debug + Sized {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// Serves a request of any size, also 0. A placement that has a quicker way than
+    /// Serves a request of any size, including 0. A placement that has a quicker way than
     /// [`Heap::serve`] tries it first.
     #[inline(always)]
     fn allocate<B: Below, S: Source, M: Meter>(
@@ -77,8 +77,8 @@ pub trait Placement: Debug + Sized {
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError>;
 
-    /// Frees a page's block in use that was requested with `requested` bytes, and has it counted.
-    /// Needs no memory.
+    /// Frees a page's block in use that was requested with `requested` bytes, and counts it. Needs
+    /// no memory.
     fn free<B: Below, S: Source, M: Meter>(
         heap: &mut Heap<PageEngine<Self, B>, S, M>,
         page: <Self::Headers as Headers>::Page,
@@ -86,7 +86,8 @@ pub trait Placement: Debug + Sized {
         requested: usize,
     );
 
-    /// [Releases](Pages::release) the pages that it keeps although they have no block in use.
+    /// [Releases](Pages::release) the pages that the placement keeps although they have no block in
+    /// use.
     fn retire<B: Below, M: Meter>(&mut self, _pages: &mut Pages<Self::Headers, B>, _meter: &M) {}
 
     /// Gives every page without blocks in use back to the heap below. Returns whether there were
@@ -101,9 +102,9 @@ pub trait Placement: Debug + Sized {
         pages.give_back(meter)
     }
 
-    /// Takes a block of the heap below that had none free for a layout, with more memory. If there
-    /// is none, gives back the pages without blocks in use first. Returns the block with its length
-    /// in bytes.
+    /// Takes a block for a layout from the heap below, which had none free, with more of the
+    /// source's memory. If the source has none, gives the pages without blocks in use back to the
+    /// heap below, and tries again. Returns the block with its length in bytes.
     #[cold]
     #[inline(never)]
     fn take_more<B: Below, S: Source, M: Meter>(
@@ -128,13 +129,13 @@ pub trait Placement: Debug + Sized {
         None
     }
 
-    /// Checks the placement's invariants; returns the number of pages it keeps, which with those of
-    /// S2 must be all.
+    /// Checks the placement's invariants, and returns the number of pages that it keeps. Together
+    /// with those on S2 these must be all pages.
     fn audit<B: Below>(&self, pages: &Pages<Self::Headers, B>) -> Result<usize, Fault>;
 }
 
-/// The page engine: placement `P` for sizes up to FFCROSSOVER, the heap `B` for larger ones and for the
-/// pages.
+/// The page engine: placement `P` for sizes up to FFCROSSOVER, the heap `B` for larger ones and for
+/// the pages.
 #[derive(Debug)]
 pub struct PageEngine<P: Placement, B> {
     pub(super) config: Config,
@@ -179,8 +180,9 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.engine.open(&mut self.backing.source)
     }
 
-    /// Gives every page without blocks in use back to the heap below, also pages kept for the next
-    /// class that needs one. Their memory joins the free memory beside it. O(classes and pages).
+    /// Gives every page without blocks in use back to the heap below, including pages kept for the
+    /// next class that needs one. Their memory joins the free memory beside it. O(classes and
+    /// pages).
     pub fn release_empty_pages(&mut self) {
         let PageEngine { placement, pages, .. } = &mut self.engine;
         placement.give_back(pages, &self.backing.meter);
@@ -201,8 +203,8 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.free_below_unwatched(block, requested);
     }
 
-    /// Like [`free_below`](Self::free_below), while the heap below must be told before. (A separate
-    /// function, so that freeing calls none and keeps its registers.)
+    /// Like [`free_below`](Self::free_below), but tells the heap below first. (A separate function,
+    /// so that freeing calls none and keeps its registers.)
     #[cold]
     #[inline(never)]
     fn free_below_watched(&mut self, block: NonNull<u8>, requested: usize) {
@@ -253,7 +255,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         }
     }
 
-    /// A block of the same class stays, a larger one changes its length.
+    /// A block of a page stays if it suits the new layout; a larger block changes its length.
     #[inline(always)]
     unsafe fn resize(
         &mut self,
@@ -305,7 +307,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         Some(Resized::whole(block, bytes))
     }
 
-    /// A larger block that grows moves down into free memory beside it.
+    /// A larger block that grows moves down into the free memory below it.
     #[cold]
     unsafe fn slide(
         &mut self,

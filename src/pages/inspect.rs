@@ -76,8 +76,8 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         }
     }
 
-    /// Returns the free blocks of a page among those from `from` on, also those withheld from its
-    /// header.
+    /// Returns the free blocks of a page among those from `from` on, including those withheld from
+    /// its header.
     fn free_blocks(&self, page: Page<P>, from: u32) -> Free {
         let headers = &self.pages.headers;
         let mut free = headers.free_blocks(page, self.pages.class_of_page(page).size, from);

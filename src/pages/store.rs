@@ -29,7 +29,7 @@ pub struct Pages<H: Headers, B> {
     pub(super) largest: usize,
     pub(super) headers: H,
     page_size: usize,
-    /// Top of S2, and how many pages it has.
+    /// The top of S2, and its number of pages.
     pub(super) empty: Option<H::Page>,
     empties: u32,
     /// The most pages that S2 keeps; the others go back to the heap below.
@@ -43,7 +43,7 @@ pub struct Pages<H: Headers, B> {
 unsafe impl<H: Headers + Send, B: Send> Send for Pages<H, B> {}
 
 impl<H: Headers, B> Pages<H, B> {
-    /// No pages, of `page_size` bytes.
+    /// Makes a store without pages; its pages will have `page_size` bytes.
     pub(super) const fn new(page_size: usize, most_empties: u32, below: B) -> Self {
         Self {
             classes: Classes::new(),
@@ -59,7 +59,7 @@ impl<H: Headers, B> Pages<H, B> {
         }
     }
 
-    /// p, bytes.
+    /// Returns p in bytes.
     #[inline(always)]
     pub(super) fn page_size(&self) -> usize {
         self.page_size
@@ -81,7 +81,7 @@ impl<H: Headers, B> Pages<H, B> {
         self.classes.get(self.headers.class(page))
     }
 
-    /// Returns the page that contains a block of this layout, if it is in one: no block of a page
+    /// Returns the page that contains a block of this layout, if it is in one. No block of a page
     /// is larger than those of the largest class.
     #[inline(always)]
     pub(super) fn page_of(&self, block: NonNull<u8>, layout: Layout) -> Option<H::Page> {
@@ -120,7 +120,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         Ok(&self.made)
     }
 
-    /// The placement is ready for the classes.
+    /// Records that the placement is ready for the classes: requests find them from now on.
     pub(super) fn opened(&mut self) {
         self.classes = self.made;
         let (first, last) = (self.classes.first(), self.classes.last());
@@ -149,7 +149,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         Ok(page)
     }
 
-    /// Takes the page on top of S2, with a header that suits.
+    /// Takes the page on top of S2, and gives it a suitable header.
     fn reuse<S: Source>(
         &mut self,
         top: H::Page,
@@ -207,7 +207,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         placed
     }
 
-    /// Takes a wholly free page that is on no list: to S2, or to S1 if S2 has enough pages.
+    /// Moves a wholly free page that is on no list to S2, or to S1 if S2 has enough pages.
     pub(super) fn release<M: Meter>(&mut self, page: H::Page, meter: &M) {
         if self.empties < self.most_empties {
             meter.link(self.headers.address(page));
@@ -223,7 +223,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
         let base = self.headers.base(page);
         self.headers.remove(page);
         self.count -= 1;
-        // SAFETY: a page is a block of the heap below, which is valid memory, hence not at address 0.
+        // SAFETY: a page is a block of the heap below, in valid memory, hence not at address 0.
         self.below.release_page(unsafe { NonNull::new_unchecked(base) }, meter);
         self.headers.recycle(page);
     }

@@ -118,7 +118,7 @@ impl Map {
         }
     }
 
-    /// Returns how many granules just below this one are free: 0, 1, or 2 for more than one.
+    /// Returns the number of free granules just below this one: 0, 1, or 2 for more than one.
     #[inline(always)]
     pub(super) fn free_below(&self, granule: u32) -> u32 {
         if granule % BITS >= 3 {

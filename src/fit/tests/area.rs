@@ -1,4 +1,4 @@
-//! The free-space area, as in Figure 1 of Chung & Moon, and blocks freed beside it.
+//! Tests of the free-space area, as in Figure 1 of Chung & Moon, and of blocks freed beside it.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Damage to tags and links that audits tell, for each index by example.
+//! Audits report damaged tags and links: examples for each index.
 
 use super::*;
 use crate::tags::CELL;
@@ -8,7 +8,7 @@ const FIRST: isize = 0;
 const SECOND: isize = 1;
 const HEADER: isize = -1;
 
-/// A heap with free blocks of these bytes between blocks in use, and the start of each in cells.
+/// A heap with free blocks between blocks in use, and the start of each free block in cells.
 struct Holes<P> {
     heap: Heap<P>,
     starts: Vec<u32>,
@@ -74,7 +74,7 @@ fn damaged_links_of_a_list_are_told() {
 #[test]
 fn damaged_trees_are_told() {
     let (starts, end) = (holed::<Best>(&ALIKE).starts, holed::<Best>(&ALIKE).end());
-    // Only one of the three has links to the two others, or each but the last to one.
+    // The shape of the tree is unknown, so every link of every block is overwritten in turn.
     let free = "a block in a bin is free";
     let mut said = Vec::new();
     for block in 0..3 {
@@ -126,10 +126,10 @@ fn damaged_links_of_a_good_fit_are_told() {
     assert_eq!(heap.told(2, FIRST, 4 * lowest), both_ways, "a block is skipped");
     assert_eq!(holed::<Good>(&ALIKE).told(2, SECOND, 0), both_ways);
     assert_eq!(holed::<Good>(&ALIKE).told(0, SECOND, 4 * lowest), both_ways);
-    // A list ends too soon: the block is free, and on none.
+    // The list ends too soon: a free block is on no list.
     let said = holed::<Good>(&ALIKE).told(1, FIRST, 2);
     assert_eq!(said, "the index has every free block but the wilderness");
-    // A block of another size, on the list of its own.
+    // A block of another size is on the list.
     let heap = holed::<Good>(&[60, 60, 124]);
     let other = heap.starts[2];
     assert_eq!(heap.told(1, FIRST, 4 * other), "a block is on the list of its size");

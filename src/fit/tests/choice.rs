@@ -1,12 +1,13 @@
-//! Which free block each policy takes: against a plain search of the walk where the walk tells, else
-//! by example.
+//! Tests which free block each policy takes: against a plain search of a heap walk where the choice
+//! depends on sizes and addresses, otherwise by example.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
 
-/// Requests, and blocks in use after the first of them: fewer where Miri takes its time.
+/// The number of requests, and of blocks in use after the first of them: fewer under Miri, which is
+/// slow.
 const STEPS: u32 = if cfg!(miri) { 240 } else { 6_000 };
 const BLOCKS: usize = if cfg!(miri) { 20 } else { 100 };
 
@@ -73,8 +74,8 @@ fn next_fit_goes_on_where_it_ended() {
     heap.audit().unwrap();
 }
 
-/// Frees the blocks of these sizes in this order, no two of them neighbours; which of them then
-/// serves each of the requests.
+/// Frees blocks of these sizes in this order, no two of them neighbours. Returns which of them then
+/// serves each request.
 fn choices<P: Index>(sizes: &[usize], requests: &[usize]) -> Vec<Option<usize>> {
     let (mut heap, blocks) = holes::<P, NoArea>(sizes);
     let mut chosen = Vec::new();

@@ -55,7 +55,7 @@ fn holes<P: Index, A: Area>(sizes: &[usize]) -> (Heap<P, Immediate, A>, Vec<NonN
     (heap, blocks)
 }
 
-/// Start and length of the free blocks but the wilderness, in address order.
+/// Returns start and length of the free blocks except the wilderness, in address order.
 fn free_blocks(heap: &dyn Strategy) -> Vec<(usize, usize)> {
     let mut free = Vec::new();
     let mut end = 0;
@@ -65,7 +65,7 @@ fn free_blocks(heap: &dyn Strategy) -> Vec<(usize, usize)> {
             free.push((span.start, span.len));
         }
     });
-    // Behind the wilderness comes the last header only.
+    // Only the last header lies behind the wilderness.
     free.pop_if(|&mut (start, len)| start + len + 4 == end);
     free
 }

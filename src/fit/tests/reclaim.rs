@@ -1,4 +1,4 @@
-//! When freed blocks become free memory.
+//! Tests when freed blocks become free memory.
 
 use super::*;
 use crate::source::Region;

@@ -1,4 +1,4 @@
-//! Growing and shrinking in place, both ways.
+//! Tests of growing and shrinking in place, upwards and downwards.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn reallocate(heap: &mut dyn Strategy, block: NonNull<u8>, from: Layout, to: usi
     }
 }
 
-/// Three blocks below one that keeps the wilderness away.
+/// Allocates three blocks, and one above them that separates them from the wilderness.
 fn three(heap: &mut dyn Strategy, sizes: [usize; 3]) -> [NonNull<u8>; 3] {
     let blocks = sizes.map(|size| allocate(heap, size));
     allocate(heap, 12);
@@ -44,7 +44,7 @@ fn a_block_grows_down_over_its_own_contents() {
     let [low, middle, high] = three(&mut heap, [60, 300, 60]);
     free(&mut heap, low, 60);
     let held = heap.usage().held;
-    // Four cells of 64 are added to nineteen; one of them is left over.
+    // The four cells of the block below are added to nineteen; one is left over.
     let grown = reallocate(&mut heap, middle, layout(300), 348);
     assert_eq!(grown, low);
     assert_eq!(free_blocks(&heap), [(high.addr().get() - 16, 12)]);

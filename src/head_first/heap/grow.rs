@@ -1,4 +1,4 @@
-//! How the heap takes memory from its source: all of it at once, as the paper does, or in pieces.
+//! Takes memory from the source: all of it at once, as the paper does, or in pieces.
 
 use super::{Block, FittedHeap, Halving, Index, Meter, Order, Source};
 use crate::error::AllocError;
@@ -46,8 +46,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.cells.free_below(self.cells.end()).ok_or(AllocError::Exhausted)
     }
 
-    /// Takes memory from the source so that the heap reaches `end` at least: by the growth unit,
-    /// or to `end` exactly if there is no more.
+    /// Takes memory from the source so that the heap reaches at least `end`: up to a multiple of
+    /// the growth unit, or exactly to `end` if the source has no more.
     #[cold]
     pub(super) fn extend<S: Source, M: Meter>(
         &mut self,

@@ -1,4 +1,4 @@
-//! The heap as spans, and the audit of its invariants.
+//! Walks the heap as spans, and checks its invariants.
 
 use super::{Block, FittedHeap, Halving, Index, NONE, OVERHEAD, Order};
 use crate::error::Fault;

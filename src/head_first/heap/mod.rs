@@ -6,7 +6,8 @@
 //!            1              ▲ allocated from its high end ◀
 //! ```
 //! The module `tags` describes the tags. O is the owner of a block in use, in the place of a free
-//! block's footer. A block of n cells holds 16n − 8 bytes. H' is an empty block in use.
+//! block's footer. A block of n cells holds 16n − 8 bytes. H' is the header of an empty block in
+//! use.
 //!
 //! Invariants:
 //! - blocks tile the cells from 1 to `end`; the last header is at `end`;
@@ -15,10 +16,10 @@
 //! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
 //! - the index has every free block but the one at `region`.
 //!
-//! The tags and the index are those of the fits, but the heap is not. A policy that turned the
-//! fits' heap into this one would be needed wherever that heap carves, joins, resizes, grows or
-//! audits, and would contain nearly all of this directory, since the two differ in what they
-//! represent:
+//! The tags and the index are shared with the fits, but the heap is not. To turn the fits' heap
+//! into this one, a policy would be needed wherever that heap carves, joins, resizes, grows or
+//! audits. It would contain nearly all of this directory, since the two heaps represent different
+//! things:
 //! - The block missing from the index is the region, wherever it is. In a fit it is the uppermost
 //!   block, which no change of a block below can move.
 //! - The owner takes the place of the footer. A block has 4 bytes less, and a resize carries the
@@ -38,7 +39,7 @@ use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::{Block, CELL, Cells, MAX_CELLS, NONE, TAG};
 
-/// Bytes a block has beside its contents: header and owner.
+/// Bytes that a block has in addition to its contents: header and owner.
 pub(super) const OVERHEAD: usize = 2 * TAG;
 
 /// The heap of a [`SpaceFit`](super::SpaceFit) engine.
@@ -49,7 +50,7 @@ pub(super) struct FittedHeap<O, H, P> {
     growth: u32,
     /// Where the unallocated region starts, or starts again once the block there is freed.
     region: u32,
-    /// Two neighbours may both be free: the halves of fresh memory.
+    /// Whether two neighbours may both be free: the halves of fresh memory.
     seamed: bool,
     index: P,
     policies: PhantomData<(O, H)>,
@@ -264,8 +265,9 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         stitched
     }
 
-    /// Makes a block in use `len` cells long without moving it, if it is long enough, the free
-    /// memory above it is, or the source has more. A change of the index.
+    /// Makes a block in use `len` cells long without moving it, if the block itself, the free
+    /// memory above it, or memory from the source suffices. Returns whether it did. Takes the time
+    /// of a change of the index.
     pub(super) fn resize<S: Source, M: Meter>(
         &mut self,
         block: Block,
@@ -321,8 +323,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         self.cells.free_above(self.region)
     }
 
-    /// Returns the block, if it belongs in the index: it has cells, and is not the unallocated
-    /// region.
+    /// Returns the block if it belongs in the index, that is, if it has cells and is not the
+    /// unallocated region.
     #[inline(always)]
     fn indexed(&self, block: Block) -> Option<Block> {
         (block.len > 0 && block.start != self.region).then_some(block)

@@ -30,8 +30,8 @@ pub trait Below: Debug {
         page_size - Self::KEPT
     }
 
-    /// Returns the address from which slots of p bytes are counted, before rounding down to p;
-    /// called once there is memory.
+    /// Returns the address from which slots of p bytes are counted, before it is rounded down to a
+    /// multiple of p. Called only when there is memory.
     fn origin(&self) -> usize;
 
     /// Takes a page.
@@ -48,12 +48,12 @@ pub trait Below: Debug {
     /// Returns whether a block in use of p bytes starts here.
     fn holds_page(&self, base: usize, page_size: usize) -> bool;
 
-    /// Takes a block if a free block that is known at once is large enough. Returns it with its
-    /// length in bytes.
+    /// Takes a block if the heap knows at once of a free block that is large enough. Returns it
+    /// with its length in bytes.
     fn take<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)>;
 
-    /// Takes a block in a quicker way than [`take`](Self::take). Any size may be passed, also 0.
-    /// `None` if this way does not serve.
+    /// Takes a block in a quicker way than [`take`](Self::take). Any size may be passed, including
+    /// 0. Returns `None` if this way cannot serve the request.
     #[inline(always)]
     fn take_plain<M: Meter>(&mut self, _: Layout, _: &M) -> Option<(NonNull<u8>, usize)> {
         None
@@ -65,7 +65,7 @@ pub trait Below: Debug {
         None
     }
 
-    /// Like [`take`](Self::take), with more of the source's memory, after `take` had none.
+    /// Like [`take`](Self::take), with more of the source's memory, after `take` found no block.
     fn take_more<S: Source, M: Meter>(
         &mut self,
         layout: Layout,
@@ -89,8 +89,8 @@ pub trait Below: Debug {
     /// Returns the length in bytes of a block that was requested with `requested` bytes.
     fn len_for(&self, requested: usize) -> usize;
 
-    /// Resizes a block in place that was requested with `sizes.0` bytes, to hold `sizes.1`. Returns
-    /// whether it did.
+    /// Resizes in place a block that was requested with `sizes.0` bytes, so that it holds
+    /// `sizes.1`. Returns whether it did.
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
@@ -108,8 +108,8 @@ pub trait Below: Debug {
         meter: &M,
     ) -> Option<(usize, usize)>;
 
-    /// Moves a block that grows, with its contents, down over the free memory below it. Returns
-    /// where it starts then, and its lengths before and after, in bytes.
+    /// Moves a block that grows, with its contents, down over the free memory below it. Returns its
+    /// new start, and its lengths before and after, in bytes.
     fn grow_down<M: Meter>(
         &mut self,
         _block: NonNull<u8>,

@@ -1,8 +1,8 @@
-//! A good fit over boundary tags below the pages (Hasan & Chang §3.1, §3.9), whose free memory can be
-//! walked a little at a time.
+//! A good fit over boundary tags below the pages (Hasan & Chang §3.1, §3.9), whose free memory can
+//! be walked a little at a time.
 //!
 //! A block's layout determines its length, and so where the block above starts, before its own tag
-//! is read. Rare work, above all taking more memory, is kept out of the fast paths.
+//! is read. Rare work, mainly taking more memory, is kept out of the fast paths.
 //!
 //! ```text
 //!  | page | in use | free     | page | in use | free   | …
@@ -11,7 +11,7 @@
 //! Between two steps of a walk blocks come and go. The *mark*, where the next step begins, must be
 //! the start of a block. Only joins remove a block's start: a freed block joins the free ones
 //! beside it, and a growing block takes from the free one above. Before either, a mark among these
-//! blocks moves down to the start of the lowest, and the walk meets them once more.
+//! blocks moves down to the start of the lowest one, and the walk meets them once more.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -126,7 +126,7 @@ impl Tagged {
         }
     }
 
-    /// Returns a block that the heap has put to use, with its length in bytes.
+    /// Returns a block that the heap has just allocated, with its length in bytes.
     #[inline(always)]
     fn taken(&self, start: u32, len: u32) -> (NonNull<u8>, usize) {
         // SAFETY: the block lies in the heap, which is valid memory, hence not at address 0.

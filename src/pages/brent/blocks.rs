@@ -13,7 +13,7 @@ use crate::pages::store::Pages;
 #[derive(Clone, Copy)]
 pub struct Put {
     pub(super) page: u32,
-    /// The page's class, and how many blocks a page of it has, of how many bytes.
+    /// The page's class, the number of blocks in a page of that class, and their size in bytes.
     pub(super) class: u32,
     pub(super) capacity: u32,
     pub(super) size: u32,
@@ -75,7 +75,7 @@ impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
 }
 
 impl<B: Below> Pages<Numbered<Bitmap>, B> {
-    /// Takes the page's next block that was never used; there is one.
+    /// Takes the page's next block that was never used; there must be one.
     #[inline(always)]
     pub(super) fn take_fresh(&mut self, page: u32) -> NonNull<u8> {
         let block = self.headers.header(page).fresh;

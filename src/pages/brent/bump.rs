@@ -16,13 +16,14 @@ use crate::source::Source;
 use crate::strategy::SpanKind;
 use crate::words::Table;
 
-/// Bumping through pages. NOFREE: a freed block is never used again (Brent §2.4). QUICK, with `REUSE`:
-/// a page serves again, as a whole, when the count of its blocks in use falls to zero (§2.5).
+/// Bumping through pages. NOFREE: a freed block is never used again (Brent §2.4). QUICK, with
+/// `REUSE`: a page serves again, as a whole, when the count of its blocks in use falls to zero
+/// (§2.5).
 ///
-/// A page's φ counts the blocks that are not in use, those never used among them: the page's count
-/// of blocks allocated but not freed is c − φ. Bits tell which ones, for walks and checked frees
-/// only. A current page whose count falls to zero is free like any other, and its class then has no
-/// current page.
+/// A page's φ counts the blocks that are not in use, including those never used: the page's count
+/// of blocks allocated but not freed is c − φ. Bits tell which blocks these are, only for walks and
+/// checked frees. A current page whose count falls to zero is free like any other, and its class
+/// then has no current page.
 #[derive(Debug)]
 pub struct Bump<const REUSE: bool> {
     /// For each class, the page from which blocks are bumped, plus 1, or 0.

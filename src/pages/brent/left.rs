@@ -18,8 +18,8 @@
 //! current page, are all on L0; MRU merges those with φ ≥ φ0 too and keeps them in the order of
 //! their last free. Everything takes O(1).
 //!
-//! The paper's lists are circular; ours end in `NIL`, and left headers are named by number
-//! instead of pointer. LH0 of class j is left header j.
+//! The paper's lists are circular; ours end in `NIL`. Left headers are named by number, not by
+//! pointer. LH0 of class j is left header j.
 
 use core::fmt::Debug;
 use core::marker::PhantomData;
@@ -54,7 +54,7 @@ unsafe impl Plain for LeftHeader {}
 
 /// Which left header a new current page comes from, and which lists there are.
 pub trait Order: Debug {
-    /// Whether the page with the most free blocks is chosen, rather than the least.
+    /// Whether the page with the most free blocks is chosen, rather than the one with the fewest.
     const MOST: bool;
     /// Whether all pages with φ ≥ φ0 share one list in the order of their last free.
     const MERGED: bool;
@@ -64,7 +64,7 @@ pub trait Order: Debug {
 #[derive(Debug)]
 pub struct Most;
 
-/// The page with the fewest free blocks, but φ0 (Brent §2.10).
+/// The page with the fewest free blocks, but at least φ0 (Brent §2.10).
 #[derive(Debug)]
 pub struct Least;
 
@@ -188,14 +188,15 @@ impl<O: Order> LeftHeaders<O> {
         down
     }
 
-    /// Returns the left header for φ, whose predecessor on the ring is `up`; made if missing.
+    /// Returns the left header for φ, whose predecessor on the ring is `up`. Makes it if it is
+    /// missing.
     fn left_for<M: Meter>(&mut self, up: u32, phi: u32, meter: &M) -> u32 {
         let down = self.look_down(up, meter);
         if self.get(down).phi == phi { down } else { self.make_left(up, phi, meter) }
     }
 
-    /// Moves a page that is not current to the list of its new φ; returns as [`Selection::freed`]
-    /// does.
+    /// Moves a page that is not current to the list of its new φ; returns the same as
+    /// [`Selection::freed`].
     fn moved<F: InPage, B: Below, M: Meter>(
         &mut self,
         put: Put,

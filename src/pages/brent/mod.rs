@@ -21,12 +21,12 @@ use crate::meter::Meter;
 use crate::segments::SegmentHeap;
 use crate::source::Source;
 
-/// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above (Brent
-/// §5.3). The [`catalogue`](crate::catalogue) has them under their names.
+/// A paged strategy over a source: placement `P` for sizes up to FFCROSSOVER, FIRST-FIT above
+/// (Brent §5.3). The [`catalogue`](crate::catalogue) has them under their names.
 ///
 /// Allocating and freeing take O(1) in pages, O(log n) above FFCROSSOVER and when a class gets a
-/// page. Blocks are aligned to [`Config::unit`] for free and to anything else on request, up to
-/// the page size without waste.
+/// page. Blocks are always aligned to [`Config::unit`], and to anything else on request, up to the
+/// page size without waste.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -50,7 +50,7 @@ use crate::source::Source;
 pub type Paged<P, S, M = ()> = Heap<PageEngine<P, SegmentHeap>, S, M>;
 
 impl<P: Placement, S: Source, M: Meter> Heap<PageEngine<P, SegmentHeap>, S, M> {
-    /// Makes the strategy over `source`. Takes no memory before the first allocation.
+    /// Makes a heap over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.
@@ -65,8 +65,8 @@ impl<P: Placement, S: Source, M: Meter> Heap<PageEngine<P, SegmentHeap>, S, M> {
     }
 }
 
-/// Unit in which FIRST-FIT rounds: a 64th of the largest size that pages serve, so that at most
-/// one part in 64 of a larger block is lost to rounding.
+/// Returns the unit in which FIRST-FIT rounds: a 64th of the largest size that pages serve, so that
+/// rounding loses at most one part in 64 of a larger block.
 const fn granule(config: &Config) -> usize {
     let wanted = config.ffcrossover / 64;
     let granule = if wanted == 0 { 1 } else { 1 << wanted.ilog2() };
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!([of(16, 120), of(1, 64), of(1, 63), of(1, 0), of(8, 0)], [16, 1, 1, 1, 8]);
     }
 
-    /// Where free blocks hold links, they are as long as one, whatever the unit.
+    /// Blocks that hold links while free are at least as long as a link, whatever the unit.
     #[test]
     fn blocks_hold_their_links() {
         use crate::pages::headers::in_page::InBand;

@@ -1,5 +1,5 @@
-//! STACK, QUEUE and RANDOM: one pool of free blocks for each class, from any of its pages (Brent
-//! §2.1–2.3). When it is empty, a new page is divided into c blocks.
+//! STACK, QUEUE and RANDOM: each class has one pool of free blocks from all its pages (Brent
+//! §2.1–2.3). When the pool is empty, a new page is divided into c blocks.
 //!
 //! The blocks of a new page are not put on the pool one by one but bumped off the page; for STACK
 //! and QUEUE that is the order in which the paper's pool would give them out. Pages never become
@@ -113,7 +113,8 @@ impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
         backing: &mut Backing<S, M>,
     ) -> Result<NonNull<u8>, AllocError> {
         let meter = &backing.meter;
-        // A queue's oldest blocks are those of the new page, a stack's youngest the freed ones.
+        // In a queue, the blocks of the new page are the oldest; in a stack, the freed blocks are
+        // the youngest.
         let found = if QUEUE {
             self.bump(class, pages, meter).or_else(|| self.pop(class, pages, meter))
         } else {
@@ -180,7 +181,7 @@ impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
 #[derive(Debug)]
 pub struct AtRandom {
     pools: Pools<u64>,
-    /// For each class, how many pages it has.
+    /// For each class, its number of pages.
     pages: Table<u32>,
     random: Random,
 }

@@ -1,7 +1,7 @@
 //! Random numbers for the strategies that choose at random.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): seeded, with a counter as its only state. The library has
-/// no dependency that could do it.
+/// no dependency for random numbers.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 

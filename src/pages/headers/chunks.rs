@@ -58,8 +58,8 @@ impl Chunks {
             self.chunk = chunk.as_ptr();
         }
         self.left -= bytes;
-        // SAFETY: by the invariant these bytes are ours, zero and aligned; dedicated memory is not at
-        // address 0, and stays as long as the heap.
+        // SAFETY: by the invariant these bytes are ours, zero and aligned; dedicated memory is not
+        // at address 0, and stays as long as the heap.
         Ok(unsafe {
             Page::new(NonNull::new_unchecked(self.chunk.wrapping_add(self.left).cast()), kind)
         })

@@ -12,8 +12,8 @@ use super::header::PageHeader;
 use super::{Free, WINDOW};
 use crate::meter::Meter;
 
-/// A page as its free-block policy sees it: its header, the words behind the header, its memory,
-/// and its class's block size (bytes).
+/// The parts of a page that a free-block policy uses: its header, the words behind the header, its
+/// memory, and its class's block size (bytes).
 pub struct Page<'a> {
     pub(crate) header: &'a mut PageHeader,
     pub(crate) words: &'a mut [u64],
@@ -29,7 +29,7 @@ pub trait InPage: core::fmt::Debug {
     /// Returns the words kept behind the header of a page of at most `capacity` blocks.
     fn words(capacity: usize) -> usize;
 
-    /// Makes all `capacity` blocks of a page free, whose `fresh` is 0.
+    /// Makes all `capacity` blocks of a page free. The header's `fresh` is 0.
     fn format(header: &mut PageHeader, words: &mut [u64], capacity: u32);
 
     /// Takes a free block; there is one. O(1).
@@ -55,8 +55,8 @@ pub trait InPage: core::fmt::Debug {
     }
 }
 
-/// Free blocks linked through their first four bytes. Blocks never used yet are bumped off the end,
-/// so that a new page is not touched as a whole.
+/// Free blocks linked through their first four bytes. Blocks that were never used are bumped off
+/// the page's end, so that a new page is not touched as a whole.
 ///
 /// Links are block numbers plus 1; 0 ends the list.
 #[derive(Debug)]
@@ -126,7 +126,8 @@ fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
 /// ```text
 /// | summary: bit g set iff a word of group g is not 0 | words: bit b of word w set iff block 64w + b is free |
 /// ```
-/// A group is one word in pages of up to 4096 blocks, and no more than 16 words in any page.
+/// A group is one word in pages of up to 4096 blocks, and at most 256 words in any page: a page of
+/// 1 MiB may have blocks of 1 byte.
 #[derive(Debug)]
 pub struct Bitmap;
 
@@ -341,7 +342,8 @@ mod tests {
         assert_eq!(InBand::take(page, &()), used - 1, "the last freed is the first taken");
         header.free_count -= 1;
         free.remove(&(used - 1));
-        // Block WINDOW + 1 is the first of the list now: it leads to no block, to one never used, to itself.
+        // Block WINDOW + 1 is the first of the list now: it leads to no block, to one never used,
+        // and to itself.
         for link in [u32::MAX, used + 1, CAPACITY, WINDOW + 2] {
             // SAFETY: the block is free, its bytes are the list's.
             unsafe { base.cast::<u32>().add(WINDOW as usize + 1).write(link) };

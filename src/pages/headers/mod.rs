@@ -41,7 +41,8 @@ pub trait Headers: Debug {
     /// into.
     fn least_block(page_size: usize) -> usize;
 
-    /// Prepares for pages of this size (bytes) with at most `most_blocks` blocks. No page exists yet.
+    /// Prepares for pages of this size (bytes) with at most `most_blocks` blocks. No page exists
+    /// yet.
     fn open(&mut self, page_size: usize, most_blocks: u32);
 
     /// Returns the page that contains this address, if one does. Any address may be passed. O(1).
@@ -50,13 +51,13 @@ pub trait Headers: Debug {
     /// Makes a header for a page of `capacity` blocks. It has no page yet.
     fn make<S: Source>(&mut self, capacity: u32, source: &mut S) -> Result<Self::Page, AllocError>;
 
-    /// Returns whether a header is suitable for a page of `capacity` blocks.
+    /// Returns whether a header suits a page of `capacity` blocks.
     fn suits(&self, _page: Self::Page, _capacity: u32) -> bool {
         true
     }
 
-    /// Gives a header to the page that starts at `base`. Slots are counted from
-    /// `origin`, rounded down to p.
+    /// Gives a header to the page that starts at `base`. Slots are counted from `origin`, rounded
+    /// down to p.
     fn place<S: Source>(
         &mut self,
         page: Self::Page,
@@ -91,7 +92,7 @@ pub trait Headers: Debug {
     /// bit for each block.
     fn is_free(&self, page: Self::Page, size: u32, block: u32) -> bool;
 
-    /// Checks those invariants of a page of `capacity` blocks that concern its header alone.
+    /// Checks the invariants of the header alone, for a page of `capacity` blocks.
     fn audit(&self, _page: Self::Page, _capacity: u32) -> Result<(), &'static str> {
         Ok(())
     }

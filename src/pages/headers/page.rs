@@ -1,5 +1,5 @@
-//! A page known by the address of its header, which is followed by one bit for each block of the page,
-//! set while the block is free.
+//! A page known by the address of its header, which is followed by one bit for each block of the
+//! page, set while the block is free.
 //!
 //! The *summary* tells where to look for a set bit: its bit w mod 64 is set if word w is not 0 (and
 //! may be set if it is 0).
@@ -40,8 +40,7 @@ pub struct Header {
     /// Where the page starts.
     pub(crate) base: Cell<*mut u8>,
     pub(crate) summary: Cell<u64>,
-    /// As in [`Class`], to compute a block's number without reading the
-    /// class.
+    /// As in [`Class`], to compute a block's number without reading the class.
     pub(crate) reciprocal: Cell<u64>,
     /// Block size, bytes.
     pub(crate) size: Cell<u32>,
@@ -81,7 +80,7 @@ impl Page {
         self.kind.get().into()
     }
 
-    /// Word `index` behind the header.
+    /// Returns word `index` behind the header.
     #[inline(always)]
     pub(crate) fn word(&self, index: u32) -> &Cell<u64> {
         debug_assert!(index < words_of(self.kind()), "the header has that word");
@@ -89,13 +88,13 @@ impl Page {
         unsafe { self.0.add(1).cast::<Cell<u64>>().add(index as usize).as_ref() }
     }
 
-    /// Returns φ, the number of set bits: the free blocks without those in the class's window.
+    /// Returns φ, the number of set bits: the free blocks except those in the class's window.
     #[inline(always)]
     pub(crate) fn free(self) -> u32 {
         u32::from(self.free.get())
     }
 
-    /// Returns the φ at which the placement has to act on the page.
+    /// Returns the φ at which the placement must act on the page.
     #[inline(always)]
     pub(crate) fn trigger(self) -> u32 {
         u32::from(self.trigger.get())

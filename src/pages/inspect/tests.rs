@@ -1,4 +1,4 @@
-//! Damage that audits detect, and the answers of walks and checks about blocks that are withheld
+//! Tests that audits detect damage, and that walks and checks know the blocks that are withheld
 //! from headers.
 
 use core::alloc::Layout;
@@ -30,7 +30,8 @@ struct Used {
     full: Page,
 }
 
-/// Returns the pages that the last of these many blocks fill.
+/// Fills three pages of a class and begins a fourth. Empties the first, and frees one block of the
+/// second.
 fn used() -> Used {
     let mut heap = PageHeap::new(CONFIG, Reserved::new(1 << 24), ());
     let mut blocks: Vec<NonNull<u8>> = Vec::new();
@@ -134,7 +135,7 @@ fn damage_to_a_supply_is_told() {
         set_bits(used.current, supply.word, supply.window & supply.window.wrapping_neg());
     });
     assert_eq!(said, "a block is in the window or in its page's bits");
-    // Its φ is just φ0, 1.
+    // Its φ equals φ0, which is 1.
     let said = told(|used| used.eligible.set_list(NO_LIST));
     assert_eq!(said, "a page with φ ≥ φ0 is on a list");
     let rises = "φ only rises on a list";
@@ -149,14 +150,14 @@ fn damage_to_a_supply_is_told() {
             }
         });
         supply.put(used.eligible, &());
-        // As if its blocks had been taken while it was there.
+        // This is as if its blocks had been taken while it was on a list.
         used.eligible.empty_word(0);
     });
     assert_eq!(said, rises);
 }
 
-/// Blocks of pages of many words, some in the window, some freed since: a checked free and a walk know which
-/// of them are in use.
+/// In pages of many words, with some blocks in the window and some freed since, a checked free and
+/// a walk know which blocks are in use.
 #[test]
 fn every_block_of_a_page_is_known() {
     // 8191 blocks in a page: more than are looked at in one go.
@@ -210,7 +211,8 @@ fn every_block_of_a_page_is_known() {
     }
 }
 
-/// Of the pages without blocks in use four are kept for any class, the others go back, however often.
+/// Four pages without blocks in use are kept for any class, and the others go back, however often
+/// this happens.
 #[test]
 fn four_pages_wait_for_the_next_class() {
     let mut heap = PageHeap::new(CONFIG, Reserved::new(1 << 24), ());
@@ -230,7 +232,7 @@ fn four_pages_wait_for_the_next_class() {
         assert_eq!(heap.audit(), Ok(()));
         counts.push(heap.engine.pages.count());
     }
-    // And each class keeps the one that it allocates from.
+    // Each class also keeps the page that it allocates from.
     assert_eq!(counts, [5, 6, 6, 6, 6, 6]);
     heap.release_empty_pages();
     assert_eq!((heap.engine.pages.count(), heap.audit()), (0, Ok(())));

@@ -1,11 +1,11 @@
-//! PAGEWISE, the default strategy: small blocks from pages without headers, everything else, and
-//! the pages, from one heap with boundary tags.
+//! PAGEWISE, the default strategy: small blocks come from pages without headers; everything else,
+//! and the pages themselves, come from one heap with boundary tags.
 //!
 //! ```text
 //! extent   |[H] large block |[H] page: blocks of 24 B, no headers |[H] free |[H] page: 200 B | …
 //! dedicated (upper end)     … size classes | map: slot ─▶ H(P) | H(P), a bit for each block | …
 //! ```
-//! It joins what the papers do best. Blocks up to FFCROSSOVER come from pages of equal blocks
+//! It combines what each paper does best. Blocks up to FFCROSSOVER come from pages of equal blocks
 //! chosen by LEAST-FREE (Brent §2.10), with their bookkeeping elsewhere (§4): no header for each
 //! block, and blocks of one size side by side. Larger ones, and the pages themselves, come from a
 //! good fit over boundary tags (Hasan & Chang §3.1, §3.9), so that both share one memory and the
@@ -36,7 +36,7 @@
 //! constant time ([`Good`](crate::fit::Good)). [`try_free`](crate::Strategy::try_free) is O(1) for
 //! small blocks, O(n) for larger ones: it walks the blocks below.
 //!
-//! Files: `supply` (from where a class allocates), `windowed` (the placement), this one; and
+//! Files: `supply` (the source of a class's blocks), `windowed` (the placement), this one; and
 //! `shared`, for the global allocator.
 
 #[cfg(all(
@@ -62,12 +62,12 @@ use crate::engine::Heap;
 use crate::meter::Meter;
 use crate::source::Source;
 
-/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for the
-/// pages, in one region.
+/// PAGEWISE over a source: pages for sizes up to FFCROSSOVER, a good fit for larger ones and for
+/// the pages, in one region.
 ///
 /// A small block costs its size rounded up to a class, and one bit. A larger one costs its size and
-/// 4 bytes, rounded up to 16. Blocks are aligned to [`Config::unit`] for free, to anything else on
-/// request. A heap has at most 16 GiB.
+/// 4 bytes, rounded up to 16. Blocks are always aligned to [`Config::unit`], and to anything else
+/// on request. A heap has at most 16 GiB.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -95,7 +95,7 @@ impl<S, M> Heap<PageEngine<Windowed, Tagged>, S, M> {
 }
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Makes the strategy over `source`. Takes no memory before the first allocation.
+    /// Makes a heap over `source`. Takes no memory before the first allocation.
     ///
     /// # Panics
     /// If the configuration is [out of range](Config::check); in a `const`, at compile time.

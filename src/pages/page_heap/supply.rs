@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! window         0 1 1 0 1 …             free blocks of one word of the current page
-//! current page   0 0 0 0 0 … | 1 1 0 …   its other words (the window's own: blocks freed since)
+//! current page   0 0 0 0 0 … | 1 1 0 …   its other words (the window's word: blocks freed since)
 //! lists          φ ≤ c/4 | ≤ c/2 | ≤ 3c/4 | < c     all others that have free blocks
 //! ```
 //! A few bits of one word of the current page at a time are moved to the *window*, from which
@@ -92,7 +92,7 @@ impl Supply {
     }
 
     /// Takes the lowest blocks of the window, which has some, to the end of `places`, the lowest
-    /// last. Returns how many. Runs of blocks without gaps, as in a fresh page, cost three
+    /// last. Returns their number. Runs of blocks without gaps, as in a fresh page, cost three
     /// instructions a block.
     #[inline(always)]
     pub(in crate::pages) fn take_many(&mut self, places: &mut [MaybeUninit<NonNull<u8>>]) -> usize {
@@ -170,7 +170,7 @@ impl Supply {
         self.first.wrapping_add(block as usize * self.size as usize)
     }
 
-    /// Returns the words of a page's bits.
+    /// Returns the number of words of a page's bits.
     pub(in crate::pages) fn words(&self) -> u32 {
         self.capacity.div_ceil(WORD)
     }
@@ -184,7 +184,7 @@ impl Supply {
         deserves
     }
 
-    /// Makes the class count its requests anew before it deserves a page.
+    /// Makes the class count its requests anew, from 0, before it deserves a page.
     pub(in crate::pages) fn deserves_no_page(&mut self) {
         self.refused = 0;
     }

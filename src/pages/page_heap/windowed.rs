@@ -28,8 +28,8 @@ pub struct Windowed {
 
 impl Windowed {
     /// Takes a block of a class, aligned to `align`, from a new window if needed. Returns it with
-    /// its length; `None` if there is no page to be had, the class is too rare for one, or no block
-    /// of the window is aligned.
+    /// its length; `None` if no page can be had, the class is too rare for one, or no block of the
+    /// window is aligned.
     fn take_aligned<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,
@@ -56,7 +56,7 @@ impl Windowed {
         Some((supply.take_aligned(align)?, supply.size as usize))
     }
 
-    /// Ensures that a class's window has a block: from the pages that it has, or from a new page.
+    /// Ensures that a class's window has a block, from the class's pages or from a new page.
     #[inline]
     pub(in crate::pages) fn fill_window<B: Below, S: Source, M: Meter>(
         &mut self,

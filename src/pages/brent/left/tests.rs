@@ -1,4 +1,4 @@
-//! Left headers one by one, and damage to their lists that audits tell.
+//! Tests of single left headers, and of audits that find damage to their lists.
 
 use super::*;
 use crate::pages::brent::{CurrentPage, Paged};
@@ -10,8 +10,7 @@ type Heap = Paged<CurrentPage<brent::LeftHeaders<brent::Least>>, Reserved>;
 
 const CLASS: u32 = 3;
 
-/// Makes a heap for the headers, and the headers, whose lists have the first page as their current
-/// page.
+/// Makes a heap with four pages, and left headers whose current page is the first of them.
 fn listed<O: Order>() -> (Heap, LeftHeaders<O>, [u32; 4]) {
     let mut heap = Heap::new(Config::with_page_size(4096), Reserved::new(1 << 24), ());
     heap.open().expect("there is memory");
@@ -61,7 +60,7 @@ fn a_page_is_on_the_list_of_its_free_blocks() {
     assert_eq!(told::<Least>(&[(2, 3)]), wrong);
     assert_eq!(told::<Least>(&[(capacity - 1, capacity - 1)]), "nothing");
     assert_eq!(told::<Least>(&[(capacity, capacity)]), wrong, "all are free");
-    // The most recent have one list, whatever their φ.
+    // `MostRecent` has one list for every φ ≥ φ0.
     assert_eq!(told::<MostRecent>(&[(1, capacity - 1)]), "nothing");
     assert_eq!(told::<MostRecent>(&[(1, 1)]), "nothing");
     assert_eq!(told::<MostRecent>(&[(1, capacity)]), wrong);
@@ -101,7 +100,7 @@ fn damaged_lists_are_told() {
     assert_eq!(said, "only L0 may be empty");
 }
 
-/// Those that were dropped serve before new ones are made, which are counted.
+/// Dropped left headers serve again before new ones are made, and new ones are counted.
 #[test]
 fn left_headers_serve_again() {
     let (_heap, mut lists, _) = listed::<Least>();

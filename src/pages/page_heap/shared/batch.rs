@@ -156,8 +156,8 @@ impl Page {
     }
 
     /// Frees a run of blocks of this page of `page_size` bytes: the first two of `blocks`, and the
-    /// following ones as long as their bits are evidently in the same word. Returns how many; 0,
-    /// with nothing changed, if one of them was free or does not start at a block.
+    /// following ones as long as their bits are evidently in the same word. Returns their number;
+    /// 0, with nothing changed, if one of them was free or does not start at a block.
     #[inline(always)]
     fn free_run(self, blocks: &[NonNull<u8>], page_size: usize) -> usize {
         let [first, second, ..] = *blocks else { return 0 };

@@ -20,8 +20,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         heap.contents(heap.first()).addr()
     }
 
-    /// Calls `visit` for each page that serves a class, with the class and the number of its blocks in
-    /// use. O(pages).
+    /// Calls `visit` for each page that serves a class, with the class and the number of its blocks
+    /// in use. O(pages).
     pub(crate) fn for_each_page(&self, visit: &mut dyn FnMut(u32, u32)) {
         let PageEngine { placement, pages, .. } = &self.engine;
         pages.headers.for_each(&mut |page| {
@@ -44,8 +44,8 @@ mod tests {
     use crate::pages::{Config, PageHeap};
     use crate::source::Reserved;
 
-    /// Reports the pages that serve a class, including those in the window and those without blocks
-    /// in use.
+    /// Every page that serves a class is reported, whether its blocks are in the window or none of
+    /// them is in use.
     #[test]
     fn pages_are_told_with_their_blocks_in_use() {
         let config = Config::with_page_size(4096);

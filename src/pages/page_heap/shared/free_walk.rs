@@ -1,5 +1,5 @@
-//! The heap's free memory, walked in steps, so that the code that returns memory to the system lets
-//! other threads use the heap in between. The place where a walk continues is kept
+//! Walks the heap's free memory in steps, so that other threads can use the heap while free memory
+//! is returned to the system. The place where a walk continues is kept
 //! [below](crate::pages::below::tagged).
 
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! Which free memory is met, and when.
+//! Tests which free memory a walk meets, and when.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use crate::strategy::{SpanKind, Strategy};
 
 const LEAST: usize = 256;
 
-/// Requests before the walks, and steps among requests.
+/// The number of requests before the walks, and of steps among requests.
 const CHANGES: usize = if cfg!(miri) { 200 } else { 4000 };
 
 type Live = Vec<(NonNull<u8>, Layout)>;
@@ -90,7 +90,7 @@ fn steps_meet_what_the_walk_does() {
     }
 }
 
-/// While blocks come and go, nothing is met that is in use, and every pass ends.
+/// While blocks are allocated and freed, steps meet nothing that is in use, and every pass ends.
 #[test]
 fn steps_never_meet_blocks_in_use() {
     let mut random = random();
@@ -154,7 +154,7 @@ fn met(heap: &mut PageHeap<Region>, least: usize) -> Vec<(Range<usize>, FreeKind
     met
 }
 
-/// A stretch of just `least` bytes is met, one of a byte less is not.
+/// A stretch of exactly `least` bytes is met; one that is a byte shorter is not.
 #[test]
 fn stretches_are_met_from_the_least_on() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
@@ -218,7 +218,7 @@ fn runs_in_a_page_are_met_from_the_least_on() {
     assert_eq!(times, 2);
 }
 
-/// A walk does not meet free memory twice unless it was told to begin again, or has met all.
+/// A walk does not meet free memory twice unless it was told to begin again, or has met everything.
 #[test]
 fn a_walk_begins_again_where_it_is_told_to() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
@@ -240,7 +240,8 @@ fn a_walk_begins_again_where_it_is_told_to() {
     assert_eq!(step(&mut heap), (true, at(2)));
     heap.walk_free_again();
     assert_eq!(step(&mut heap), (true, at(0)));
-    // A block freed just below where the walk goes on joins nothing there: it goes on.
+    // A block freed just below the place where the walk goes on joins nothing there, so the walk
+    // goes on.
     assert_eq!(step(&mut heap), (true, vec![]));
     assert_eq!(step(&mut heap), (true, at(2)));
     assert_eq!(step(&mut heap), (true, vec![]));
@@ -254,8 +255,9 @@ fn a_walk_begins_again_where_it_is_told_to() {
     assert_eq!(step(&mut heap), (true, at(0)), "all was met");
 }
 
-/// A block that is freed where a walk goes on, and joined with those beside it, is met from the lowest
-/// of these on; one further up is not gone back to.
+/// If a block is freed at the place where a walk goes on, and is joined with its neighbours, the
+/// walk goes on from the start of the joined block. It does not go back for a block freed further
+/// up.
 #[test]
 fn a_walk_goes_back_to_what_was_joined() {
     for (freed, goes_back) in [(2, true), (3, false), (4, false)] {
@@ -279,7 +281,8 @@ fn a_walk_goes_back_to_what_was_joined() {
     }
 }
 
-/// All free memory of this length below the pages, the wilderness among it; nothing of an empty heap.
+/// All free memory of at least this length below the pages is reported, including the wilderness;
+/// nothing in an empty heap.
 #[test]
 fn large_free_blocks_are_told() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
