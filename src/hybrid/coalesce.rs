@@ -2,7 +2,7 @@
 //! (§3.7, §3.8).
 //!
 //! Only blocks that wait are looked at: a block is joined once for each time it was freed. So
-//! joining costs each free no more than O(1), except for the tree of large blocks.
+//! joining adds no more than O(1) to each free, except for the tree of large blocks.
 
 use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State};
@@ -35,7 +35,7 @@ impl HybridHeap {
         None
     }
 
-    /// Joins all free blocks of the heap, the quick lists' among them.
+    /// Joins all free blocks of the heap, including those on the quick lists.
     #[cold]
     #[inline(never)]
     pub(super) fn join_all<S, M: Meter>(&mut self, context: &mut Context<'_, S, M>) {

@@ -1,5 +1,5 @@
-//! Search strategies (Nielsen 1977, Table III): which of the free blocks met is taken, and where
-//! the search starts.
+//! Search strategies (Nielsen 1977, Table III): where a search starts, and which of the free blocks
+//! that it meets it takes.
 
 use core::marker::PhantomData;
 

@@ -204,7 +204,7 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
     }
 
     /// Like [`free_below`](Self::free_below), but tells the heap below first. (A separate function,
-    /// so that freeing calls none and keeps its registers.)
+    /// so that freeing itself makes no call and keeps its registers.)
     #[cold]
     #[inline(never)]
     fn free_below_watched(&mut self, block: NonNull<u8>, requested: usize) {
@@ -275,8 +275,8 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
                 (bytes, bytes)
             }
             None => {
-                // A block that has become small belongs in a page; one that was small already is
-                // here for a reason.
+                // A block that has become small belongs in a page. One that was small already is
+                // here because no page served it.
                 if new_size <= pages.largest && size > pages.largest
                     || !pages.resize_below(block, (size, new_size), backing)
                 {

@@ -22,8 +22,8 @@
 //! things:
 //! - The block missing from the index is the region, wherever it is. In a fit it is the uppermost
 //!   block, which no change of a block below can move.
-//! - The owner takes the place of the footer. A block has 4 bytes less, and a resize carries the
-//!   owner over.
+//! - The owner takes the place of the footer. A block holds 4 bytes less, and a resize must move
+//!   the owner.
 //! - Fresh memory is two free blocks side by side. A free block may have a free neighbour until
 //!   `Stitch`, though later frees join theirs at once.
 

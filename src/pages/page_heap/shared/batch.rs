@@ -82,8 +82,8 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Frees blocks of pages at once. O(blocks); cheapest if blocks of the same word are adjacent.
     ///
     /// # Errors
-    /// The first that is already free, or is given twice, or is an address where no block of a page
-    /// starts. Blocks before it may have been freed; the heap is intact.
+    /// The first block that is already free, or is given twice, or is an address where no block of
+    /// a page starts. Blocks before it may have been freed; the heap is intact.
     ///
     /// # Safety
     /// Each was taken by [`take_batch`](Self::take_batch) (or allocated with the size of its class)

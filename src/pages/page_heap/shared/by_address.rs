@@ -11,7 +11,7 @@ use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 
 impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
-    /// Returns the size of a block in use in bytes, all of which may be used. O(1).
+    /// Returns the size in bytes of a block in use; the program may use all of them. O(1).
     ///
     /// # Safety
     /// The block is in use.
@@ -63,8 +63,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     }
 
     /// Makes the heap check every free block too large for pages before it follows the block's
-    /// links; [damaged] blocks are left alone. (A block that consists of free pages is one of
-    /// them.)
+    /// links; [damaged] blocks are left alone. (These include blocks that consist of freed pages.)
     ///
     /// [damaged]: Self::damaged
     pub(crate) fn vet_all(&mut self) {
