@@ -5,7 +5,7 @@
 //! former owner may still write to it. Its words are redundant:
 //!
 //! ```text
-//! [H] [next][back] …            … [F] [H']       H: size, free; F: the size again; H': below is free
+//! [H] [next][back] …            … [F] [H']    H: size, free; F: the size again; H': below is free
 //!       │     └── what leads here ── leads here
 //!       └──────── its back leads here
 //! ```

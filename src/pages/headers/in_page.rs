@@ -124,7 +124,8 @@ fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
 /// into free memory.
 ///
 /// ```text
-/// | summary: bit g set iff a word of group g is not 0 | words: bit b of word w set iff block 64w + b is free |
+/// | summary                                  | words                                         |
+/// | bit g set iff a word of group g is not 0 | bit b of word w set iff block 64w + b is free |
 /// ```
 /// A group is one word in pages of up to 4096 blocks, and at most 256 words in any page: a page of
 /// 1 MiB may have blocks of 1 byte.
