@@ -71,12 +71,21 @@ impl Chunks {
         page.next.set(top.replace(page));
     }
 
-    /// Takes over `bytes` bytes of unused memory, aligned for a header, to make headers of.
-    pub(super) fn donate(&mut self, memory: *mut u8, bytes: usize) {
+    /// Takes over `bytes` bytes of unused memory, to make headers of. Bytes before and behind whole
+    /// units of a header's alignment are left unused.
+    ///
+    /// # Safety
+    /// The memory stays valid as long as the heap, and nobody else uses it any more.
+    pub(super) unsafe fn donate(&mut self, memory: *mut u8, bytes: usize) {
+        const ALIGN: usize = align_of::<Header>();
+        let skipped = memory.align_offset(ALIGN);
+        let bytes = bytes.saturating_sub(skipped) & !(ALIGN - 1);
         if bytes > self.left {
-            // SAFETY: the caller gives these bytes up.
-            unsafe { memory.write_bytes(0, bytes) };
-            (self.chunk, self.left) = (memory, bytes);
+            let chunk = memory.wrapping_add(skipped);
+            // SAFETY: the caller guarantees that the memory is valid and unused; these bytes are
+            // within it.
+            unsafe { chunk.write_bytes(0, bytes) };
+            (self.chunk, self.left) = (chunk, bytes);
         }
     }
 }
@@ -162,12 +171,33 @@ mod tests {
         let at: *mut u8 = donated.as_mut_ptr().cast();
         let lies_there = |page: Page| (at.addr()..at.addr() + most).contains(&page.header().addr());
         let first = chunks.make(SHORT, &mut source).expect("there is memory");
-        chunks.donate(at, CHUNK / 2);
+        // SAFETY: the test uses the memory no more, except for what the chunks make of it.
+        unsafe { chunks.donate(at, CHUNK / 2) };
         let second = chunks.make(SHORT, &mut source).expect("there is memory");
         assert!(!lies_there(first) && !lies_there(second), "more is left of the chunk");
-        chunks.donate(at, most);
+        // SAFETY: as above; the chunks did not take it.
+        unsafe { chunks.donate(at, most) };
         let third = chunks.make(SHORT, &mut source).expect("there is memory");
         assert!(lies_there(third));
         assert_eq!((third.free(), third.summary.get(), third.word(0).get()), (0, 0, 0), "zeros");
+    }
+
+    /// The map of pages has entries of four bytes on small machines, where a header is aligned to
+    /// eight.
+    #[test]
+    fn headers_in_donated_memory_are_aligned() {
+        for (skipped, cut) in [(4, 0), (0, 4), (4, 4), (4, 8)] {
+            let mut memory = vec![MaybeUninit::uninit(); 1024];
+            let mut source = region(&mut memory);
+            let mut chunks = Chunks::new();
+            let mut donated = [u64::MAX; 512];
+            let range = donated.as_mut_ptr_range();
+            let at = range.start.cast::<u8>().wrapping_add(skipped);
+            // SAFETY: the test uses the memory no more.
+            unsafe { chunks.donate(at, size_of::<[u64; 512]>() - skipped - cut) };
+            let page = chunks.make(SHORT, &mut source).expect("there is memory");
+            assert!(page.header().is_aligned(), "{skipped} {cut}");
+            assert!((at.addr()..range.end.addr()).contains(&page.header().addr()));
+        }
     }
 }

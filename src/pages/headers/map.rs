@@ -74,7 +74,8 @@ impl Map {
             // rest is zero, which is `None`.
             unsafe { pages.copy_from_nonoverlapping(self.pages, self.len) };
         }
-        chunks.donate(self.pages.cast(), self.len * size_of::<Option<Page>>());
+        // SAFETY: the old map came from the source, for good, and is replaced here.
+        unsafe { chunks.donate(self.pages.cast(), self.len * size_of::<Option<Page>>()) };
         *self = Self { origin, len, pages, ..*self };
         Ok(())
     }
