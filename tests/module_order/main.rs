@@ -1,7 +1,8 @@
 //! Checks the order of the modules, and that files do not import in circles.
 //!
 //! **Order.** `src/lib.rs` lists its modules in a table; a module uses only those above it. So do
-//! the files of the global allocator, by the table in `src/global/native/mod.rs`.
+//! the folders of the global allocator, by the table in `src/global/native/mod.rs`, and the files
+//! in each of them, by the table in its `mod.rs`.
 //!
 //! **Circles.** A file *imports* another if it names, in a `use` or in a path, something that the
 //! other defines. No file of a crate may reach itself by imports. In particular:
@@ -77,28 +78,41 @@ fn a_module_uses_only_those_above_it() {
 fn files_of_the_global_allocator_use_only_those_above() {
     const NATIVE: [&str; 2] = ["global", "native"];
     let library = Crate::read(&repository().join("src/lib.rs"));
-    let text = std::fs::read_to_string(repository().join("src/global/native/mod.rs"))
-        .expect("the global allocator has a root");
+    let table = |folder: &str| {
+        let file = repository().join("src/global/native").join(folder).join("mod.rs");
+        std::fs::read_to_string(file).expect("a folder has a `mod.rs`")
+    };
+    let text = table("");
     let (ordered, extras) = text.split_once("| **Extras**").expect("extras come last");
-    let (order, extras) = (listed(ordered, "//! | files | |"), listed(extras, ""));
+    let extras = listed(extras, "");
+    let mut order = Vec::new();
+    for folder in listed(ordered, "//! | folders,") {
+        for file in listed(&table(&folder), "//! | files,") {
+            order.push([folder.clone(), file]);
+        }
+    }
 
-    let within = |path: &[String]| (path.len() > 2 && path[..2] == NATIVE).then(|| path[2].clone());
-    let rank = |module: &str| order.iter().position(|listed| listed == module);
+    let within = |path: &[String]| {
+        let inside = path.strip_prefix(&NATIVE.map(str::to_owned))?;
+        Some(inside[..inside.len().min(2)].to_vec())
+    };
+    let rank = |file: &[String]| order.iter().position(|listed| listed == file);
+    let is_extra = |file: &[String]| file.first().is_some_and(|first| extras.contains(first));
     let mut unlisted = BTreeSet::new();
     let mut upwards = BTreeSet::new();
     for import in library.imports() {
         let (Some(from), Some(to)) = (within(import.from), within(import.to)) else { continue };
-        for module in [&from, &to] {
-            if rank(module).is_none() && !extras.contains(module) {
-                unlisted.insert(module.clone());
+        for file in [&from, &to] {
+            if rank(file).is_none() && !is_extra(file) {
+                unlisted.insert(file.join("::"));
             }
         }
         if rank(&from).is_some() && rank(&to).is_some() && rank(&from) < rank(&to) {
-            upwards.insert(format!("{from} imports {}", import.name.join("::")));
+            upwards.insert(format!("{} imports {}", from.join("::"), import.name.join("::")));
         }
     }
-    assert!(unlisted.is_empty(), "not in the table: {unlisted:#?}");
-    assert!(upwards.is_empty(), "imports against the order of the table: {upwards:#?}");
+    assert!(unlisted.is_empty(), "not in the tables: {unlisted:#?}");
+    assert!(upwards.is_empty(), "imports against the order of the tables: {upwards:#?}");
 }
 
 /// Returns the modules in the first column of the table in the root's documentation, top to bottom.

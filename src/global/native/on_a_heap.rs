@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::registry;
-use super::state::State;
+use crate::global::native::heaps::state::State;
+use crate::global::native::lists::registry;
 
 /// Runs a test on a heap that nothing else uses.
 pub(super) fn on_a_heap(test: impl FnOnce(&mut State)) {

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::apart::Apart;
-use super::space::SPACE;
+use crate::global::native::base::apart::Apart;
+use crate::global::native::memory::space::SPACE;
 
 /// Exceptions that are written once, at the start, and that few code paths read, or that are far
 /// longer than a line.

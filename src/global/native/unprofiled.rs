@@ -1,7 +1,7 @@
 //! Stands in for `profile` where there is no profiler: without the feature, or on another system.
 
-use super::settings::Settings;
-use super::tuning::Tuning;
+use crate::global::native::base::settings::Settings;
+use crate::global::tuning::Tuning;
 
 /// A type without values: no block is ever in a profile.
 #[derive(Clone, Copy)]

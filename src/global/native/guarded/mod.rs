@@ -12,7 +12,8 @@
 //! freed. Freed places are reused in the order in which they were freed.
 //!
 //! Whether an allocation is guarded is decided only where a thread does its [periodic
-//! work](super::quick::Lists::do_periodic_work) anyway, so all other allocations pay nothing.
+//! work](crate::global::native::lists::quick::Lists::do_periodic_work) anyway, so all other
+//! allocations pay nothing.
 
 mod paths;
 mod pool;

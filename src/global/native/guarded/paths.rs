@@ -3,9 +3,9 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
 
-use super::super::tuning::UNIT;
 use super::pool::{self, Book, PLACES, POOL, Place, State, Trace, book, index_of, with_place};
 use super::report::{self, Misuse};
+use crate::global::tuning::UNIT;
 use crate::os;
 
 /// The value of the bytes between a block's end and its page's end.
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::native::blocks;
+    use crate::global::native::requests::blocks;
     use crate::os::alone;
 
     /// Opens the pool, once in a process.

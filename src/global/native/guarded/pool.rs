@@ -5,9 +5,9 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-use super::super::apart::Apart;
-use super::super::lock::Locked;
 use super::stack::Stack;
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::lock::Locked;
 use crate::os;
 
 /// Places for guarded blocks, whether in use or recently freed.

@@ -4,9 +4,9 @@
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::super::text::Text;
 use super::pool::{PLACES, POOL, Place, State, Trace, contains, index_of, with_place};
 use super::stack::Stack;
+use crate::global::native::base::text::Text;
 use crate::os;
 
 /// A misuse noticed when a block is freed, resized or measured.

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use super::super::text::Text;
+use crate::global::native::base::text::Text;
 use crate::os;
 
 /// Calls that are recorded.

@@ -12,7 +12,7 @@
 
 use core::ptr::NonNull;
 
-use super::super::mode;
+use crate::global::native::base::mode;
 
 /// Bytes of a canary word.
 const WORD: usize = size_of::<u64>();

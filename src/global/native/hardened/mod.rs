@@ -8,7 +8,7 @@
 //! The usual mode pays nothing for this. There a thread points at its lists, and pops and pushes in
 //! a few instructions. In hardened mode it points at the *face* instead: dummy lists, always empty
 //! and full, so that every call takes the slow path, which first asks whether the mode
-//! [is on](super::mode::is_hardened).
+//! [is on](crate::global::native::base::mode::is_hardened).
 //!
 //! | file | |
 //! |---|---|

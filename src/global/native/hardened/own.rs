@@ -12,9 +12,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-use super::super::quick::{self, Lists};
-use super::super::{current, mode};
 use super::release::{self, Freed};
+use crate::global::native::base::mode;
+use crate::global::native::lists::current;
+use crate::global::native::lists::quick::{self, Lists};
 use crate::os;
 
 /// Most blocks in a quarantine.
@@ -191,7 +192,8 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::global::native::{registry, sizes};
+    use crate::global::native::base::sizes;
+    use crate::global::native::lists::registry;
     use crate::global::tuning::SMALL_MAX;
     use crate::global::{Hardening, Pagewise, Tuning};
     use crate::os::alone;

@@ -13,19 +13,21 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::super::fault::{self, Fault};
-use super::super::heap::Heap;
-use super::super::mode::{self, Parts};
-use super::super::quick::{self, Lists, Low};
-use super::super::space::SPACE;
-use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::super::zero::is_zero;
-use super::super::{blocks, registry, sizes, thread};
 use super::canary;
 use super::own::{self, Own};
 use super::release::{self, Freed, stop_overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
+use crate::global::native::base::mode::{self, Parts};
+use crate::global::native::base::sizes;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::lists::quick::{self, Lists, Low};
+use crate::global::native::lists::registry;
+use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::space::SPACE;
+use crate::global::native::memory::zero::is_zero;
+use crate::global::native::requests::{blocks, thread};
+use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
 /// The random choice is among this many blocks at the end of a list. More cost far more time:

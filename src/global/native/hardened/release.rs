@@ -3,11 +3,12 @@
 
 use core::ptr::NonNull;
 
-use super::super::fault::{self, Fault};
-use super::super::heap::Heap;
-use super::super::quick::{self, Lists};
-use super::super::{mode, zero};
 use super::canary;
+use crate::global::native::base::mode;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::lists::quick::{self, Lists};
+use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::zero;
 use crate::os::{self, KeepErrno};
 
 /// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes. Two words, so that it is

@@ -3,13 +3,6 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 
-use super::super::fault::Fault;
-use super::super::heap::Heap;
-use super::super::mode::{self, Parts};
-use super::super::quick::{self, Lists};
-use super::super::space::SPACE;
-use super::super::tuning::{SMALL_MAX, Tuning, UNIT};
-use super::super::{blocks, registry, sizes};
 use super::canary;
 use super::own::{self, Own};
 use super::paths::{
@@ -18,6 +11,15 @@ use super::paths::{
 };
 use super::release::{Freed, wipe};
 use super::states;
+use crate::global::native::base::mode::{self, Parts};
+use crate::global::native::base::sizes;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::lists::quick::{self, Lists};
+use crate::global::native::lists::registry;
+use crate::global::native::memory::fault::Fault;
+use crate::global::native::memory::space::SPACE;
+use crate::global::native::requests::blocks;
+use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
 /// Returns the bytes of a block in use that its owner may use; 0 for null.
@@ -45,7 +47,7 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
 /// exactly while its class does, another one while it can.
 ///
 /// # Safety
-/// As for [`paths::reallocate`](super::super::paths::reallocate).
+/// As for [`paths::reallocate`](crate::global::native::requests::paths::reallocate).
 #[inline(always)]
 pub(in super::super) unsafe fn reallocate(
     parts: Parts,

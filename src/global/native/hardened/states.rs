@@ -18,8 +18,8 @@
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 
-use super::super::space::SPACE;
-pub(super) use super::super::space::ZEROED;
+use crate::global::native::memory::space::SPACE;
+pub(super) use crate::global::native::memory::space::ZEROED;
 
 /// No block in use starts there.
 pub(super) const NONE: u8 = 0;

@@ -9,8 +9,8 @@
 //! bytes. When the block is freed, the same amounts are subtracted from the live sums. The sums are
 //! integers, so additions and subtractions cancel exactly.
 
-use super::super::sampler;
 use super::grown::{Grown, Plain};
+use crate::global::native::base::sampler;
 
 /// The number of return addresses kept of a stack; the innermost ones are kept.
 pub(super) const DEPTH: usize = 64;

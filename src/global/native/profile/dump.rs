@@ -7,13 +7,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::OnceLock;
 
-use super::super::apart::Apart;
-use super::super::settings::{self, Settings};
-use super::super::text::Text;
-use super::super::tuning::Tuning;
 use super::book::Snapshot;
 use super::pprof;
 use super::sampling::{Refused, snapshot, start};
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::settings::{self, Settings};
+use crate::global::native::base::text::Text;
+use crate::global::tuning::Tuning;
 use crate::os::{self, File, FileIdentity, KeepErrno};
 
 /// The most bytes of a path.

@@ -3,7 +3,7 @@
 
 use core::ptr;
 
-use super::super::refused;
+use crate::global::native::memory::refused;
 use crate::os;
 
 /// The most bytes of an array.

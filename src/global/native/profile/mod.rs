@@ -6,19 +6,19 @@
 //!                                                                   ▲ block's address
 //!  free ──▶ granule's list is a shadow ──▶ slow path ──▶ presence ──┘
 //! ```
-//! **Which blocks are sampled.** Each thread's [sampler](super::sampler) decides. It adds no
-//! instructions to the fast path, because a thread counts its pops anyway, to know when to read the
-//! clock.
+//! **Which blocks are sampled.** Each thread's [sampler](crate::global::native::base::sampler)
+//! decides. It adds no instructions to the fast path, because a thread counts its pops anyway, to
+//! know when to read the clock.
 //!
 //! **How their frees are seen.** A sampled block is an ordinary block on an ordinary page. While
 //! there is a profile, and outside hardened mode, these invariants hold for the blocks in the book:
-//! - If the block is small, the table entry of its granule names the [shadow](super::quick::shadow)
-//!   of its list. No block can be pushed onto a shadow, so frees by address in this granule take
-//!   the slow path. A page with blocks in use keeps its class, so only the book's lock holder
-//!   writes the entry.
+//! - If the block is small, the table entry of its granule names the
+//!   [shadow](crate::global::native::lists::quick::shadow) of its list. No block can be pushed onto
+//!   a shadow, so frees by address in this granule take the slow path. A page with blocks in use
+//!   keeps its class, so only the book's lock holder writes the entry.
 //! - If the block is not small, frees of it take the slow path anyway.
 //! - All frees with a size, which do not look at the address, [take the slow
-//!   path](super::sizes::disable_fast_paths).
+//!   path](crate::global::native::base::sizes::disable_fast_paths).
 //!
 //! In hardened mode every free takes the slow path. The slow path asks [`presence`], mostly with
 //! one load, whether the block may be in the book. If it may be, the block is looked up there and

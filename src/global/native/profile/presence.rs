@@ -9,7 +9,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
-use super::super::apart::Apart;
+use crate::global::native::base::apart::Apart;
 use crate::os;
 
 const COUNTS: usize = 1 << 15;

@@ -5,13 +5,14 @@ use core::ptr;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::super::apart::Apart;
-use super::super::lock::Locked;
-use super::super::space::SPACE;
-use super::super::tuning::{GRANULE, Tuning, UNIT};
-use super::super::{current, mode, quick, registry, sampler, sizes};
 use super::book::{Book, DEPTH, Snapshot, Taken};
 use super::presence;
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::lock::Locked;
+use crate::global::native::base::{mode, sampler, sizes};
+use crate::global::native::lists::{current, quick, registry};
+use crate::global::native::memory::space::SPACE;
+use crate::global::tuning::{GRANULE, Tuning, UNIT};
 use crate::os;
 
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book::new()));

@@ -1,0 +1,370 @@
+//! A lock that knows its owner, never allocates, and never makes its owner or a fork wait for
+//! themselves (after Drepper 2011, *Futexes are tricky*).
+//!
+//! ```text
+//!  bits 31 … 2          bit 1            bit 0
+//!  | owner's token; 0: | held for a     | a thread may sleep
+//!  | free, or lost     | fork, or lost  | until it is free
+//! ```
+//! [`with`](Locked::with) waits for other threads, and returns `None` if the wait might never end:
+//! - the calling thread holds the lock: the handler of a signal, or of a panic, interrupted it;
+//! - a thread that forks holds it: the C library takes locks of its own next, whose holders may be
+//!   waiting for memory;
+//! - the lock is lost: this is the child of a fork, and the lock's owner stayed behind;
+//! - the calling thread is forking, and handlers of the program run before or after ours: in the
+//!   child it is not known yet which locks are lost.
+//!
+//! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
+//! empties.
+//!
+//! A fork [takes](Locked::take_for_fork) every lock, so that the values they protect are consistent
+//! in the child. Handlers of the program that run in between may allocate, so the forking thread
+//! passes through the locks that it took.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::sync::{self, AtomicBool, AtomicU32, Place, SPINS, spin_loop};
+use crate::os;
+
+const FREE: u32 = 0;
+const AWAITED: u32 = 1;
+const FORK: u32 = 2;
+/// Held for a fork, without an owner.
+const LOST: u32 = FORK;
+
+/// Whether to wait for a lock that another thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) enum Wait {
+    Always,
+    Never,
+}
+
+/// A value behind the lock.
+#[derive(Debug)]
+pub(in crate::global::native) struct Locked<T> {
+    word: AtomicU32,
+    /// Whether the thread that holds the lock for a fork is using the value.
+    passing: AtomicBool,
+    value: Place<T>,
+}
+
+// SAFETY: only one thread at a time accesses the value: the one that holds the lock.
+unsafe impl<T: Send> Sync for Locked<T> {}
+
+impl<T> Locked<T> {
+    /// Makes a lock that is free, around `value`.
+    #[cfg(not(pagewise_model))]
+    pub(in crate::global::native) const fn new(value: T) -> Self {
+        Self {
+            word: AtomicU32::new(FREE),
+            passing: AtomicBool::new(false),
+            value: Place::new(value),
+        }
+    }
+
+    /// As above, for the model checker, whose atomics cannot be made at compile time.
+    #[cfg(pagewise_model)]
+    pub(in crate::global::native) fn new(value: T) -> Self {
+        Self {
+            word: AtomicU32::new(FREE),
+            passing: AtomicBool::new(false),
+            value: Place::new(value),
+        }
+    }
+
+    /// Runs `action` on the value, which no other thread accesses meanwhile. If the lock cannot be
+    /// waited for, does nothing and returns `None`.
+    #[inline]
+    pub(in crate::global::native) fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.with_if(Wait::Always, action)
+    }
+
+    /// As [`with`](Self::with), but returns `None` instead of waiting.
+    #[inline]
+    pub(in crate::global::native) fn try_with<R>(
+        &self,
+        action: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        self.with_if(Wait::Never, action)
+    }
+
+    /// As [`with`](Self::with) or [`try_with`](Self::try_with), as `wait` says.
+    #[inline(always)]
+    pub(in crate::global::native) fn with_if<R>(
+        &self,
+        wait: Wait,
+        action: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let me = sync::token();
+        if self.try_lock(me) || (wait == Wait::Always && self.lock_contended(me)) {
+            Some(self.run(action))
+        } else if wait == Wait::Always {
+            self.pass_through(me, action)
+        } else {
+            None
+        }
+    }
+
+    /// Checks whether a thread waits for the lock. (The lock is held.)
+    pub(in crate::global::native) fn is_awaited(&self) -> bool {
+        self.word.load(Relaxed) & AWAITED != 0
+    }
+
+    /// Runs `action` under the lock, which the caller has taken, and unlocks.
+    #[inline]
+    fn run<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        /// Ends the process if the action unwinds: the value may be inconsistent, and an allocator
+        /// must not unwind. The panic's handler runs before that, and finds the lock held by its
+        /// own thread.
+        struct Unwinding;
+        impl Drop for Unwinding {
+            fn drop(&mut self) {
+                os::stop(b"pagewise: the allocator panicked\n");
+            }
+        }
+
+        let unwinding = Unwinding;
+        // SAFETY: the calling thread holds the lock.
+        let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
+        core::mem::forget(unwinding);
+        self.unlock();
+        result
+    }
+
+    #[inline(always)]
+    fn try_lock(&self, me: u32) -> bool {
+        self.word.compare_exchange(FREE, me, Acquire, Relaxed).is_ok()
+    }
+
+    /// Waits for the lock and takes it; `false` if it cannot be waited for.
+    #[cold]
+    fn lock_contended(&self, me: u32) -> bool {
+        for _ in 0..SPINS {
+            let held = self.word.load(Relaxed);
+            if held == FREE && self.try_lock(me) {
+                return true;
+            }
+            if may_wait_forever(held, me) {
+                return false;
+            }
+            spin_loop();
+        }
+        loop {
+            let held = self.word.load(Relaxed);
+            if held == FREE {
+                // Keep the flag: other threads may sleep, and an unlock wakes only one of them,
+                // which must wake the next.
+                if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
+                    return true;
+                }
+            } else if may_wait_forever(held, me) || sync::is_forking(me) {
+                return false;
+            } else if held & AWAITED != 0
+                || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
+            {
+                os::wait(&self.word, held | AWAITED);
+            }
+        }
+    }
+
+    /// Runs `action` if the calling thread holds the lock for a fork.
+    #[cold]
+    fn pass_through<R>(&self, me: u32, action: impl FnOnce(&mut T) -> R) -> Option<R> {
+        // The flag keeps out a signal handler that interrupts the action.
+        if self.word.load(Relaxed) != me | FORK || self.passing.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: this thread holds the lock for a fork, and `passing` keeps its own handlers out.
+        let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
+        self.passing.store(false, Release);
+        Some(result)
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        if self.word.swap(FREE, Release) & AWAITED != 0 {
+            os::wake(&self.word);
+        }
+    }
+
+    /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
+    /// already. `pause` lets other threads run for a moment; when it returns `false`, the lock is
+    /// given up.
+    pub(in crate::global::native) fn take_for_fork(&self, mut pause: impl FnMut() -> bool) {
+        let me = sync::token();
+        while self.word.compare_exchange(FREE, me | FORK, Acquire, Relaxed).is_err() {
+            let held = self.word.load(Relaxed);
+            if owner(held) == me || held == LOST || !pause() {
+                return;
+            }
+        }
+        // Threads that fell asleep before must not sleep through the fork.
+        os::wake_all(&self.word);
+    }
+
+    /// Unlocks, if the calling thread took the lock for a fork.
+    pub(in crate::global::native) fn after_fork(&self) {
+        if self.word.load(Relaxed) == sync::token() | FORK {
+            self.unlock();
+        }
+    }
+
+    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the
+    /// value may be inconsistent; then the lock is marked lost, and the result is `true`.
+    pub(in crate::global::native) fn after_fork_in_child(&self) -> bool {
+        self.after_fork();
+        let held = self.word.load(Relaxed);
+        let lost = held != FREE && owner(held) != sync::token();
+        if lost {
+            self.word.store(LOST, Relaxed);
+        }
+        lost
+    }
+}
+
+/// Returns the token of a lock's holder.
+fn owner(held: u32) -> u32 {
+    held & !(AWAITED | FORK)
+}
+
+/// Checks whether waiting for a lock in this state might never end.
+fn may_wait_forever(held: u32, me: u32) -> bool {
+    held & FORK != 0 || owner(held) == me
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread::{self, JoinHandle};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Spawns a thread that holds the lock until it gets a message; returns both ends.
+    fn hold(locked: &'static Locked<u32>) -> (JoinHandle<Option<()>>, mpsc::Sender<()>) {
+        let (held, is_held) = mpsc::channel();
+        let (let_go, may_go) = mpsc::channel::<()>();
+        let owner = thread::spawn(move || {
+            locked.with(|_| {
+                held.send(()).expect("the test waits");
+                may_go.recv().expect("the test says so");
+            })
+        });
+        is_held.recv().expect("the lock is taken");
+        (owner, let_go)
+    }
+
+    /// Returns the value that another thread finds without waiting for the lock.
+    fn found_by_another(locked: &'static Locked<u32>) -> Option<u32> {
+        thread::spawn(|| locked.try_with(|value| *value)).join().expect("it ends")
+    }
+
+    /// Waiting threads are noticed, and each gets the lock for itself in its turn.
+    #[test]
+    fn waiting_threads_are_woken() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        assert!(!LOCKED.is_awaited());
+        let (ended, ends) = mpsc::channel();
+        for _ in 0..4 {
+            let ended = ended.clone();
+            thread::spawn(move || {
+                for _ in 0..50 {
+                    LOCKED.with(|value| {
+                        let before = *value;
+                        thread::yield_now();
+                        *value = before + 1;
+                    });
+                }
+                ended.send(()).expect("the test waits");
+            });
+        }
+        let mut looks = 0;
+        while !LOCKED.is_awaited() {
+            looks += 1;
+            assert!(looks < 60_000, "nobody waits");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let_go.send(()).expect("the owner waits");
+        owner.join().expect("it ends");
+        for _ in 0..4 {
+            ends.recv_timeout(Duration::from_secs(60)).expect("a thread sleeps for ever");
+        }
+        assert!(!LOCKED.is_awaited());
+        assert_eq!(LOCKED.with(|value| *value), Some(207));
+    }
+
+    /// A fork waits until the owner unlocks. Then the forking thread passes through the lock, and
+    /// no other thread takes it until the fork is done.
+    #[test]
+    fn a_fork_takes_a_lock_once_its_owner_lets_go() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let mut owner = Some(owner);
+        let mut pauses = 0;
+        LOCKED.take_for_fork(|| {
+            pauses += 1;
+            assert!(pauses < 10, "the lock is free");
+            if pauses == 3 {
+                let_go.send(()).expect("the owner waits");
+                let owner = owner.take().expect("it ends once");
+                assert_eq!(owner.join().expect("it ends"), Some(()));
+            }
+            true
+        });
+        assert_eq!(pauses, 3);
+        assert_eq!(found_by_another(&LOCKED), None);
+        let nested = |value: &mut u32| (*value, LOCKED.with(|value| *value));
+        assert_eq!(LOCKED.with(nested), Some((7, None)), "no handler gets in between");
+        // This thread has the lock already.
+        LOCKED.take_for_fork(|| panic!("nothing is waited for"));
+        LOCKED.after_fork();
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A lock that a fork gave up stays with its owner; in the child, where the owner does not
+    /// exist, it is lost.
+    #[test]
+    fn a_lock_that_is_given_up_is_lost_in_the_child() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let mut pauses = 0;
+        LOCKED.take_for_fork(|| {
+            pauses += 1;
+            pauses < 5
+        });
+        assert_eq!(pauses, 5);
+        LOCKED.after_fork();
+        assert_eq!(found_by_another(&LOCKED), None, "the owner has it");
+        // As if this were the child.
+        assert!(LOCKED.after_fork_in_child(), "the owner is another thread");
+        LOCKED.take_for_fork(|| panic!("a lost lock is not waited for"));
+        assert_eq!(LOCKED.with(|value| *value), None, "a lost lock is not waited for");
+        let_go.send(()).expect("the owner waits");
+        owner.join().expect("it ends");
+        assert!(!LOCKED.after_fork_in_child(), "it is free");
+        LOCKED.with(|_| assert!(!LOCKED.after_fork_in_child(), "this thread has it"));
+        LOCKED.take_for_fork(|| panic!("it is free"));
+        assert!(!LOCKED.after_fork_in_child(), "this thread took it");
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A forking thread does not wait for a lock, because in the child its owner might not exist.
+    /// (Regression: a handler that ran before ours did.)
+    #[test]
+    fn a_thread_that_forks_waits_for_nobody() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let (answer, answered) = mpsc::channel();
+        let forker = thread::spawn(move || {
+            sync::begin_fork();
+            answer.send(LOCKED.with(|value| *value)).expect("the test waits");
+            sync::end_fork();
+            LOCKED.with(|value| *value)
+        });
+        assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(None));
+        let_go.send(()).expect("the owner waits");
+        assert_eq!(owner.join().expect("it ends"), Some(()));
+        assert_eq!(forker.join().expect("it ends"), Some(7), "it waits again");
+    }
+}

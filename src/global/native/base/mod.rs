@@ -1,0 +1,30 @@
+//! What the other folders build on: statics, the lock, settings and size classes. Nothing here knows
+//! heaps, blocks or threads' lists; all other folders use it.
+//!
+//! | files, in the order they build on each other | |
+//! |---|---|
+//! | `apart` | statics in cache lines of their own |
+//! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
+//! | `sync`, `lock`, `gate` | atomics, barriers; the lock; the gate to a thread's own data |
+//! | `text` | text for standard error |
+//! | `mode` | whether the process runs hardened |
+//! | `sizes` | which list serves which size |
+//! | `visit` | bounds the time that a thread spends on maintenance |
+//! | `sampler` | which blocks are sampled |
+//! | `settings` | settings from the environment, and complaints about ignored ones |
+
+pub(super) mod apart;
+pub(super) mod gate;
+pub(super) mod lock;
+pub(super) mod mode;
+#[cfg_attr(
+    not(all(feature = "profiler", target_os = "linux")),
+    allow(dead_code, reason = "nothing is sampled without the profiler")
+)]
+pub(super) mod sampler;
+pub(super) mod sealed;
+pub(super) mod settings;
+pub(super) mod sizes;
+pub(super) mod sync;
+pub(super) mod text;
+pub(super) mod visit;

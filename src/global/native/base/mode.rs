@@ -1,0 +1,219 @@
+//! Holds whether the process runs in hardened mode, and with which parts; and whether blocks are
+//! sampled.
+//!
+//! Decided under the registry's lock before any thread has lists. Only sampling changes after that.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+
+use super::sealed::Sealed;
+use crate::global::Hardening;
+use crate::global::tuning::Tuning;
+use crate::os;
+
+const CANARIES: u32 = 1 << 0;
+const CHECKS: u32 = 1 << 1;
+const RANDOM: u32 = 1 << 2;
+const ZERO: u32 = 1 << 3;
+const GUARDS: u32 = 1 << 4;
+const PINNED: u32 = 1 << 5;
+
+/// Besides the parts: blocks are sampled.
+const PROFILED: u32 = 1 << 31;
+
+/// The settings that were decided.
+#[derive(Debug)]
+struct Mode {
+    /// The parts in force, as bits; 0 before the allocator is open, and if hardened mode is off.
+    parts: AtomicU32,
+    /// Guards one allocation in this many; 0: none.
+    guarded: AtomicU32,
+    /// Bytes of freed blocks that a thread keeps.
+    quarantine: AtomicUsize,
+    /// A random number that nothing outside the process can know; 0 if the mode is off.
+    secret: AtomicUsize,
+}
+
+static MODE: Sealed<Mode> = Sealed::new(Mode {
+    parts: AtomicU32::new(0),
+    guarded: AtomicU32::new(0),
+    quarantine: AtomicUsize::new(0),
+    secret: AtomicUsize::new(0),
+});
+
+/// Decides the settings for the process.
+pub(in crate::global::native) fn open(tuning: &Tuning) {
+    let Hardening { checks, canaries, random, quarantine, zero, pinned, guards } = tuning.hardening;
+    if cfg!(feature = "guarded") {
+        MODE.guarded.store(tuning.guarded.min(1 << 30), Relaxed);
+    }
+    if !checks {
+        return;
+    }
+    MODE.secret.store(os::random() as usize, Relaxed);
+    MODE.quarantine.store(quarantine as usize, Relaxed);
+    let parts =
+        [(canaries, CANARIES), (random, RANDOM), (zero, ZERO), (guards, GUARDS), (pinned, PINNED)];
+    let wanted = parts.into_iter().filter(|(wanted, _)| *wanted);
+    MODE.parts.store(wanted.fold(CHECKS, |all, (_, part)| all | part), Relaxed);
+}
+
+/// Switches sampling on or off; returns whether that was possible. Call from one thread at a time.
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(in crate::global::native) fn set_profiled(wanted: bool) -> bool {
+    let set = || match wanted {
+        true => MODE.parts.fetch_or(PROFILED, Relaxed),
+        false => MODE.parts.fetch_and(!PROFILED, Relaxed),
+    };
+    MODE.change(set).is_some()
+}
+
+/// Makes the settings read-only.
+pub(in crate::global::native) fn seal() {
+    MODE.seal();
+}
+
+/// The parts in force: a request loads them once, and passes them on.
+#[derive(Clone, Copy)]
+pub(in crate::global::native) struct Parts(u32);
+
+#[inline(always)]
+pub(in crate::global::native) fn parts() -> Parts {
+    Parts(MODE.parts.load(Relaxed))
+}
+
+impl Parts {
+    /// The checks alone.
+    pub(in crate::global::native) const CHECKS: u32 = CHECKS;
+    /// All parts that affect small blocks.
+    pub(in crate::global::native) const EVERY: u32 = CHECKS | CANARIES | RANDOM | ZERO;
+    /// For [`known`](Self::known): the parts are known only at run time.
+    pub(in crate::global::native) const UNKNOWN: u32 = 0;
+
+    /// Checks whether there are any parts, or blocks are sampled.
+    #[inline(always)]
+    pub(in crate::global::native) fn are_unusual(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Checks whether there are any parts, and blocks are not sampled.
+    #[inline(always)]
+    pub(in crate::global::native) fn are_only_hardened(self) -> bool {
+        // `PROFILED` is the sign bit; without it, a positive number has some part's bit.
+        self.0.cast_signed() > 0
+    }
+
+    /// Returns those of the parts that affect small blocks.
+    #[inline(always)]
+    pub(in crate::global::native) fn of_small(self) -> u32 {
+        self.0 & Self::EVERY
+    }
+
+    /// Returns `PARTS`, if known at compile time, and else the parts in force.
+    #[inline(always)]
+    pub(in crate::global::native) fn known<const PARTS: u32>() -> Self {
+        if PARTS == Self::UNKNOWN { parts() } else { Self(PARTS) }
+    }
+
+    #[inline(always)]
+    fn has(self, part: u32) -> bool {
+        self.0 & part != 0
+    }
+
+    /// Checks whether canaries are written around blocks.
+    #[inline(always)]
+    pub(in crate::global::native) fn has_canaries(self) -> bool {
+        self.has(CANARIES)
+    }
+
+    /// Checks whether blocks are taken from lists at random.
+    #[inline(always)]
+    pub(in crate::global::native) fn are_random(self) -> bool {
+        self.has(RANDOM)
+    }
+
+    /// Checks whether freed blocks are zeroed.
+    #[inline(always)]
+    pub(in crate::global::native) fn zero(self) -> bool {
+        self.has(ZERO)
+    }
+}
+
+/// Checks whether hardened mode is on.
+#[inline(always)]
+pub(in crate::global::native) fn is_hardened() -> bool {
+    MODE.parts.load(Relaxed) & !PROFILED != 0
+}
+
+/// Checks whether blocks are sampled.
+#[inline(always)]
+pub(in crate::global::native) fn is_profiled() -> bool {
+    cfg!(all(feature = "profiler", target_os = "linux")) && MODE.parts.load(Relaxed) & PROFILED != 0
+}
+
+/// Checks whether there are guard pages.
+pub(in crate::global::native) fn has_guards() -> bool {
+    parts().has(GUARDS)
+}
+
+/// Checks whether pages keep their size class.
+pub(in crate::global::native) fn pins() -> bool {
+    parts().has(PINNED)
+}
+
+/// Returns *n* if one allocation in *n* is guarded; 0 if none is.
+#[inline(always)]
+pub(in crate::global::native) fn guarded() -> u32 {
+    MODE.guarded.load(Relaxed)
+}
+
+/// Returns the bytes of freed blocks that a thread keeps.
+#[inline(always)]
+pub(in crate::global::native) fn quarantine() -> usize {
+    MODE.quarantine.load(Relaxed)
+}
+
+/// Returns a random number that nothing outside the process can know.
+#[inline(always)]
+pub(in crate::global::native) fn secret() -> u64 {
+    MODE.secret.load(Relaxed) as u64
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::os::alone;
+
+    /// Each process draws its own secret, from which canaries are made.
+    #[test]
+    fn a_hardened_process_has_a_secret() {
+        assert_eq!(secret(), 0, "unit tests are not hardened");
+        alone::passes("global::native::base::mode::tests::hardened");
+    }
+
+    /// The parts that affect small blocks are canaries, checks, randomness and zeroing.
+    #[test]
+    fn parts_are_told_from_others() {
+        const SMALL: u32 = CANARIES | CHECKS | RANDOM | ZERO;
+        for bits in (0..64).flat_map(|bits| [bits, bits | PROFILED]) {
+            let parts = Parts(bits);
+            assert_eq!(parts.of_small(), bits & SMALL, "{bits:#x}");
+            assert_eq!(parts.are_unusual(), bits > 0, "{bits:#x}");
+            assert_eq!(parts.are_only_hardened(), bits > 0 && bits < PROFILED, "{bits:#x}");
+            let has = [parts.has_canaries(), parts.are_random(), parts.zero()];
+            let bit = |part: u32| bits / part % 2 == 1;
+            assert_eq!(has, [CANARIES, RANDOM, ZERO].map(bit), "{bits:#x}");
+        }
+        assert_eq!(Parts::known::<CHECKS>().0, CHECKS);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn hardened() {
+        let secrets = [(); 2].map(|()| {
+            open(&Tuning::new().hardening(Hardening::CHECKS));
+            secret()
+        });
+        assert!(secrets[0] != secrets[1] && !secrets.contains(&0), "{secrets:?}");
+    }
+}

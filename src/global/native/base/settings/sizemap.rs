@@ -1,0 +1,94 @@
+//! Parses a SIZEMAP from the environment.
+
+use std::sync::OnceLock;
+
+use super::super::apart::Apart;
+use crate::global::tuning::UNIT;
+use crate::sizemap::SizeMap;
+
+/// Most classes that are accepted.
+const MOST: usize = 256;
+
+/// Sizes of classes, in bytes.
+#[derive(Clone, Copy, PartialEq)]
+struct Classes {
+    sizes: [u32; MOST],
+    count: usize,
+}
+
+/// The classes that a SIZEMAP refers to; nothing can be allocated for them yet. The environment is
+/// read once, so there is one list.
+static CLASSES: Apart<OnceLock<Classes>> = Apart::new(OnceLock::new());
+
+/// Parses `linear`, `page-fitting`, `geometric=RATIO`, or classes separated by commas: ascending
+/// multiples of the unit.
+pub(super) fn parse(text: &str) -> Option<SizeMap> {
+    match text.split_once('=') {
+        None if text == "linear" => Some(SizeMap::Linear),
+        None if text == "page-fitting" => Some(SizeMap::PageFitting),
+        Some(("geometric", ratio)) => {
+            let ratio = ratio.parse().ok().filter(|&ratio: &f64| ratio > 1.0 && ratio <= 1024.0)?;
+            Some(SizeMap::Geometric { ratio })
+        }
+        None => kept(read(text)?),
+        Some(_) => None,
+    }
+}
+
+fn read(text: &str) -> Option<Classes> {
+    let mut classes = Classes { sizes: [0; MOST], count: 0 };
+    let mut last = 0;
+    for size in text.split(',') {
+        let size = size.trim().parse().ok()?;
+        if size <= last || !(size as usize).is_multiple_of(UNIT) {
+            return None;
+        }
+        *classes.sizes.get_mut(classes.count)? = size;
+        classes.count += 1;
+        last = size;
+    }
+    Some(classes)
+}
+
+/// Returns a SIZEMAP of these classes; `None` if others are kept already.
+fn kept(classes: Classes) -> Option<SizeMap> {
+    let kept = CLASSES.get_or_init(|| classes);
+    (*kept == classes).then(|| SizeMap::Classes(&kept.sizes[..kept.count]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_read_by_name_or_class_by_class() {
+        assert_eq!(parse("linear"), Some(SizeMap::Linear));
+        assert_eq!(parse("page-fitting"), Some(SizeMap::PageFitting));
+        assert_eq!(parse("geometric=1.25"), Some(SizeMap::Geometric { ratio: 1.25 }));
+        for wrong in [
+            "",
+            "cubic",
+            "linear=1",
+            "geometric",
+            "geometric=1",
+            "geometric=NaN",
+            "16,",
+            "16,16",
+            "32,16",
+            "0,16",
+            "24",
+            "16,x",
+            "-16",
+            "99999999999",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        let many =
+            |count: u32| (1..=count).map(|n| (16 * n).to_string()).collect::<Vec<_>>().join(",");
+        assert!(read(&many(MOST as u32)).is_some() && read(&many(MOST as u32 + 1)).is_none());
+        // The process keeps one list.
+        assert_eq!(parse("16, 48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
+        assert_eq!(parse("16,48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
+        assert_eq!(parse("16,48"), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! Which quick list serves which size. The tables are written once, before any thread has lists.
+//! Two of them serve only the fast path, and change while blocks are
+//! [sampled](crate::global::native::profile): then the table for frees names no list, and the one
+//! for allocations names none for blocks larger than a trial, so that these take the slow path.
+//!
+//! A list is named by its [offset](crate::global::native::lists::quick) in the memory of a thread's
+//! lists, the same in every thread; 0 names none.
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
+
+use super::sealed::Sealed;
+use crate::global::tuning::{SMALL_MAX, UNIT};
+
+/// Table entries: one for each multiple of the unit.
+const ENTRIES: usize = SMALL_MAX / UNIT + 1;
+
+/// The largest offset that the tables can hold.
+pub(in crate::global::native) const MOST_OFFSET: usize = u16::MAX as usize;
+
+/// The list of each multiple of the unit, and the size of its blocks in bytes. Zeros at first:
+/// other initial values would be copied from the program's file at each start.
+#[derive(Debug)]
+struct Tables {
+    offsets: [AtomicU16; ENTRIES],
+    /// As `offsets`, for the fast path; or 0. Entries have 32 bits: a narrower load would need an
+    /// instruction to widen it.
+    popped: [AtomicU32; ENTRIES],
+    /// As `offsets`, for blocks that are freed with their size; or all 0.
+    freed: [AtomicU32; ENTRIES],
+    sizes: [AtomicU16; ENTRIES],
+    /// The complement of the largest size that has a list, if larger blocks try the
+    /// [medium](crate::global::native::lists::medium) lists at once; else 0.
+    not_most_small: AtomicUsize,
+}
+
+const _: () = assert!(SMALL_MAX <= MOST_OFFSET, "so do sizes");
+
+static TABLES: Sealed<Tables> = Sealed::new(Tables {
+    offsets: [const { AtomicU16::new(0) }; ENTRIES],
+    popped: [const { AtomicU32::new(0) }; ENTRIES],
+    freed: [const { AtomicU32::new(0) }; ENTRIES],
+    sizes: [const { AtomicU16::new(0) }; ENTRIES],
+    not_most_small: AtomicUsize::new(0),
+});
+
+/// Makes the tables read-only.
+pub(in crate::global::native) fn seal() {
+    TABLES.seal();
+}
+
+/// Enters a list of blocks of `size` bytes for all sizes from entry `from` that it serves, up to
+/// `most` bytes; returns the entry behind them.
+pub(in crate::global::native) fn enter_list(
+    from: usize,
+    size: usize,
+    offset: u32,
+    most: usize,
+) -> usize {
+    let mut entry = from;
+    while entry < ENTRIES && entry * UNIT <= size.min(most) {
+        TABLES.sizes[entry].store(size as u16, Relaxed);
+        TABLES.offsets[entry].store(offset as u16, Relaxed);
+        TABLES.popped[entry].store(offset, Relaxed);
+        TABLES.freed[entry].store(offset, Relaxed);
+        entry += 1;
+    }
+    entry
+}
+
+/// Sets whether medium blocks try the medium lists at once, or take the slow path. Called once the
+/// tables are written.
+pub(in crate::global::native) fn set_medium_fast_path(enabled: bool) {
+    let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
+    let most = if enabled { served.saturating_sub(1) * UNIT } else { usize::MAX };
+    TABLES.not_most_small.store(!most, Relaxed);
+}
+
+/// Returns the largest size that has a list, if larger blocks try the medium lists at once; else
+/// `usize::MAX`.
+#[inline(always)]
+pub(in crate::global::native) fn most_small() -> usize {
+    !TABLES.not_most_small.load(Relaxed)
+}
+
+/// Makes frees with a size, and allocations of more than `most` bytes, take the slow path. Called
+/// by one thread at a time, and only while the tables are not [read-only](seal).
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(in crate::global::native) fn disable_fast_paths(most: usize) {
+    set_medium_fast_path(false);
+    for entry in 0..ENTRIES {
+        TABLES.freed[entry].store(0, Relaxed);
+        if entry * UNIT > most {
+            TABLES.popped[entry].store(0, Relaxed);
+        }
+    }
+}
+
+/// Makes all blocks take the fast path again. Called under the same conditions.
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(in crate::global::native) fn enable_fast_paths() {
+    set_medium_fast_path(true);
+    for (entry, offset) in TABLES.offsets.iter().enumerate() {
+        let offset = offset.load(Relaxed).into();
+        TABLES.freed[entry].store(offset, Relaxed);
+        TABLES.popped[entry].store(offset, Relaxed);
+    }
+}
+
+/// Returns the list for blocks of `size` bytes, at most [`SMALL_MAX`].
+#[allow(
+    clippy::manual_div_ceil,
+    reason = "it would allow for an overflow, in two instructions more"
+)]
+#[inline(always)]
+pub(in crate::global::native) fn offset(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
+    unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed).into()
+}
+
+/// Returns the list for popping a block of `size` bytes, at most [`SMALL_MAX`], on the fast path; 0
+/// names the slow path.
+#[allow(clippy::manual_div_ceil, reason = "as above")]
+#[inline(always)]
+pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: as above.
+    unsafe { TABLES.popped.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// Returns the list for a block that is freed with its size, `size` bytes, at most [`SMALL_MAX`]; 0
+/// names the slow path.
+#[allow(clippy::manual_div_ceil, reason = "as above")]
+#[inline(always)]
+pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {
+    debug_assert!(size <= SMALL_MAX);
+    // SAFETY: as above.
+    unsafe { TABLES.freed.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+}
+
+/// Returns the list for blocks of this size and alignment; 0 if they are not small. Blocks start at
+/// multiples of their size in pages aligned to the page size, so they are aligned to `align` iff
+/// their size is a multiple of it.
+pub(in crate::global::native) fn offset_aligned(
+    size: usize,
+    align: usize,
+    page_size: usize,
+) -> u32 {
+    let mut wanted = size.max(1);
+    while wanted <= SMALL_MAX && align <= page_size {
+        let list = offset(wanted);
+        let class = TABLES.sizes[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
+        if list == 0 || class & (align - 1) == 0 {
+            return list;
+        }
+        wanted = (class + 1).next_multiple_of(align);
+    }
+    0
+}
+
+/// Returns the size of a list's blocks in bytes, for callers that may have no lists.
+pub(in crate::global::native) fn class_size(offset: u32) -> usize {
+    let index =
+        TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed).into()));
+    TABLES.sizes[index].load(Relaxed) as usize
+}
+
+/// Returns the class of a list's blocks, for such callers.
+pub(in crate::global::native) fn class(offset: u32) -> u32 {
+    let mut class = 0;
+    for_each(|other| class += u32::from(other < offset));
+    class
+}
+
+/// Calls `visit` with the offset of every list.
+pub(in crate::global::native) fn for_each(mut visit: impl FnMut(u32)) {
+    let mut last = 0;
+    // The entries of sizes that are not small are 0, and come last.
+    for offset in TABLES
+        .offsets
+        .iter()
+        .map(|entry| entry.load(Relaxed).into())
+        .take_while(|&offset| offset > 0)
+    {
+        if offset > last {
+            visit(offset);
+            last = offset;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::global::native::lists::registry;
+    use crate::global::tuning::Tuning;
+
+    /// While no block is sampled, blocks are popped and freed by the list of their size.
+    #[cfg(not(miri))]
+    #[test]
+    fn every_size_is_freed_where_it_was_popped() {
+        crate::os::alone::passes("global::native::base::sizes::tests::lists");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn lists() {
+        let sizes = served();
+        let most = sizes[sizes.len() - 1];
+        assert_eq!(most_small(), most);
+        for size in 0..=SMALL_MAX {
+            let list = offset(size);
+            assert_eq!((offset_of_popped(size), offset_of_freed(size)), (list, list), "{size}");
+            assert_eq!(list > 0, size <= most, "{size}");
+            let serves = sizes.iter().find(|&&served| size <= served);
+            assert!(list == 0 || Some(&class_size(list)) == serves, "{size}");
+        }
+    }
+
+    /// While blocks are sampled, the fast path frees none by its size, and pops only those of up to
+    /// a trial; afterwards it serves all again.
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    #[test]
+    fn fast_paths_are_disabled_while_blocks_are_sampled() {
+        crate::os::alone::passes("global::native::base::sizes::tests::disabled");
+    }
+
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn disabled() {
+        const TRIAL: usize = 1024;
+        let sizes = served();
+        let lists = |size: usize| (offset_of_popped(size), offset_of_freed(size));
+        disable_fast_paths(TRIAL);
+        assert_eq!(most_small(), usize::MAX);
+        for size in 0..=SMALL_MAX {
+            let popped = if size <= TRIAL { offset(size) } else { 0 };
+            assert_eq!(lists(size), (popped, 0), "{size}");
+        }
+        enable_fast_paths();
+        assert_eq!(Some(&most_small()), sizes.last());
+        assert!((0..=SMALL_MAX).all(|size| lists(size) == (offset(size), offset(size))));
+    }
+
+    /// Returns the sizes of all lists in ascending order.
+    fn served() -> Vec<usize> {
+        // The first allocation writes the tables.
+        registry::heap_for_test();
+        let mut sizes = Vec::new();
+        for_each(|offset| sizes.push(class_size(offset)));
+        sizes
+    }
+
+    #[test]
+    fn a_size_is_served_by_the_least_list_that_holds_it() {
+        let served = served();
+        assert!(served.is_sorted_by(|a, b| a < b) && served[0] <= 2 * UNIT);
+        let most = Tuning::new().pages.ffcrossover;
+        for size in 1..=SMALL_MAX {
+            let list = offset(size);
+            let least = served.iter().find(|&&class| class >= size).filter(|_| size <= most);
+            match least {
+                Some(&class) => {
+                    assert_eq!(class_size(list), class, "{size} bytes");
+                    let index = served.iter().position(|&other| other == class);
+                    assert_eq!(Some(self::class(list) as usize), index, "{size} bytes");
+                }
+                None => assert_eq!(list, 0, "{size} bytes"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_aligned_size_is_served_by_the_least_list_of_multiples() {
+        let served = served();
+        let page = Tuning::new().pages.page_size;
+        for log2 in 0..20 {
+            let align = 1 << log2;
+            for size in (0..SMALL_MAX + 100).step_by(23) {
+                let list = offset_aligned(size, align, page);
+                let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
+                let least = served.iter().find(holds).filter(|_| align <= page);
+                let found = (list != 0).then(|| class_size(list));
+                // A size above FFCROSSOVER has no list.
+                assert!(found.is_none() || found == least.copied(), "{size} at {align}");
+                if size <= served[served.len() - 1] && align <= UNIT {
+                    assert_eq!(found, least.copied(), "{size} at {align}");
+                }
+            }
+        }
+    }
+}

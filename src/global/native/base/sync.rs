@@ -1,0 +1,153 @@
+//! The parts that locks are built from: atomics, thread tokens, barriers. `tests/model` compiles
+//! `lock.rs` and others a second time, over a model checker's parts with the same names.
+
+use core::cell::UnsafeCell;
+pub(super) use core::hint::spin_loop;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::compiler_fence;
+pub(in crate::global::native) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
+
+use super::apart::Apart;
+use crate::os;
+
+/// Number of looks at a held lock before sleeping. The critical sections here mostly take less than
+/// a microsecond.
+pub(super) const SPINS: u32 = 64;
+
+/// Returns the token of the calling thread, which no other thread has: not 0, its lowest two bits
+/// clear. It is the same in the child of a fork.
+#[inline]
+pub(in crate::global::native) fn token() -> u32 {
+    token_at(os::thread_address())
+}
+
+/// Returns the token of a thread whose thread-local variables are at `address`.
+#[inline(always)]
+fn token_at(address: usize) -> u32 {
+    // Threads' variables are more than 512 bytes apart, and all within 256 GiB.
+    let place = (address >> 9) as u32 & ((1 << 29) - 1);
+    (1 << 31) | (place << 2)
+}
+
+/// The tokens of threads that are forking; 0: none. A thread is here from after it took the locks
+/// until our handlers after the fork ran. If more than eight fork at a time, the others are not
+/// noted.
+static FORKING: Apart<[AtomicU32; 8]> = Apart::new([const { AtomicU32::new(0) }; 8]);
+
+/// Notes that the calling thread is about to fork.
+pub(in crate::global::native) fn begin_fork() {
+    let me = token();
+    let claim = |entry: &AtomicU32| entry.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+    let _ = FORKING.iter().any(claim);
+}
+
+/// Notes that the calling thread has forked, in the parent.
+pub(in crate::global::native) fn end_fork() {
+    let me = token();
+    let give_up = |entry: &AtomicU32| entry.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
+    let _ = FORKING.iter().any(give_up);
+}
+
+/// As [`end_fork`], in the child, where no other thread forks.
+pub(in crate::global::native) fn end_fork_in_child() {
+    FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
+}
+
+/// Checks whether the thread with this token is between [`begin_fork`] and [`end_fork`].
+pub(super) fn is_forking(me: u32) -> bool {
+    FORKING.iter().any(|entry| entry.load(Relaxed) == me)
+}
+
+/// Whether a thread can make all others pass a barrier.
+static BARRIERS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Finds out whether a thread can make all others pass a barrier. Call before any thread asks.
+pub(in crate::global::native) fn announce_barriers() {
+    BARRIERS.store(os::announce_barriers(), Relaxed);
+}
+
+/// Checks whether a thread can make all others pass a barrier. If so, [light](light_barrier)
+/// barriers suffice for them.
+pub(super) fn has_barriers() -> bool {
+    BARRIERS.load(Relaxed)
+}
+
+/// Keeps the calling thread's accesses in order, as seen by threads that call [`heavy_barrier`].
+#[inline(always)]
+pub(super) fn light_barrier() {
+    compiler_fence(SeqCst);
+}
+
+/// Makes every thread of the process pass a full barrier; returns whether that was possible. If
+/// not, it is not tried again.
+pub(in crate::global::native) fn heavy_barrier() -> bool {
+    fence(SeqCst);
+    let passed = has_barriers() && os::others_pass_barrier();
+    if !passed {
+        BARRIERS.store(false, Relaxed);
+    }
+    passed
+}
+
+/// A value that one thread at a time accesses through a pointer.
+#[derive(Debug)]
+pub(super) struct Place<T>(UnsafeCell<T>);
+
+impl<T> Place<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    /// Runs `action` with a pointer to the value.
+    #[inline(always)]
+    pub(super) fn with_mut<R>(&self, action: impl FnOnce(*mut T) -> R) -> R {
+        action(self.0.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_apart() {
+        let base = 0x7f12_3456_7000_u64 as usize;
+        let mut tokens: Vec<u32> = Vec::new();
+        // Addresses 512 bytes apart, and those that differ in one bit, up to 128 GiB apart.
+        for apart in
+            (0..64).map(|index| 512 * index).chain((15..usize::BITS.min(38)).map(|bit| 1 << bit))
+        {
+            let token = token_at(base ^ apart);
+            assert!(token != 0 && token & 3 == 0);
+            assert!(!tokens.contains(&token), "{apart:#x} bytes apart");
+            tokens.push(token);
+        }
+        let other = std::thread::spawn(token).join().expect("it ends");
+        assert!(token() == token() && token() != other);
+    }
+
+    /// After asking, barriers are there if the system has them, unless another test has just had
+    /// one refused.
+    #[cfg(not(miri))]
+    #[test]
+    fn barriers_are_asked_for() {
+        let mut asked = core::iter::repeat_with(|| {
+            announce_barriers();
+            has_barriers()
+        });
+        assert_eq!(asked.by_ref().take(1000).any(|has| has), os::announce_barriers());
+    }
+
+    #[test]
+    fn a_thread_is_forking_between_begin_and_end() {
+        std::thread::spawn(|| {
+            assert!(!is_forking(token()));
+            begin_fork();
+            assert!(is_forking(token()) && !is_forking(token() + 4));
+            end_fork();
+            assert!(!is_forking(token()));
+        })
+        .join()
+        .expect("it ends");
+    }
+}

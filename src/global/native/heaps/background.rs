@@ -1,0 +1,240 @@
+//! The thread that gives memory back while a program is idle, if the tuning asks for it
+//! ([`Tuning::background`](crate::global::tuning::Tuning::background)).
+//!
+//! ```text
+//!            something      a thread      nothing is
+//!            is due         frees         due any more
+//!  (none) ──────────▶ wanted ─────▶ awake ──────────▶ asleep
+//!     ▲                               ▲ │ ▲              │
+//!     └── in the child of a fork ─────┘ │ └──────────────┘ something is due
+//!                                       ▼
+//!                     stopped: at exit, or when the library is unloaded
+//! ```
+//! A program that never has much to give back never gets a second thread. The thread is created
+//! after a free, while no lock is held. It has every signal blocked and a small stack, and never
+//! allocates.
+
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+
+use super::heap::Heap;
+use super::pool;
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::visit::Visit;
+use crate::os;
+
+/// The program does not ask for the thread, or the system refused it.
+const OFF: u32 = 0;
+/// There is no thread.
+const NONE: u32 = 1;
+/// There is no thread, but memory is due to go back.
+const WANTED: u32 = 2;
+/// The thread gives memory back, or waits until more is due.
+const AWAKE: u32 = 3;
+/// As `AWAKE`, and something else has become due.
+const AGAIN: u32 = 4;
+/// The thread sleeps until something is due.
+const ASLEEP: u32 = 5;
+/// The thread must end for good, or must not be created.
+const STOPPED: u32 = 6;
+/// The thread has ended.
+const ENDED: u32 = 7;
+
+static STATE: Apart<AtomicU32> = Apart::new(AtomicU32::new(OFF));
+
+/// Handle of the thread in the C library; 0 if there is no thread.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Allows the thread to be created.
+pub(in crate::global::native) fn enable() {
+    let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
+}
+
+/// Notes that memory should go back, now or later.
+pub(in crate::global::native) fn note_due() {
+    set_due(&STATE);
+}
+
+fn set_due(state: &AtomicU32) {
+    loop {
+        let (from, to) = match state.load(Relaxed) {
+            NONE => (NONE, WANTED),
+            AWAKE => (AWAKE, AGAIN),
+            ASLEEP => (ASLEEP, AWAKE),
+            _ => return,
+        };
+        // On failure the thread has just fallen asleep or woken without seeing this: look again.
+        if state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+            if from == ASLEEP {
+                os::wake(state);
+            }
+            return;
+        }
+    }
+}
+
+/// Creates the thread, if it is wanted. Call it without any lock, from a thread that may allocate.
+#[inline]
+pub(in crate::global::native) fn start() {
+    if STATE.load(Relaxed) == WANTED {
+        start_wanted();
+    }
+}
+
+#[cold]
+fn start_wanted() {
+    /// Whether `stop` is registered to run at exit.
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
+        return;
+    }
+    if !IS_REGISTERED.swap(true, Relaxed) && !os::at_exit(stop) {
+        return STATE.store(OFF, Release);
+    }
+    match os::start_thread(run) {
+        Some(thread) => THREAD.store(thread, Release),
+        // The system refuses a thread: go on without one.
+        None => STATE.store(OFF, Release),
+    }
+}
+
+/// Stops the thread for good, and waits for its end, as its code may be unloaded. The wait is
+/// bounded: a program may exit in a signal handler that interrupted the owner of a lock the thread
+/// waits for.
+extern "C" fn stop() {
+    const LONGEST_WAIT: u64 = 1000;
+    let state = STATE.swap(STOPPED, AcqRel);
+    let thread = THREAD.swap(0, Acquire);
+    if matches!(state, AWAKE | AGAIN | ASLEEP) && thread != 0 {
+        os::wake(&STATE);
+        os::wait_for(&STATE, STOPPED, LONGEST_WAIT);
+        if STATE.load(Acquire) == ENDED {
+            os::join_thread(thread);
+        }
+    }
+}
+
+/// Notes that the child of a fork has no such thread.
+pub(in crate::global::native) fn after_fork_in_child() {
+    THREAD.store(0, Relaxed);
+    if matches!(STATE.load(Relaxed), WANTED | AWAKE | AGAIN | ASLEEP) {
+        STATE.store(NONE, Relaxed);
+    }
+}
+
+extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    loop {
+        let pause = maintain();
+        match pause {
+            Some(0) => {}
+            Some(pause) => os::wait_for(&STATE, AWAKE, pause),
+            None if STATE.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok() => {
+                os::wait(&STATE, ASLEEP);
+                // The wait may end without a wake.
+                let _ = STATE.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed);
+            }
+            None => {}
+        }
+        let _ = STATE.compare_exchange(AGAIN, AWAKE, AcqRel, Relaxed);
+        if STATE.compare_exchange(STOPPED, ENDED, AcqRel, Relaxed).is_ok() {
+            os::wake(&STATE);
+            return ptr::null_mut();
+        }
+    }
+}
+
+/// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
+/// `None` if nothing will be due as things are.
+pub(in crate::global::native) fn maintain() -> Option<u64> {
+    let lists_due = Heap::maintain_lists(&mut Visit::on_purpose());
+    let next = pool::all().filter_map(|heap| {
+        heap.do_due_purge(&mut Visit::on_purpose());
+        heap.due_in()
+    });
+    next.chain(lists_due).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that is wanted is created, and stopped when the program ends.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_thread_is_made_and_stopped_at_exit() {
+        crate::os::alone::passes("global::native::heaps::background::tests::made");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(unix, not(miri)))]
+    fn made() {
+        extern "C" fn ended() {
+            if !matches!(STATE.load(Acquire), STOPPED | ENDED) {
+                os::abort();
+            }
+        }
+        // The function that is registered first runs last.
+        assert!(os::at_exit(ended));
+        note_due();
+        start();
+        assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (OFF, 0), "nobody allowed for it");
+        enable();
+        start();
+        assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (NONE, 0), "nothing is due");
+        note_due();
+        assert_eq!(STATE.load(Relaxed), WANTED);
+        start();
+        assert!(matches!(STATE.load(Relaxed), AWAKE | AGAIN | ASLEEP));
+        let thread = THREAD.load(Acquire);
+        assert!(thread != 0);
+        note_due();
+        start();
+        assert_eq!(THREAD.load(Acquire), thread, "there is one");
+        // Each time the thread finds nothing to do, and sleeps again.
+        for _ in 0..3 {
+            let begin = std::time::Instant::now();
+            while STATE.load(Relaxed) != ASLEEP {
+                assert!(begin.elapsed().as_secs() < 60, "it does not sleep");
+                os::pause();
+            }
+            note_due();
+        }
+    }
+
+    /// The child of a fork has no thread, and may make one unless there must be none.
+    #[test]
+    #[cfg(not(miri))]
+    fn the_child_of_a_fork_has_no_thread() {
+        crate::os::alone::passes("global::native::heaps::background::tests::forked");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(not(miri))]
+    fn forked() {
+        for state in [OFF, NONE, WANTED, AWAKE, AGAIN, ASLEEP, STOPPED, ENDED] {
+            STATE.store(state, Relaxed);
+            THREAD.store(77, Relaxed);
+            after_fork_in_child();
+            let expected = if matches!(state, OFF | STOPPED | ENDED) { state } else { NONE };
+            assert_eq!((STATE.load(Relaxed), THREAD.load(Relaxed)), (expected, 0));
+        }
+        STATE.store(OFF, Relaxed);
+    }
+
+    /// A sleeping thread wakes, one that is awake looks again, and where there is none, one is
+    /// wanted.
+    #[test]
+    fn due_work_is_noticed_in_every_state() {
+        let noticed = [(NONE, WANTED), (AWAKE, AGAIN), (ASLEEP, AWAKE)];
+        let unchanged = [OFF, WANTED, AGAIN, STOPPED, ENDED].map(|state| (state, state));
+        for (before, after) in noticed.into_iter().chain(unchanged) {
+            let state = AtomicU32::new(before);
+            set_due(&state);
+            assert_eq!(state.load(Relaxed), after, "{before}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Keeps freed mappings for later blocks while the program is known to want them again: new ones
+//! would cost as many page faults as before.
+//!
+//! ```text
+//!   freed:     | a run ……………………………………… |
+//!   a block:   | header, block … | what is left of the run … |
+//!   it grows:  | header, block ……………………… | what is left … |
+//! ```
+//! A freed mapping is kept if the one freed before was wanted again within the purge delay: by a
+//! block that grows, or a new one that may hold anything. [`MOST`] bytes are kept; more only for a
+//! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
+//! Together with mappings in use, they never exceed the most bytes ever in use.
+//!
+//! A block that is longer than every run begins with the longest, to which new memory is added. A
+//! run that is not taken within a purge delay goes back when a thread
+//! [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept until one
+//! is wanted again. When a heap grows, these mappings go back first.
+
+use core::ptr;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::lock::Locked;
+use crate::global::native::base::visit::Visit;
+use crate::global::native::memory::huge::HUGE;
+use crate::global::native::memory::refused;
+use crate::os;
+
+mod density;
+
+use density::MappingDensity;
+
+/// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
+const MOST: usize = 64 << 20;
+
+/// Bytes per millisecond that go back on average for want of room: touching them again takes a few
+/// hundredths of the time.
+const RATE: usize = 64 << 10;
+
+/// Bytes of a run from which on a longer block starts with it: moving fewer costs as much as
+/// touching new memory.
+const PART: usize = 2 * HUGE;
+
+/// Bytes of mappings that may hold anything that get huge pages before one was seen written all
+/// over.
+const TRIED: usize = 64 << 20;
+
+/// The most runs that are kept.
+const RUNS: usize = 64;
+
+/// Contiguous OS pages that are mapped, unused, and not known to be zeros.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: *mut u8,
+    /// Bytes; 0 if the entry is free.
+    len: usize,
+    /// When the run was freed, in milliseconds.
+    since: u64,
+}
+
+impl Run {
+    /// Returns the bytes before the first OS page that a huge page follows.
+    fn skipped(&self) -> usize {
+        self.start.addr().wrapping_add(os::page_size()).wrapping_neg() % HUGE
+    }
+
+    /// Returns the bytes from that OS page to the end.
+    fn usable(&self) -> usize {
+        self.len.saturating_sub(self.skipped())
+    }
+}
+
+const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
+
+#[derive(Debug)]
+struct Kept {
+    runs: [Run; RUNS],
+    /// When a mapping was last freed, in milliseconds.
+    freed: u64,
+    /// Whether freed mappings are wanted again, as far as is known.
+    wanted: bool,
+    /// When the next mapping may go back for want of room, in milliseconds.
+    again: u64,
+    /// Predicts whether new mappings that may hold anything will be written all over.
+    density: MappingDensity,
+    /// The same for mappings of zeros, which a program may want to stay mostly untouched.
+    zeroed: MappingDensity,
+}
+
+// SAFETY: the pages of the runs are nobody else's.
+unsafe impl Send for Kept {}
+
+/// The runs. Only a fork waits for the lock.
+static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
+
+/// Bytes of all runs, updated before the lock is released.
+static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Returns the number of bytes that are kept.
+pub(in crate::global::native) fn bytes() -> usize {
+    BYTES.load(Relaxed)
+}
+
+/// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
+/// and its bytes. The caller lengthens it, or [puts it back](put_back).
+pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
+    (bytes() != 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
+}
+
+/// Puts back memory that was taken and not used.
+///
+/// # Safety
+/// The pages are the caller's, which does not use them any more.
+pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
+    if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
+        // SAFETY: the caller guarantees that the pages are its own.
+        unsafe { refused::release(start, len) };
+    }
+}
+
+/// Decides how many bytes of a new mapping's block, not written yet, get huge pages. `is_zeroed` is
+/// whether the program asked for zeros.
+pub(in crate::global::native) fn decide_huge_pages(
+    block: *mut u8,
+    size: usize,
+    is_zeroed: bool,
+) -> usize {
+    let decide = |kept: &mut Kept| match is_zeroed {
+        true => kept.zeroed.decide(block, size),
+        false => kept.density.decide(block, size),
+    };
+    with(decide).unwrap_or(0)
+}
+
+/// Forgets the sample if it lies in this mapping, which is about to be resized. Returns whether it
+/// did: then only a part of the mapping may be advised.
+pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
+    with(|kept| kept.learn(start, len)).flatten().is_some()
+}
+
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
+/// be kept beside those in use, `delay` the purge delay in milliseconds.
+///
+/// # Safety
+/// The pages were mapped, as whole OS pages, and are not used any more.
+pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
+    let keep = |kept: &mut Kept| {
+        let learned = kept.learn(start, len);
+        let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
+        if let Some(is_dense) = learned.filter(|_| is_kept) {
+            // With one advice the mapping is one for the system again, which can lengthen it.
+            // SAFETY: the caller guarantees that the pages are mapped.
+            unsafe { os::advise_huge_pages(start, len, is_dense) };
+        }
+        is_kept
+    };
+    with(keep).unwrap_or(false)
+}
+
+/// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
+/// behind the result.
+pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
+    with(|kept| kept.take(len, delay)).flatten()
+}
+
+/// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
+pub(super) fn take_at(end: *mut u8, more: usize) -> bool {
+    bytes() != 0 && with(|kept| kept.take_at(end, more)).unwrap_or(false)
+}
+
+/// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
+pub(in crate::global::native) fn give_back_idle(visit: &mut Visit, delay: u32) {
+    let step = |kept: &mut Kept| {
+        let now = os::now();
+        let gone = kept.give_back(HUGE, |run| now >= run.since.saturating_add(delay.into()));
+        kept.wanted &= gone == 0;
+        gone != 0
+    };
+    while bytes() != 0 && !visit.is_over() && with(step) == Some(true) {}
+}
+
+/// Gives back `wanted` bytes, or all there are. Returns whether there were any.
+pub(in crate::global::native) fn give_back(wanted: usize) -> bool {
+    bytes() != 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes != 0)
+}
+
+/// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
+pub(in crate::global::native) fn due_in(delay: u32) -> Option<u64> {
+    if bytes() == 0 {
+        return None;
+    }
+    match with(|kept| kept.used().map(|run| run.since).min()) {
+        Some(first) => Some(first?.saturating_add(delay.into()).saturating_sub(os::now())),
+        // Another thread has the lock.
+        None => Some(delay.into()),
+    }
+}
+
+/// Keeps other threads out until [`after_fork`], so that the child finds the runs intact.
+pub(in crate::global::native) fn take_for_fork(pause: impl FnMut() -> bool) {
+    KEPT.take_for_fork(pause);
+}
+
+pub(in crate::global::native) fn after_fork() {
+    KEPT.after_fork();
+}
+
+/// As [`after_fork`], in the child. If another thread had the lock, its runs stay mapped for ever,
+/// uncounted.
+pub(in crate::global::native) fn after_fork_in_child() {
+    if KEPT.after_fork_in_child() {
+        BYTES.store(0, Relaxed);
+    }
+}
+
+fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+    KEPT.try_with(|kept| {
+        let result = action(kept);
+        BYTES.store(kept.bytes(), Relaxed);
+        result
+    })
+}
+
+impl Kept {
+    const fn new() -> Self {
+        Self {
+            runs: [NONE; RUNS],
+            freed: 0,
+            wanted: false,
+            again: 0,
+            density: MappingDensity::new(TRIED),
+            zeroed: MappingDensity::new(0),
+        }
+    }
+
+    /// Learns from a mapping that is freed or resized, if a sample lies in it. Returns whether the
+    /// sample was written all over.
+    fn learn(&mut self, start: *mut u8, len: usize) -> Option<bool> {
+        let learned = self.density.learn(start, len);
+        self.zeroed.learn(start, len).or(learned)
+    }
+
+    fn used(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| run.len != 0)
+    }
+
+    fn bytes(&self) -> usize {
+        self.used().map(|run| run.len).sum()
+    }
+
+    fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
+        let (wanted, after) = (self.wanted, self.bytes() + run.len);
+        self.freed = run.since;
+        if !wanted || delay == 0 || delay == u32::MAX || after > most {
+            return false;
+        }
+        if after > MOST && run.since >= self.again {
+            self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
+            return false;
+        }
+        self.put(run)
+    }
+
+    /// Adds a run, joined with adjacent runs. Returns whether there was room.
+    fn put(&mut self, run: Run) -> bool {
+        let mut run = run;
+        for other in self.runs.iter_mut().filter(|other| other.len != 0) {
+            let is_below = other.start.wrapping_add(other.len) == run.start;
+            if is_below || run.start.wrapping_add(run.len) == other.start {
+                let start = if is_below { other.start } else { run.start };
+                run = Run { start, len: run.len + other.len, since: run.since };
+                *other = NONE;
+            }
+        }
+        let place = self.runs.iter_mut().find(|other| other.len == 0);
+        place.map(|place| *place = run).is_some()
+    }
+
+    /// Takes from the longest run that fits, so that the block has room to grow.
+    fn take(&mut self, len: usize, delay: u32) -> Option<*mut u8> {
+        if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
+            self.wanted |= self.freed > 0;
+        }
+        self.take_from(|run| run.usable() >= len, len).map(|(start, _)| start)
+    }
+
+    fn take_part(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        self.take_from(|run| run.usable() >= PART, len)
+    }
+
+    /// Takes up to `len` bytes of the longest run that `suits`, which no empty one does: their start
+    /// and their number.
+    fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
+        let run = self.runs.iter_mut().filter(|run| suits(run)).max_by_key(|run| run.len)?;
+        let (Run { start, len: whole, since }, skipped) = (*run, run.skipped());
+        let len = len.min(run.usable());
+        *run = NONE;
+        let taken = start.wrapping_add(skipped);
+        for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
+            if len != 0 && !self.put(Run { start, len, since }) {
+                // SAFETY: the pages were mapped, and nothing uses them.
+                unsafe { refused::release(start, len) };
+            }
+        }
+        Some((taken, len))
+    }
+
+    fn take_at(&mut self, end: *mut u8, more: usize) -> bool {
+        let run = self.runs.iter_mut().find(|run| run.start == end && run.len >= more);
+        run.map(|run| {
+            run.len -= more;
+            run.start = run.start.wrapping_add(more);
+        })
+        .is_some()
+    }
+
+    fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
+        let mut given = 0;
+        for run in self.runs.iter_mut().filter(|run| run.len != 0 && which(run)) {
+            // A huge page goes back as a whole.
+            let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
+            run.len -= len;
+            // SAFETY: the pages were mapped, and nothing uses them.
+            unsafe { refused::release(run.start.wrapping_add(run.len), len) };
+            given += len;
+            if given >= wanted {
+                break;
+            }
+        }
+        given
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

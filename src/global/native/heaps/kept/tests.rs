@@ -1,0 +1,403 @@
+//! Which mappings are kept, for which blocks, and when they go back.
+
+use super::*;
+#[cfg(unix)]
+use crate::global::native::lists::{idle, registry};
+use crate::os::alone;
+
+const DELAY: u32 = 60_000;
+
+/// Maps `huge_pages` huge pages behind one OS page, and writes the last byte.
+fn mapping(huge_pages: usize) -> Run {
+    let page = os::page_size();
+    let (len, all) = (huge_pages * HUGE + page, (huge_pages + 2) * HUGE);
+    let memory = os::allocate(all).expect("there is memory");
+    let start = memory.with_addr((memory.addr() + page).next_multiple_of(HUGE) - page);
+    let end = start.wrapping_add(len);
+    // SAFETY: these are the ends of a mapping that belongs to nobody else.
+    unsafe {
+        os::release(memory, start.addr() - memory.addr());
+        os::release(end, memory.addr() + all - end.addr());
+        end.sub(1).write(7);
+    }
+    Run { start, len, since: os::now() }
+}
+
+/// Returns whether the last OS page below `end` is resident.
+fn is_there(end: *mut u8) -> bool {
+    os::is_resident(end.wrapping_sub(1))
+}
+
+/// The first mapping goes back. One that is freed after another was wanted is kept, up to a limit,
+/// and found by its length.
+#[test]
+fn a_mapping_stays_if_the_last_one_was_wanted_again() {
+    alone::passes("global::native::heaps::kept::tests::wanted");
+}
+
+#[test]
+#[ignore = "in a process of its own: no other test may map what goes back"]
+fn wanted() {
+    let page = os::page_size();
+    let mut kept = Kept::new();
+    let run = mapping(4);
+    let end = run.start.wrapping_add(run.len);
+    assert_eq!(kept.take(HUGE, DELAY), None);
+    assert!(kept.take(HUGE, u32::MAX - 1).is_none() && !kept.wanted, "none was freed");
+    assert!(!kept.keep(run, usize::MAX, DELAY), "nobody wanted any");
+    assert!(kept.take(HUGE, 0).is_none() && !kept.wanted, "without a delay nobody may");
+    assert_eq!(kept.take(HUGE, DELAY), None);
+    assert!(!kept.keep(run, run.len - 1, DELAY), "more than may stay");
+    assert!(!kept.keep(run, usize::MAX, u32::MAX), "for ever");
+    assert!(kept.keep(run, run.len, DELAY));
+    assert_eq!(kept.take(run.len + page, DELAY), None);
+
+    // A block takes what it needs, and grows into the rest.
+    assert_eq!(kept.take(HUGE + page, DELAY), Some(run.start));
+    assert_eq!(kept.bytes(), 3 * HUGE);
+    let grown = run.start.wrapping_add(HUGE + page);
+    assert!(!kept.take_at(grown.wrapping_add(page), HUGE));
+    assert!(!kept.take_at(grown, 3 * HUGE + page));
+    assert!(kept.take_at(grown, HUGE));
+    // The rest holds one huge page behind an OS page.
+    let second = run.start.wrapping_add(3 * HUGE);
+    assert_eq!(kept.take(HUGE + page, DELAY), Some(second));
+    assert_eq!(kept.bytes(), HUGE - page);
+    assert!(is_there(end));
+
+    // Freed again, the pieces are one run.
+    assert!(kept.keep(Run { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
+    assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
+    assert_eq!((kept.used().count(), kept.bytes()), (1, run.len));
+    assert_eq!(kept.give_back(1, |_| true), HUGE);
+    assert!(!is_there(end));
+    assert_eq!(kept.give_back(usize::MAX, |_| true), run.len - HUGE);
+    assert_eq!(kept.used().count(), 0);
+}
+
+/// The longest run is taken, so that blocks that grow side by side have room.
+#[test]
+fn blocks_get_runs_of_their_own() {
+    let page = os::page_size();
+    let mut kept = Kept { wanted: true, ..Kept::new() };
+    let runs = [mapping(3), mapping(3), mapping(2)];
+    for run in runs {
+        assert!(kept.keep(run, usize::MAX, DELAY));
+    }
+    for _ in 0..2 {
+        let start = kept.take(HUGE + page, DELAY).expect("there is a run");
+        assert!(kept.take_at(start.wrapping_add(HUGE + page), 2 * HUGE), "nobody is in the way");
+        // SAFETY: it belongs to nobody else.
+        unsafe { os::release(start, 3 * HUGE + page) };
+    }
+    assert_eq!(kept.give_back(usize::MAX, |_| true), runs[2].len);
+}
+
+/// A part of a longer block comes from the longest run, from its first huge page on.
+#[test]
+fn a_part_is_as_much_as_there_is() {
+    let page = os::page_size();
+    let mut kept = Kept { wanted: true, ..Kept::new() };
+    assert_eq!(kept.take_part(9 * HUGE), None);
+    let runs = [mapping(1), mapping(2), mapping(3)];
+    for run in runs {
+        assert!(kept.keep(run, usize::MAX, DELAY));
+    }
+    assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start, 3 * HUGE + page)));
+    assert_eq!(kept.take_part(2 * HUGE), Some((runs[1].start, 2 * HUGE)), "no more than is wanted");
+    assert_eq!(kept.bytes(), HUGE + 2 * page);
+    assert_eq!(kept.take_part(9 * HUGE), None, "too little to begin with");
+
+    let late = Run { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
+    assert!(kept.put(late));
+    assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)));
+    assert_eq!(kept.bytes(), 2 * HUGE + page, "what lies before stays");
+    kept.give_back(usize::MAX, |_| true);
+    // SAFETY: the test took them.
+    unsafe {
+        os::release(runs[2].start, 3 * HUGE + page);
+        os::release(runs[1].start, 2 * HUGE);
+    }
+}
+
+/// Mappings are kept up to the limits, and beyond them only for a while after one went back for
+/// want of room. So a program that allocates and frees the same again and again touches new memory
+/// only once in a while.
+#[test]
+fn as_much_stays_as_is_allowed() {
+    let run = mapping(3);
+    let at = |since: u64| Run { since, ..run };
+    let fills = MOST / run.len;
+    for delay in [1, 2, DELAY] {
+        let mut kept = Kept { wanted: true, ..Kept::new() };
+        // The memory is not accessed: one run stands for others.
+        kept.runs[0] = Run { start: ptr::null_mut(), len: fills * run.len, since: 0 };
+        let (full, pause) = (kept.bytes(), u64::from(delay).max((run.len / RATE) as u64));
+        assert!(full <= MOST && full + run.len > MOST);
+        kept.runs[0].len = MOST - run.len;
+        assert!(kept.keep(at(1000), usize::MAX, delay), "it fits to the byte");
+        (kept.runs[0].len, kept.runs[1]) = (full, NONE);
+        assert!(!kept.keep(at(1000), usize::MAX, delay), "it goes back");
+        assert_eq!(kept.bytes(), full);
+        assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than may stay");
+        assert!(kept.keep(at(1000 + pause - 1), usize::MAX, delay), "another one has just gone");
+        assert_eq!(kept.bytes(), full + run.len);
+        kept.runs[1] = NONE;
+        assert!(!kept.keep(at(1000 + pause), usize::MAX, delay), "one goes from time to time");
+        assert!(!kept.keep(at(1000 + pause), usize::MAX, u32::MAX));
+        assert!(!kept.keep(at(1000 + pause), usize::MAX, 0), "without a delay nothing stays");
+    }
+    // SAFETY: it belongs to nobody else.
+    unsafe { os::release(run.start, run.len) };
+}
+
+/// Runs of any length, freed and taken in any order, never overlap. None is lost except for want of
+/// room.
+#[test]
+fn taken_runs_never_overlap() {
+    let page = os::page_size();
+    let mut random = 9_u64;
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % most
+    };
+    let mut kept = Kept { wanted: true, ..Kept::new() };
+    let mut blocks: Vec<Run> = Vec::new();
+    for _ in 0..4_000 {
+        let len = (1 + below(8)) as usize * HUGE / 2 + page;
+        if below(2) == 0
+            && let Some(start) = kept.take(len, DELAY)
+        {
+            blocks.push(Run { start, len, since: 0 });
+        } else if below(3) == 0 && blocks.len() < 20 {
+            blocks.push(mapping(1 + below(3) as usize));
+        } else if let Some(at) = (below(blocks.len().max(1) as u64) as usize).checked_sub(1) {
+            let run = blocks.swap_remove(at);
+            if below(3) == 0 && kept.take_at(run.start.wrapping_add(run.len), page) {
+                blocks.push(Run { len: run.len + page, ..run });
+            } else if !kept.keep(Run { since: os::now(), ..run }, 2 * MOST, DELAY) {
+                // SAFETY: it belongs to nobody else.
+                unsafe { os::release(run.start, run.len) };
+            }
+        }
+        let mut all: Vec<(usize, usize)> = (kept.used().chain(&blocks))
+            .map(|run| (run.start.addr(), run.start.addr() + run.len))
+            .collect();
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|one, next| one.1 <= next.0), "{all:x?}");
+        assert!(kept.bytes() <= 2 * MOST && kept.used().all(|run| run.len.is_multiple_of(page)));
+    }
+    kept.give_back(usize::MAX, |_| true);
+    // SAFETY: they belong to nobody else.
+    blocks.into_iter().for_each(|run| unsafe {
+        os::release(run.start, run.len);
+    });
+}
+
+/// A large block that is allocated again and again gets new memory no more than twice. Zeroed
+/// blocks are zeros all the same.
+#[cfg(unix)]
+#[test]
+fn a_large_block_is_allocated_where_the_last_one_was() {
+    alone::passes("global::native::heaps::kept::tests::again");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn again() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    const SIZE: usize = 40 << 20;
+    let mut last = None;
+    for round in 0..6 {
+        let block = PAGEWISE.allocate(SIZE);
+        assert!(!block.is_null());
+        // SAFETY: the block has this many bytes, and is freed once.
+        unsafe {
+            let middle = block.add(SIZE / 2);
+            if round >= 2 {
+                assert_eq!((Some(block), middle.read()), (last, 7), "{round}");
+            }
+            middle.write(7);
+            PAGEWISE.free(block);
+            last = Some(block);
+        }
+        assert_eq!(bytes() >= SIZE, round >= 1, "{round}: it is known to be wanted again");
+    }
+    let zeros = PAGEWISE.allocate_zeroed(SIZE);
+    // SAFETY: the block has this many bytes, and is freed once.
+    unsafe {
+        assert_eq!(zeros.add(SIZE / 2).read(), 0);
+        PAGEWISE.free(zeros);
+    }
+    assert!(idle::put_back_all() && bytes() == 0);
+}
+
+/// Mappings of many lengths that come and go never take more, together with the kept ones, than the
+/// most that were in use.
+#[cfg(unix)]
+#[test]
+fn no_more_is_held_than_was_in_use() {
+    alone::passes("global::native::heaps::kept::tests::held");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn held() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let mut random = 3_u64;
+    let mut blocks = [(ptr::null_mut(), 0); 5];
+    let (mut in_use, mut most, mut stayed) = (0_usize, 0, 0);
+    for round in 0..2_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (block, size) = &mut blocks[(random >> 33) as usize % 5];
+        // SAFETY: they are freed once.
+        unsafe { PAGEWISE.free(*block) };
+        in_use -= *size;
+        *size = (33 << 20) + (random >> 40) as usize % (60 << 20);
+        *block = PAGEWISE.allocate(*size);
+        assert!(!block.is_null());
+        in_use += *size;
+        most = most.max(in_use);
+        stayed = stayed.max(bytes());
+        // A page before each block, and the rest of its last page.
+        assert!(in_use + bytes() <= most + 5 * 2 * os::page_size(), "round {round}");
+    }
+    assert!(stayed > 33 << 20, "some stay");
+    // SAFETY: they are freed once.
+    blocks.into_iter().for_each(|(block, _)| unsafe { PAGEWISE.free(block) });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_child_of_a_fork_finds_what_is_kept() {
+    alone::passes("global::native::heaps::kept::tests::forks");
+}
+
+/// Another thread holds the lock while this one forks: first for a moment, then for too long.
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn forks() {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    // The fork handlers are registered with the first heap.
+    let _ = registry::heap_for_test();
+    let run = mapping(3);
+    let keep = |kept: &mut Kept| {
+        kept.wanted = true;
+        kept.keep(run, usize::MAX, DELAY)
+    };
+    assert_eq!(with(keep), Some(true));
+    // Milliseconds that the lock is held, and whether the child can take the run or has forgotten
+    // it.
+    for (held, finds) in [(100, true), (300_000, false)] {
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            with(|_| {
+                taken.send(()).expect("the test waits");
+                let _ = is_done.recv_timeout(Duration::from_millis(held));
+            })
+        });
+        is_taken.recv().expect("the thread is at it");
+        // SAFETY: the child only looks at the kept runs, and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let found = bytes() == run.len && due_in(DELAY).is_some() && give_back(1);
+                let forgotten = bytes() == 0 && due_in(DELAY).is_none() && !give_back(1);
+                libc::_exit(if finds { found } else { forgotten }.into());
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        let _ = done.send(());
+        assert_eq!(holder.join().expect("it ends"), Some(()));
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{held}: {status:#x}");
+    }
+    assert_eq!(bytes(), run.len);
+    assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));
+}
+
+/// One visit that is long enough gives back all runs that nobody took for a purge delay, and none
+/// earlier. From then on no mapping is kept. Until then a block that grows may take one.
+#[cfg(unix)]
+#[test]
+fn idle_runs_go_back_in_one_visit() {
+    alone::passes("global::native::heaps::kept::tests::idle");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn idle() {
+    let run = mapping(4);
+    assert_eq!(with(|kept| kept.wanted = true), Some(()));
+    // SAFETY: the pages are mapped, and not used any more.
+    assert!(unsafe { keep(run.start, run.len, run.len, DELAY) });
+    give_back_idle(&mut Visit::unbounded(), DELAY);
+    assert_eq!(bytes(), run.len);
+    assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");
+    let page = os::page_size();
+    assert!(!take_at(run.start.wrapping_add(page), page), "nothing begins there");
+    assert!(take_at(run.start, page), "a block grows into it");
+    assert_eq!(bytes(), run.len - page);
+    give_back_idle(&mut Visit::unbounded(), 0);
+    assert_eq!(bytes(), 0);
+    assert_eq!(with(|kept| kept.wanted), Some(false), "nobody took it");
+    // SAFETY: the test took it.
+    unsafe { os::release(run.start, page) };
+}
+
+/// A thread that looks after memory gives kept mappings back even while another thread puts back
+/// the blocks of an ended one.
+#[cfg(unix)]
+#[test]
+fn kept_runs_go_back_while_ended_lists_are_put_back() {
+    alone::passes("global::native::heaps::kept::tests::others");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn others() {
+    use core::sync::atomic::AtomicBool;
+
+    use crate::global::native::lists::ended;
+
+    let heap = registry::heap_for_test();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Leaves some lists without blocks.
+            std::thread::spawn(registry::heap_for_test).join().expect("it ends");
+            while !is_over.load(Relaxed) {
+                if let Some(lists) = registry::with_ended(|ended| ended.take(|_| true)) {
+                    // SAFETY: they were taken just now.
+                    unsafe { ended::put_back(lists) };
+                }
+            }
+        });
+        let mut refused = 0;
+        for _ in 0..300 {
+            let run = Run {
+                start: os::allocate(os::page_size()).expect("there is memory"),
+                len: os::page_size(),
+                since: 0,
+            };
+            assert_eq!(with(|kept| kept.put(run)), Some(true));
+            heap.maintain();
+            refused += usize::from(give_back(1));
+            // Lets the other thread run at any moment, even on one CPU.
+            std::thread::yield_now();
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(refused, 0, "what is idle stays");
+    });
+}

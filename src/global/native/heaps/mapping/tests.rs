@@ -1,0 +1,573 @@
+//! Random mappings against a model: where each block is, how long it is, and what is counted.
+
+use super::*;
+use crate::global::{Hardening, Tuning};
+use crate::os::alone;
+
+const MIB: usize = 1 << 20;
+
+/// Xorshift numbers with a fixed seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) as usize % bound
+    }
+
+    /// Returns a block size in bytes: of every magnitude up to a few huge pages.
+    fn size(&mut self) -> usize {
+        let most = 1 << (1 + self.below(23));
+        self.below(most)
+    }
+}
+
+/// A block in use.
+struct Block {
+    at: NonNull<u8>,
+    align: usize,
+    size: usize,
+    /// Value of the first and the last byte.
+    mark: u8,
+    /// Bytes of the mapping.
+    len: usize,
+}
+
+impl Block {
+    fn new(at: NonNull<u8>, align: usize, size: usize, mark: u8) -> Self {
+        let mut block = Self { at, align, size, mark, len: 0 };
+        block.measure();
+        block.write();
+        block
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the block is in use, so its header can be read.
+        unsafe { &*header(self.at.as_ptr()) }
+    }
+
+    /// Returns the bytes from the mapping's start to the end of the last OS page that the block
+    /// needs.
+    fn needed(&self) -> usize {
+        let behind = if mode::has_guards() { BEHIND } else { 0 };
+        let end = self.at.addr().get() + self.size + behind;
+        end.next_multiple_of(os::page_size()) - self.header().base.addr()
+    }
+
+    /// Checks the block's place, its header, and the sizes reported for it.
+    fn measure(&mut self) {
+        let (page, start) = (os::page_size(), self.at.addr().get());
+        let &Header { base, len, guard, size, .. } = self.header();
+        assert!(start.is_multiple_of(self.align.max(HEADER)));
+        assert!(base.addr().is_multiple_of(page) && len.is_multiple_of(page));
+        assert!(base.addr() + HEADER <= start && base.addr() + page >= start - HEADER);
+        assert!(len >= self.needed());
+        assert_eq!((size, guard > 0), (self.size, mode::has_guards()));
+        #[cfg(target_os = "linux")]
+        for beside in
+            [base.wrapping_sub(1), base.wrapping_add(len)].into_iter().filter(|_| guard > 0)
+        {
+            assert!(!os::is_readable(beside), "a guard page is open");
+        }
+        self.len = len;
+        // SAFETY: the block is in use.
+        let (len, asked) = unsafe { (len_of(self.at.as_ptr()), requested(self.at.as_ptr())) };
+        assert_eq!(asked, self.size);
+        let whole = base.addr() + self.len - start;
+        assert_eq!(len, if mode::has_guards() { self.size } else { whole });
+    }
+
+    fn write(&self) {
+        if self.size > 0 {
+            // SAFETY: the block is in use, and has as many bytes.
+            unsafe {
+                self.at.write(self.mark);
+                self.at.add(self.size - 1).write(self.mark);
+            }
+        }
+    }
+
+    /// Returns the byte at offset `at`.
+    fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.size);
+        // SAFETY: the block is in use, and has as many bytes.
+        unsafe { self.at.add(at).read() }
+    }
+}
+
+/// The blocks in use, and the most bytes ever in use and kept.
+struct Model {
+    blocks: Vec<Block>,
+    peak: usize,
+}
+
+impl Model {
+    fn agrees(&mut self) {
+        let bytes = self.blocks.iter().map(|block| block.len).sum();
+        self.peak = self.peak.max(bytes + kept::bytes());
+        assert_eq!(usage(), (self.blocks.len(), bytes, self.peak));
+    }
+
+    fn allocates(&mut self, random: &mut Random) {
+        let (size, align) = (random.size(), 1 << random.below(23));
+        let block = allocate(size, align, None).expect("there is memory");
+        let block = Block::new(block, align, size, 0);
+        assert_eq!(block.len, block.needed(), "no more is taken");
+        let is_huge = size >= HUGE && !mode::has_guards() && !os::NEEDS_RESERVATION;
+        let before = block.at.addr().get() - block.header().base.addr();
+        if is_huge {
+            assert!(block.at.addr().get().is_multiple_of(HUGE));
+        } else if align <= os::page_size() {
+            assert_eq!(before, HEADER.max(align), "it lies as near to the start as it can");
+        }
+        assert!((0..size).step_by(4000).all(|at| block.byte(at) == 0));
+        let mark = random.below(255) as u8 + 1;
+        self.blocks.push(Block::new(block.at, align, size, mark));
+    }
+
+    /// Kept memory serves, or begins, only blocks of at least a huge page; they may hold anything.
+    fn allocates_kept(&mut self, random: &mut Random) {
+        let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
+        let mark = random.below(255) as u8 + 1;
+        let lengthen = [None, Some(false), Some(true)][random.below(3)];
+        if let Some(block) = allocate_kept(size, align, 60_000, lengthen) {
+            assert!(size >= HUGE && align <= HUGE && !mode::is_hardened());
+            assert!(block.addr().get().is_multiple_of(HUGE));
+            let block = Block::new(block, align, size, mark);
+            assert_eq!(block.len, block.needed());
+            self.blocks.push(block);
+        }
+    }
+
+    fn resizes(&mut self, random: &mut Random) {
+        let Some(index) = random.below(self.blocks.len() + 1).checked_sub(1) else { return };
+        let new_size = random.size();
+        let block = &mut self.blocks[index];
+        let before = (block.at, block.size, block.len);
+        // SAFETY: the block is in use, at a multiple of this alignment.
+        let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, false) };
+        let Some(at) = resized else {
+            let shrinks = new_size < block.len;
+            let stays = mode::has_guards() && (shrinks || !os::MOVES);
+            assert!(stays || block.align > os::page_size() || os::NEEDS_RESERVATION);
+            block.measure();
+            return;
+        };
+        let kept = before.1.min(new_size);
+        (block.at, block.size) = (at, new_size);
+        block.measure();
+        if new_size > 0 && kept > 0 {
+            assert_eq!(block.byte(0), block.mark);
+            assert!(kept < before.1 || block.byte(kept - 1) == block.mark);
+        }
+        let needed = block.needed();
+        match mode::has_guards() {
+            // The block moved and has room to grow, or it stayed.
+            true if block.len > before.2 => {
+                assert!((needed..=needed + needed / 8 + os::page_size()).contains(&block.len));
+            }
+            true => assert!(block.len == before.2 && needed >= before.2 / 2),
+            false => assert!(block.len == needed || os::NEEDS_RESERVATION),
+        }
+        block.write();
+    }
+
+    fn frees(&mut self, random: &mut Random) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let mut block = self.blocks.swap_remove(random.below(self.blocks.len()));
+        block.measure();
+        let before = kept::bytes();
+        // SAFETY: the block is in use, and not used any more.
+        let is_kept = unsafe { deallocate(block.at.as_ptr(), 60_000) };
+        assert_eq!(kept::bytes() - before, if is_kept { block.len } else { 0 });
+        assert!(!is_kept || block.size >= HUGE - block.len % HUGE && !mode::is_hardened());
+    }
+}
+
+/// Allocates, resizes and frees blocks at random. Returns whether any mapping was kept.
+fn session() -> bool {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut model = Model { blocks: Vec::new(), peak: 0 };
+    let mut any_kept = false;
+    for round in 0..3_000 {
+        // The number of blocks swells and shrinks.
+        let swells = round / 250 % 2 == 0;
+        match random.below(7) {
+            0 | 1 if swells => model.allocates(&mut random),
+            0 | 1 => model.allocates_kept(&mut random),
+            2 if swells => model.allocates(&mut random),
+            2..5 => model.frees(&mut random),
+            _ => model.resizes(&mut random),
+        }
+        any_kept |= kept::bytes() > 0;
+        model.agrees();
+    }
+    while !model.blocks.is_empty() {
+        model.frees(&mut random);
+        model.agrees();
+    }
+    any_kept
+}
+
+/// Impossible sizes are refused, and nothing is counted for them.
+fn refuses() {
+    let before = usage();
+    for (size, align) in [
+        (isize::MAX as usize, 64),
+        (isize::MAX as usize - 63, 64),
+        (usize::MAX, 1),
+        (usize::MAX - 100, 64),
+        (isize::MAX as usize / 2, isize::MAX as usize / 2 + 1),
+    ] {
+        assert_eq!(allocate(size, align, None), None, "{size}, {align}");
+        assert_eq!(allocate_kept(size, align, 1000, Some(true)), None, "{size}, {align}");
+    }
+    let block = allocate(MIB, 64, None).expect("there is memory");
+    for size in [isize::MAX as usize, usize::MAX, usize::MAX - 200] {
+        // SAFETY: the block is in use, and stays so.
+        assert_eq!(unsafe { resize(block.as_ptr(), 64, size, true) }, None, "{size}");
+    }
+    // SAFETY: the block is in use, and not used any more.
+    unsafe { deallocate(block.as_ptr(), u32::MAX) };
+    assert_eq!((usage().0, usage().1), (before.0, before.1));
+}
+
+#[test]
+fn mappings_are_as_the_model_has_them() {
+    alone::passes("global::native::heaps::mapping::tests::usual");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn usual() {
+    assert!(session() || os::NEEDS_RESERVATION, "some mappings were kept");
+    refuses();
+}
+
+#[test]
+fn mappings_between_guard_pages_are_as_the_model_has_them() {
+    alone::passes("global::native::heaps::mapping::tests::guarded");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn guarded() {
+    mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
+    assert!(!session(), "none was kept");
+    refuses();
+}
+
+/// Returns a block outside of huge pages, with the first byte of each OS page written.
+#[cfg(target_os = "linux")]
+fn written(size: usize) -> *mut u8 {
+    let block = allocate(size, 64, None).expect("there is memory").as_ptr();
+    // SAFETY: the block is in use, and has as many bytes.
+    unsafe { (0..size).step_by(4096).for_each(|at| block.add(at).write(at as u8 ^ 0x5a)) };
+    block
+}
+
+/// Returns whether the block holds what [`written`] wrote.
+#[cfg(target_os = "linux")]
+fn holds(block: *mut u8, size: usize) -> bool {
+    // SAFETY: the block is in use, and has as many bytes.
+    (0..size).step_by(4096).all(|at| unsafe { block.add(at).read() } == at as u8 ^ 0x5a)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn addresses_the_system_refuses_to_unmap_go_back_later() {
+    alone::passes("global::native::heaps::mapping::tests::refuses_to_unmap");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has no more mappings"]
+fn refuses_to_unmap() {
+    const SIZE: usize = MIB;
+    // The first blocks fill existing gaps; the others are adjacent, and one mapping to the system.
+    let blocks: Vec<_> = (0..40).map(|_| written(SIZE)).collect();
+    let freed: Vec<_> = blocks[20..].iter().copied().skip(1).step_by(2).collect();
+    alone::without_more_mappings(|| {
+        for &block in &freed {
+            // SAFETY: the block is in use, and not used any more.
+            unsafe { deallocate(block, u32::MAX) };
+            assert!(!os::is_resident(block), "its memory goes");
+        }
+        assert!(refused::has_any(), "its addresses cannot go");
+        assert!(!refused::retry(&mut Visit::unbounded()));
+        assert!(freed.iter().any(|&block| os::is_readable(block)));
+    });
+    crate::global::Pagewise::new().purge();
+    assert!(!refused::has_any());
+    assert!(freed.iter().all(|&block| !os::is_readable(block)), "addresses are lost");
+    assert!(blocks.iter().filter(|block| !freed.contains(block)).all(|&block| holds(block, SIZE)));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_block_that_grows_does_not_move_to_where_heaps_lie() {
+    alone::passes("global::native::heaps::mapping::tests::moves_on");
+    alone::passes("global::native::heaps::mapping::tests::moves_back");
+}
+
+/// Grows a block that has no room in place. `slots` gets the block's base and the place that it
+/// would move to, and returns where the slots are. Returns where the block was, and where it is
+/// now.
+#[cfg(target_os = "linux")]
+fn grows_beside(
+    slots: impl FnOnce(*mut u8, *mut u8) -> (*mut u8, usize),
+) -> (*mut u8, Option<NonNull<u8>>) {
+    const SIZE: usize = MIB;
+    const GROWN: usize = 64 * MIB;
+    let block = written(SIZE);
+    // SAFETY: the block is in use; its neighbour is the test's.
+    unsafe {
+        let (base, len) = ((*header(block)).base, (*header(block)).len);
+        os::map_at(base.add(len), os::page_size());
+        let next = os::reserve(GROWN + os::page_size()).expect("there are addresses");
+        assert!(os::release(next, GROWN + os::page_size()));
+        let (start, bytes) = slots(base, next);
+        SPACE.pretend(start, bytes);
+        let grown = resize(block, 64, GROWN, false);
+        let there = grown.map_or(block, NonNull::as_ptr);
+        assert!(!SPACE.overlaps(there, SIZE), "it lies where heaps do");
+        assert!(holds(there, SIZE));
+        assert_eq!(requested(there), if grown.is_some() { GROWN } else { SIZE });
+        if grown.is_some() {
+            there.add(GROWN - 1).write(1);
+        }
+        deallocate(there, u32::MAX);
+        (block, grown)
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has slots there"]
+fn moves_on() {
+    let (block, grown) = grows_beside(|_, next| (next, 65 * MIB));
+    assert!(grown.is_some_and(|grown| grown.as_ptr() != block));
+}
+
+/// All addresses below the block belong to slots.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has slots there"]
+fn moves_back() {
+    let first = core::ptr::without_provenance_mut::<u8>(1 << 16);
+    let (_, grown) = grows_beside(|base, _| (first, base.addr() - first.addr()));
+    assert!(grown.is_none());
+}
+
+/// A block that is longer than the kept run begins with that run. If no memory can be added, the
+/// run stays kept.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_longer_block_begins_with_what_is_kept() {
+    alone::passes("global::native::heaps::mapping::tests::longer");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn longer() {
+    // Mappings count as wanted again, though none was freed before.
+    for _ in 0..2 {
+        let block = allocate(4 * HUGE, 64, None).expect("there is memory");
+        let block = Block::new(block, 64, 4 * HUGE, 7);
+        // SAFETY: the block has these bytes, and is not used any more.
+        unsafe {
+            block.at.write_bytes(7, block.size);
+            deallocate(block.at.as_ptr(), 60_000);
+        }
+        assert_eq!(allocate_kept(5 * HUGE, 64, 60_000, None), None, "it fits in none");
+    }
+    let before = kept::bytes();
+    assert!(before >= 4 * HUGE, "it stays");
+
+    let no_more = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
+    let any = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, ..no_more };
+    // SAFETY: the process is the test's, and maps nothing meanwhile.
+    let refused = unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const no_more), 0);
+        let refused = allocate_kept(6 * HUGE, 64, 60_000, Some(true));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const any), 0);
+        refused
+    };
+    assert_eq!((refused, kept::bytes()), (None, before), "it stays where it was");
+
+    let block = allocate_kept(6 * HUGE, HUGE, 60_000, Some(true)).expect("there is memory");
+    let block = Block { at: block, align: HUGE, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
+    assert_eq!((kept::bytes(), usage().1), (0, block.len));
+    assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
+    assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
+    // SAFETY: the block is not used any more.
+    unsafe { deallocate(block.at.as_ptr(), 0) };
+}
+
+/// A mapping whose end is without huge pages is two for the system, which refuses to lengthen it as
+/// it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_mapping_with_a_sample_grows() {
+    alone::passes("global::native::heaps::mapping::tests::grows_with_sample");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn grows_with_sample() {
+    let size = 4 * HUGE;
+    for eighths in [1, 8] {
+        let block = allocate(size, 64, None).expect("there is memory").as_ptr();
+        let advised = kept::decide_huge_pages(block, size, false);
+        assert!(advised > 0 && advised < size);
+        // SAFETY: the block is in use; after each call the one returned is.
+        unsafe {
+            advise_huge_pages(block, advised);
+            block.write_bytes(7, size / 8 * eighths);
+            let block = resize(block, 64, 2 * size, true).expect("it is lengthened").as_ptr();
+            assert!((0..size / 8 * eighths).all(|at| block.add(at).read() == 7));
+            block.add(2 * size - 1).write(7);
+            deallocate(block, 0);
+        }
+    }
+}
+
+/// Returns whether the kernel was advised to use huge pages at an address; `None` if it does not
+/// tell.
+#[cfg(target_os = "linux")]
+fn is_advised(address: *mut u8) -> Option<bool> {
+    let all = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    let mut lies_within = false;
+    for line in all.lines() {
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let range = line.split(' ').next()?.split_once('-');
+        if let Some((start, end)) = range.and_then(|(start, end)| number(start).zip(number(end))) {
+            lies_within = (start..end).contains(&address.addr());
+        } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| lies_within) {
+            return Some(flags.split(' ').any(|flag| flag == "hg"));
+        }
+    }
+    None
+}
+
+/// A block that begins with a kept run gets huge pages if the run was written all over and the
+/// tuning is adaptive.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_longer_block_gets_huge_pages_if_the_kept_run_is_dense() {
+    alone::passes("global::native::heaps::mapping::tests::dense");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn dense() {
+    const LEN: usize = 4 * HUGE;
+    // The kernel may not know of huge pages.
+    let block = allocate(LEN, 64, Some(true)).expect("there is memory").as_ptr();
+    let knows = is_advised(block).unwrap_or(false);
+    // SAFETY: the block is in use, and not used any more; the first mapping is not kept.
+    unsafe { deallocate(block, 60_000) };
+    for (is_adaptive, is_written) in [(true, true), (true, false), (false, true), (false, false)] {
+        // Mappings count as wanted again.
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block has these bytes, and is freed once; the next one as well.
+        unsafe {
+            if is_written {
+                block.write_bytes(7, LEN);
+            }
+            assert!(deallocate(block, 60_000), "it is kept");
+            let longer = allocate_kept(2 * LEN, 64, 60_000, Some(is_adaptive));
+            let longer = longer.expect("there is memory").as_ptr();
+            let expected = knows && is_adaptive && is_written;
+            assert_eq!(
+                is_advised(longer).unwrap_or(false),
+                expected,
+                "{is_adaptive}, {is_written}"
+            );
+            deallocate(longer, u32::MAX);
+        }
+    }
+}
+
+/// A kept mapping gets one advice for all of it, by its sample: huge pages only if that was written
+/// all over.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_kept_mapping_is_advised_by_its_sample() {
+    alone::passes("global::native::heaps::mapping::tests::advised_by_sample");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn advised_by_sample() {
+    const LEN: usize = 4 * HUGE;
+    for step in [3, 1] {
+        // Mappings count as wanted again.
+        let first = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block is in use, and not used any more.
+        unsafe { deallocate(first, 60_000) };
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        kept::give_back(usize::MAX);
+        let advised = kept::decide_huge_pages(block, LEN, false);
+        assert!(if step == 3 { advised == 3 * HUGE } else { advised == 0 }, "{advised}");
+        // SAFETY: the block has these bytes, and is freed once.
+        unsafe {
+            advise_huge_pages(block, LEN - HUGE);
+            let knows = is_advised(block).unwrap_or(false);
+            (0..LEN).step_by(step * os::page_size()).for_each(|at| block.add(at).write(7));
+            assert!(deallocate(block, 60_000), "it is kept");
+            assert_eq!(is_advised(block).unwrap_or(false), knows && step == 1);
+            kept::give_back(usize::MAX);
+        }
+    }
+}
+
+/// When there is no memory, what is kept goes back, and the block is allocated after all.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_kept_goes_back_for_want_of_memory() {
+    alone::passes("global::native::heaps::mapping::tests::wanting");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, whose address space is limited"]
+fn wanting() {
+    for _ in 0..2 {
+        let block = allocate(16 * HUGE, 64, None).expect("there is memory").as_ptr();
+        // SAFETY: the block is in use, and not used any more.
+        unsafe { deallocate(block, 60_000) };
+        assert_eq!(allocate_kept(17 * HUGE, 64, 60_000, None), None);
+    }
+    assert!(kept::bytes() >= 16 * HUGE && !refused::has_any());
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+    let pages: usize =
+        pages.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+    let limit = (pages * os::page_size() + 2 * HUGE) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call reads the limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let block = allocate(8 * HUGE, 64, None).expect("there is memory");
+    assert_eq!(kept::bytes(), 0);
+    // SAFETY: the block is in use, and not used any more.
+    unsafe { deallocate(block.as_ptr(), 0) };
+}
+
+/// A mark tells a block from any other: each bit of the address counts.
+#[test]
+fn a_mark_is_of_one_block() {
+    let mark_at = |address: usize| mark(core::ptr::without_provenance_mut(address));
+    for bit in 0..usize::BITS {
+        assert_eq!(mark_at(0x1230) ^ mark_at(0x1230 ^ 1 << bit), 1 << bit, "{bit}");
+    }
+}

@@ -1,0 +1,20 @@
+//! Where blocks come from, shared by all threads: heaps, each behind a lock, and the mappings of the
+//! largest blocks. Uses `memory` and `base`; threads reach it when their lists are empty or full.
+//!
+//! | files, in the order they build on each other | |
+//! |---|---|
+//! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
+//! | `pool` | all heaps, and which thread gets which |
+//! | `kept` | freed mappings, kept for blocks that grow |
+//! | `mapping` | the largest blocks, each a mapping of its own |
+//! | `relief` | gives free memory back before the process grows |
+//! | `background` | a thread that gives memory back while the program is idle |
+
+pub(super) mod background;
+mod deferred;
+pub(super) mod heap;
+pub(super) mod kept;
+pub(super) mod mapping;
+pub(super) mod pool;
+pub(super) mod relief;
+pub(super) mod state;

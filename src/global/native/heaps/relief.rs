@@ -1,0 +1,310 @@
+//! Gives free memory of all heaps back before the process as a whole grows, once there is too much
+//! of it. Otherwise threads that allocate by turns, each in a heap of its own, would each keep a
+//! peak.
+//!
+//! | free memory, relative to memory in use | goes back |
+//! |---|---|
+//! | up to an eighth, or 4 MiB | never |
+//! | up to a sixth, or 16 MiB | at [`RATE`] on average: most of it is soon wanted again |
+//! | more | at once |
+
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+
+use super::heap::Heap;
+use super::{mapping, pool};
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::visit::Visit;
+use crate::global::native::memory::purge::Parts;
+use crate::os;
+
+/// Free memory that may stay: an eighth of the memory in use, and at least `LEAST` bytes.
+const SHARE: usize = 8;
+const LEAST: usize = 4 << 20;
+
+/// Free memory above which the rate does not matter: a sixth of the memory in use, and at least
+/// `LARGE` bytes.
+const LARGE_SHARE: usize = 6;
+const LARGE: usize = 16 << 20;
+
+/// Bytes per millisecond that go back on average: giving them back and faulting them in again takes
+/// a few hundredths of the time.
+const RATE: usize = 64 << 10;
+
+/// Heaps whose figures are read per mebibyte that the process grows by.
+const READ: usize = 32;
+
+/// Bytes that the process has grown by since the heaps were last looked at.
+static GROWTH: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// When memory may go back again at the rate: the lower 32 bits of a time in milliseconds.
+static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
+/// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
+/// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
+/// free memory shrinks to the share while the process grows. Returns whether any memory went back.
+/// O(bytes + heaps); O(bytes) on average.
+#[cold]
+pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize) -> bool {
+    let Some(grown_by) = noted(&GROWTH, bytes, pool::all().len()) else { return false };
+    let figures =
+        pool::all().map(|heap| (heap.used.load(Relaxed), heap.most_resident.load(Relaxed)));
+    let (_, mapped, _) = mapping::usage();
+    let (free, in_use) = balance(figures, mapped);
+    let (mut wanted, is_large) = surplus(free, in_use, grown_by);
+    if !goes_back(&AGAIN, os::now() as u32, wanted, is_large) {
+        return false;
+    }
+    let mut visit = Visit::for_bytes(grown_by);
+    let mut any = false;
+    for _ in pool::all() {
+        if wanted == 0 {
+            break;
+        }
+        let heap = pool::next_after(grown);
+        if heap.most_resident.load(Relaxed) > heap.used.load(Relaxed) {
+            let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
+            (wanted, any) = (wanted.saturating_sub(bytes), any || bytes != 0);
+        }
+    }
+    any
+}
+
+/// Adds `bytes` to the growth. Returns the growth since the `heaps` heaps were last looked at, if
+/// it is enough to look again.
+fn noted(growth: &AtomicUsize, bytes: usize, heaps: usize) -> Option<usize> {
+    let grown_by = growth.fetch_add(bytes, Relaxed) + bytes;
+    (grown_by >= (heaps / READ) << 20).then(|| growth.swap(0, Relaxed))
+}
+
+/// Returns the free bytes and the bytes in use. `heaps` yields the bytes in use of each heap, and
+/// those that may be resident; `mapped` bytes are in use by mappings.
+fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize, usize) {
+    heaps.fold((0, mapped), |(free, in_use), (used, most)| {
+        // A heap whose figures are just changing may seem to have more in use than may be resident.
+        (free + most.saturating_sub(used), in_use + used)
+    })
+}
+
+/// Returns whether `bytes` go back now: at the rate, which then counts them, or `at_once`.
+fn goes_back(again: &AtomicU32, now: u32, bytes: usize, at_once: bool) -> bool {
+    bytes > 0 && (is_time(again, now, bytes) || at_once)
+}
+
+/// Returns how many bytes of the free memory should go back, and whether at once.
+fn surplus(free: usize, in_use: usize, grown_by: usize) -> (usize, bool) {
+    let wanted = free.saturating_sub(LEAST.max(in_use / SHARE)).min(2 * grown_by);
+    (wanted, free > LARGE.max(in_use / LARGE_SHARE))
+}
+
+/// Returns whether the rate allows `bytes` to go back at the time `now`, and if so counts them.
+fn is_time(again: &AtomicU32, now: u32, bytes: usize) -> bool {
+    // The clock wraps: a time far ahead is one from before the wrap.
+    let wait = again.load(Relaxed).wrapping_sub(now);
+    let is_time = wait == 0 || wait > u32::MAX / 2;
+    if is_time {
+        // If two threads set it at the same time, one counts for both.
+        again.store(now.wrapping_add((bytes / RATE) as u32), Relaxed);
+    }
+    is_time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory goes back at the rate, for any amounts and times, also where the clock wraps.
+    #[test]
+    fn memory_goes_back_at_the_rate() {
+        for start in [0, 1_000, u32::MAX - 500] {
+            let again = AtomicU32::new(start);
+            let mut gone = 0;
+            for at in 0..1_000 {
+                let bytes = (1 + at as usize % 7) << 20;
+                if is_time(&again, start.wrapping_add(at), bytes) {
+                    gone += bytes;
+                }
+            }
+            assert!((1_000 * RATE..=1_000 * RATE + (7 << 20)).contains(&gone), "{gone} bytes");
+        }
+    }
+
+    /// The table in the module's docs: what stays, goes back at the rate, or at once; at most twice
+    /// the growth.
+    #[test]
+    fn free_memory_goes_back_beyond_a_share() {
+        const MIB: usize = 1 << 20;
+        // MiB in use; MiB that may stay; MiB that go back only at the rate.
+        for (in_use, stays, longer) in [(0, 4, 16), (32, 4, 16), (80, 10, 16), (240, 30, 40)] {
+            let surplus = |free, grown| surplus(free, in_use * MIB, grown);
+            assert_eq!(surplus(0, MIB), (0, false));
+            assert_eq!(surplus(stays * MIB, MIB), (0, false));
+            assert_eq!(surplus(stays * MIB + 1, MIB), (1, false));
+            assert_eq!(surplus(stays * MIB + 5 * MIB, 100 * MIB), (5 * MIB, false));
+            assert_eq!(surplus(longer * MIB, MIB), (2 * MIB, false));
+            assert_eq!(surplus(longer * MIB + 1, 3 * MIB), (6 * MIB, true));
+            assert_eq!(surplus(1000 * MIB, 1000 * MIB), ((1000 - stays) * MIB, true));
+        }
+    }
+
+    /// A time up to half the clock's range ahead is waited for; one further ahead is past.
+    #[test]
+    fn a_time_is_ahead_or_past() {
+        let is_time_at = |ahead: u32| is_time(&AtomicU32::new(7_u32.wrapping_add(ahead)), 7, 1);
+        assert_eq!(
+            [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX].map(is_time_at),
+            [true, false, false, true, true]
+        );
+    }
+
+    /// The figures of few heaps are read each time, those of many less often: 32 heaps per
+    /// mebibyte. No growth is lost.
+    #[test]
+    fn heaps_are_looked_at_as_the_process_grows() {
+        const MIB: usize = 1 << 20;
+        for (heaps, mib) in
+            [(0, 0), (1, 0), (31, 0), (32, 1), (63, 1), (64, 2), (100, 3), (1000, 31)]
+        {
+            let growth = AtomicUsize::new(0);
+            for _ in 0..2 {
+                for grown in 0..4 * mib {
+                    let noted = noted(&growth, MIB / 4, heaps);
+                    let all = (grown + 1) * (MIB / 4);
+                    assert_eq!(noted, (all == mib * MIB).then_some(all), "{heaps}, {grown}");
+                }
+            }
+            assert_eq!(noted(&growth, mib * MIB + 7, heaps), Some(mib * MIB + 7));
+            assert_eq!(noted(&growth, 0, heaps), (mib == 0).then_some(0));
+        }
+    }
+
+    /// Free memory is summed over the heaps, also where one seems to have less than nothing.
+    /// Mappings count as in use.
+    #[test]
+    fn free_memory_is_balanced_against_what_is_in_use() {
+        assert_eq!(balance([].into_iter(), 5), (0, 5));
+        let heaps = [(3, 10), (20, 20), (30, 7), (0, 100)];
+        assert_eq!(balance(heaps.into_iter(), 1000), (107, 1053));
+    }
+
+    /// Much free memory goes back at any time, and counts if the rate allowed it. Zero bytes never
+    /// go back, and do not count.
+    #[test]
+    fn much_free_memory_goes_back_at_once() {
+        let again = AtomicU32::new(0);
+        assert!(!goes_back(&again, 0, 0, false) && !goes_back(&again, 0, 0, true));
+        assert!(goes_back(&again, 0, 10 * RATE, false));
+        assert!(!goes_back(&again, 9, RATE, false));
+        assert!(goes_back(&again, 9, RATE, true));
+        assert!(goes_back(&again, 10, RATE, false), "what went back at once does not delay");
+        assert!(!goes_back(&again, 10, RATE, false));
+        assert!(goes_back(&again, 11, 4 * RATE, true));
+        assert!(!goes_back(&again, 14, RATE, false), "but counts where it was time");
+    }
+
+    #[cfg(all(not(miri), not(pagewise_portable_os), target_pointer_width = "64"))]
+    mod alone {
+        use core::alloc::Layout;
+
+        use super::super::*;
+        use crate::global::Tuning;
+        use crate::global::native::lists::registry;
+        use crate::os::alone;
+
+        const MIB: usize = 1 << 20;
+
+        /// Returns a heap with `bytes` of free memory that was written.
+        fn with_free(bytes: usize) -> &'static Heap {
+            let heap = registry::heap_for_test();
+            let layout = Layout::from_size_align(bytes, 16).expect("it is one");
+            let freed = heap.with(|state| {
+                let block = state.allocate(layout).expect("there is memory");
+                state.take_growth();
+                // SAFETY: the block has as many bytes, and is freed once.
+                unsafe {
+                    block.write_bytes(1, bytes);
+                    state.deallocate(block).expect("it is in use").0
+                }
+            });
+            assert!(freed >= Some(bytes));
+            heap
+        }
+
+        fn free(heap: &Heap) -> usize {
+            heap.most_resident.load(Relaxed) - heap.used.load(Relaxed)
+        }
+
+        /// As the process grows, the heaps in turn give back twice as much free memory, until no
+        /// more is free than may stay for longer.
+        #[test]
+        fn heaps_give_memory_back_as_the_process_grows() {
+            alone::passes("global::native::heaps::relief::tests::alone::grows");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn grows() {
+            let own = registry::heap_for_test();
+            let heaps = [(); 3].map(|()| with_free(24 * MIB));
+            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let before = sum();
+            assert!(give_back_for_growth(own, 4 * MIB));
+            // At most a step of one huge page more than wanted; less where the system is slow, but
+            // at least one step.
+            let gone = before - sum();
+            assert!((1..=12 * MIB).contains(&gone), "{gone} bytes");
+            // While that much is free, at least a step goes back each time.
+            let is_little = |_| {
+                let _ = give_back_for_growth(own, 30 * MIB);
+                sum() <= LARGE
+            };
+            assert!((0..10_000).any(is_little), "{} bytes", sum());
+            assert!(!give_back_for_growth(own, 0), "nothing is wanted");
+        }
+
+        /// The heaps also give memory back when a block is mapped beside them.
+        #[test]
+        fn heaps_give_memory_back_as_blocks_are_mapped() {
+            alone::passes("global::native::heaps::relief::tests::alone::maps");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn maps() {
+            let heaps = [(); 3].map(|()| with_free(24 * MIB));
+            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let before = sum();
+            let pagewise = crate::global::Pagewise::new();
+            let block = pagewise.allocate(40 * MIB);
+            assert!(!block.is_null() && mapping::usage().0 == 1);
+            assert!(sum() < before);
+            // SAFETY: the block is freed once.
+            unsafe { pagewise.free(block) };
+        }
+
+        /// Where nothing may go back, `grown` returns false.
+        #[test]
+        fn nothing_goes_back_with_the_largest_delay() {
+            alone::passes("global::native::heaps::relief::tests::alone::keeps");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn keeps() {
+            registry::tuning(&Tuning::new().purge_delay(u32::MAX));
+            let (own, heap) = (registry::heap_for_test(), with_free(24 * MIB));
+            let before = free(heap);
+            for _ in 0..8 {
+                assert!(!give_back_for_growth(own, 30 * MIB));
+            }
+            assert_eq!(free(heap), before);
+        }
+    }
+
+    /// A process that gave nothing back for a day may give memory back.
+    #[test]
+    fn a_rest_does_not_delay() {
+        let again = AtomicU32::new(5);
+        assert!(is_time(&again, 86_400_000, 1 << 20));
+    }
+}

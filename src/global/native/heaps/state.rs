@@ -1,0 +1,500 @@
+//! The state that a heap's lock protects: the engine, which free memory goes back to the system and
+//! when, and which is known to be zeros. Each call leaves the three consistent.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use crate::Usage;
+use crate::global::native::base::mode;
+use crate::global::native::base::visit::Visit;
+use crate::global::native::memory::huge::{self, HUGE};
+use crate::global::native::memory::purge::{self, Parts, Plan, Purge};
+use crate::global::native::memory::space::{SPACE, Slot};
+use crate::global::native::memory::zero::{Known, Zeros};
+use crate::global::tuning::{Tuning, UNIT};
+use crate::os;
+use crate::pages::PageHeap;
+use crate::source::Source;
+use crate::strategy::Strategy;
+
+/// The state of a heap.
+#[derive(Debug)]
+pub(in crate::global::native) struct State {
+    engine: PageHeap<Slot>,
+    purge: Purge,
+    zeros: Zeros,
+}
+
+/// Checks whether a block is small.
+#[inline(always)]
+fn is_small(block: NonNull<u8>) -> bool {
+    SPACE.list_of(block.as_ptr()) != Some(0)
+}
+
+impl State {
+    /// Makes an engine in this memory. If the memory does not suffice for the engine's bookkeeping,
+    /// gives it up and returns `None`.
+    pub(super) fn open(memory: Slot, tuning: &Tuning) -> Option<Self> {
+        let mut state = Self {
+            zeros: Zeros::new(memory.extent().start),
+            engine: PageHeap::new(tuning.pages, memory, ()),
+            purge: Purge::new(tuning.purge_delay),
+        };
+        state.engine.vet_all();
+        if mode::pins() {
+            state.engine.pin_pages();
+        }
+        if state.engine.open().is_err() {
+            // SAFETY: nothing uses this memory.
+            unsafe { state.engine.source().give_up() };
+            return None;
+        }
+        Some(state)
+    }
+
+    /// Allocates a block that is not small.
+    pub(in crate::global::native) fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>> {
+        self.allocate_with(layout, |_, _| ())
+    }
+
+    /// Allocates a block that is not small, and copies to `known` which of its OS pages are known to be
+    /// zeros.
+    pub(in crate::global::native) fn allocate_known(
+        &mut self,
+        layout: Layout,
+        known: &mut Known,
+    ) -> Option<NonNull<u8>> {
+        self.allocate_with(layout, |zeros, block| {
+            zeros.tell(block.addr().get()..block.addr().get() + layout.size(), known);
+        })
+    }
+
+    /// Allocates a block that is not small, and calls `ask` with it before it counts as in use.
+    #[inline(always)]
+    fn allocate_with(
+        &mut self,
+        layout: Layout,
+        ask: impl FnOnce(&Zeros, NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let held = self.engine.usage().held;
+        let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
+        let end = self.engine.source().extent().end;
+        let Ok(allocated) = allocated else {
+            self.zeros.forget(end);
+            return None;
+        };
+        let block = allocated.cast::<u8>();
+        self.zeros.note_extended(self.engine.first_block(), end);
+        ask(&self.zeros, block);
+        let start = block.addr().get();
+        let is_extended = self.engine.usage().held > held;
+        if layout.size() >= purge::LARGE && !is_extended {
+            self.note_reused(start..start + layout.size());
+        }
+        self.zeros.note_used(start..start + allocated.len());
+        SPACE.set_list(block.as_ptr(), 0);
+        if layout.size() >= purge::LARGE {
+            match is_extended {
+                true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
+                false => {
+                    self.engine.source().huge().unadvise_reused_block(block.as_ptr(), layout.size())
+                }
+            }
+        }
+        Some(block)
+    }
+
+    /// Tells the purge if the free memory that a large block just got had gone back to the system.
+    /// Looks at the OS page in its middle.
+    #[cold]
+    fn note_reused(&mut self, memory: Range<usize>) {
+        let (page, middle) = (os::page_size(), memory.start.midpoint(memory.end));
+        let middle = middle & !(page - 1);
+        if self.zeros.skip(middle..middle + page) > middle {
+            self.purge.note_reused();
+        }
+    }
+
+    /// Frees a block that is not small; returns its bytes, and how many bytes of free memory should
+    /// go back at once. `None` if the block is not in use.
+    ///
+    /// # Safety
+    /// The block was [allocated](Self::allocate) here, and is freed once.
+    pub(in crate::global::native) unsafe fn deallocate(
+        &mut self,
+        block: NonNull<u8>,
+    ) -> Option<(usize, usize)> {
+        // SAFETY: the caller gives the guarantees that `release` asks for.
+        let bytes = unsafe { self.release(block)? };
+        Some((bytes, self.purge.note_freed(&self.engine, bytes)))
+    }
+
+    /// Frees a block that is not small, without asking the purge; returns its bytes, `None` if it
+    /// is not in use.
+    ///
+    /// # Safety
+    /// As for [`deallocate`](Self::deallocate).
+    unsafe fn release(&mut self, block: NonNull<u8>) -> Option<usize> {
+        let before = self.engine.usage().block;
+        // SAFETY: the caller guarantees that the block was allocated here and is freed once.
+        unsafe { self.engine.free_tagged(block) }.ok()?;
+        Some(before - self.engine.usage().block)
+    }
+
+    /// Fills `blocks` with blocks of a class for quick list `list`, as far as there are any;
+    /// returns their number. The lowest addresses come last, because they should be used first.
+    #[inline]
+    pub(in crate::global::native) fn take(
+        &mut self,
+        class: u32,
+        list: u32,
+        blocks: &mut [MaybeUninit<NonNull<u8>>],
+    ) -> usize {
+        let Self { engine, zeros, .. } = self;
+        let page_size = engine.config().page_size;
+        // All memory of small blocks' pages gets written, so as many bytes as they have may be huge
+        // pages.
+        engine.source().huge().allow(engine.page_bytes());
+        let taken = engine.take_batch(class, blocks, |page, whole| {
+            // A page that has blocks in use has its entries already; while there is a profile, some
+            // may name shadows.
+            if whole {
+                SPACE.forget_states(page, page_size);
+                SPACE.set_list_of_page(page, page_size, list);
+            }
+            zeros.note_used(page.addr()..page.addr() + page_size);
+        });
+        engine.source().huge().allow(0);
+        if taken == blocks.len() {
+            zeros.note_extended_unknown(engine.source().extent().end);
+        } else {
+            // A page may have been made and given up again.
+            zeros.forget(engine.source().extent().end);
+        }
+        taken
+    }
+
+    /// Puts back small blocks of this heap.
+    ///
+    /// # Errors
+    /// The first of `blocks` that is free, or at which no block starts.
+    ///
+    /// # Safety
+    /// The blocks were [taken](Self::take), and are put back once.
+    #[inline]
+    pub(in crate::global::native) unsafe fn put(
+        &mut self,
+        blocks: &[NonNull<u8>],
+    ) -> Result<(), NonNull<u8>> {
+        // SAFETY: the caller guarantees that the blocks were taken here and are put back once.
+        unsafe { self.engine.free_batch(blocks) }
+    }
+
+    /// Puts back a block of any size.
+    ///
+    /// # Errors
+    /// The block, if it is not in use.
+    ///
+    /// # Safety
+    /// The block was allocated here, and is freed once.
+    pub(super) unsafe fn put_back(&mut self, block: NonNull<u8>) -> Result<(), NonNull<u8>> {
+        // SAFETY: the caller guarantees that the block was allocated here and is freed once.
+        unsafe {
+            match SPACE.list_of(block.as_ptr()) {
+                Some(0) => self.release(block).map(|_| ()).ok_or(block),
+                _ => self.put(&[block]),
+            }
+        }
+    }
+
+    /// Puts back blocks of any sizes.
+    ///
+    /// # Errors
+    /// One of `blocks` that is not in use.
+    ///
+    /// # Safety
+    /// The blocks were allocated here, and are freed once.
+    pub(in crate::global::native) unsafe fn put_any(
+        &mut self,
+        blocks: &[NonNull<u8>],
+    ) -> Result<(), NonNull<u8>> {
+        // They come in runs of small blocks, or of others.
+        blocks.chunk_by(|a, b| is_small(*a) && is_small(*b)).try_for_each(|blocks| match blocks {
+            // SAFETY: the caller guarantees that the block was allocated here and is freed once.
+            &[block] => unsafe { self.put_back(block) },
+            // SAFETY: as above; a run of several blocks consists of small ones.
+            _ => unsafe { self.put(blocks) },
+        })
+    }
+
+    /// Resizes a block that is not small to `new_size` bytes in place; returns whether that was
+    /// possible. `None` if the block is not in use.
+    ///
+    /// # Safety
+    /// The block was [allocated](Self::allocate) here, and not freed.
+    pub(in crate::global::native) unsafe fn resize_in_place(
+        &mut self,
+        block: NonNull<u8>,
+        new_size: usize,
+    ) -> Option<bool> {
+        let len = self.len_of(block)?;
+        // SAFETY: the caller guarantees that the block was allocated here and not freed.
+        if !unsafe { self.engine.is_tagged_sound(block) } {
+            return Some(false);
+        }
+        let more = new_size.saturating_sub(len);
+        let huge = self.engine.source().huge();
+        let concerned =
+            more >= HUGE / 2 && huge.may_be_huge_below(block.addr().get().wrapping_add(new_size));
+        if concerned && huge::is_dense(block.as_ptr(), len) {
+            // If the block was written all over, the part that is added probably will be, so it may
+            // be huge pages.
+            huge.allow(huge.advised() + more);
+        }
+        // SAFETY: the caller guarantees that the block is in use. Its length is far below
+        // `isize::MAX`, and is one that `allocate` could have been asked for.
+        let resized = self.growing(new_size, |state| unsafe {
+            let layout = Layout::from_size_align_unchecked(len, UNIT);
+            state.engine.resize_in_place(block, layout, new_size).is_some()
+        });
+        self.engine.source().huge().allow(0);
+        self.zeros.note_extended(self.engine.first_block(), self.engine.source().extent().end);
+        let start = block.addr().get();
+        // SAFETY: the block is in use.
+        let new_len = unsafe { self.engine.block_size(block) };
+        self.zeros.note_used(start..start + len.max(new_len));
+        Some(resized)
+    }
+
+    /// Returns the bytes of a block that is not small; `None` if it is not in use.
+    pub(in crate::global::native) fn len_of(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the block was allocated here; its size is read only if it is in use.
+        unsafe { self.engine.is_tagged_in_use(block).then(|| self.engine.block_size(block)) }
+    }
+
+    /// Returns a block next to which the heap's own words were overwritten, if that was noticed.
+    #[inline]
+    pub(super) fn damaged(&self) -> Option<*mut u8> {
+        self.engine.damaged()
+    }
+
+    #[inline]
+    pub(in crate::global::native) fn usage(&self) -> Usage {
+        self.engine.usage()
+    }
+
+    /// Returns the number of size classes.
+    pub(super) fn classes(&self) -> u32 {
+        self.engine.classes()
+    }
+
+    /// Returns the block size of a class in bytes.
+    pub(super) fn class_size(&self, class: u32) -> usize {
+        self.engine.class_size(class)
+    }
+
+    /// Calls `visit` for each page with its class, its block size in bytes, its size in bytes, and
+    /// the number of its blocks that are not free. O(pages).
+    pub(super) fn for_each_page(&self, visit: &mut dyn FnMut(u32, usize, usize, usize)) {
+        let bytes = self.engine.config().page_size;
+        self.engine.for_each_page(&mut |class, in_use| {
+            visit(class, self.engine.class_size(class), bytes, in_use as usize);
+        });
+    }
+
+    /// Returns the addresses of the heap's memory: of its extent, and of the part dedicated to its
+    /// bookkeeping.
+    pub(super) fn memory(&self) -> (Range<usize>, Range<usize>) {
+        let source = self.engine.source();
+        (source.extent(), source.dedicated())
+    }
+
+    /// Returns the bytes of free memory given back to the system since the beginning.
+    pub(in crate::global::native) fn purged(&self) -> u64 {
+        self.purge.purged()
+    }
+
+    /// Returns the bytes that may be resident.
+    #[inline]
+    pub(super) fn most_resident(&self) -> usize {
+        self.purge.most_resident(self.engine.usage().block)
+    }
+
+    /// Tells the purge how much is in use; returns the bytes that the heap has grown by since the
+    /// last report, once they are enough for one.
+    #[inline]
+    pub(in crate::global::native) fn take_growth(&mut self) -> Option<usize> {
+        self.purge.note_usage(&self.engine);
+        self.purge.take_growth()
+    }
+
+    /// Counts a use; returns whether it is time to [plan](Self::plan_purge).
+    #[inline]
+    pub(in crate::global::native) fn tick(&mut self) -> bool {
+        self.purge.tick(&self.engine)
+    }
+
+    /// Decides whether memory should go back now or later.
+    pub(in crate::global::native) fn plan_purge(&mut self) -> Plan {
+        self.purge.plan(&self.engine)
+    }
+
+    /// Checks whether memory is going back.
+    pub(super) fn is_purging(&self) -> bool {
+        self.purge.is_under_way()
+    }
+
+    /// Returns whether a purge that should begin may be put off to the next visit; counts it.
+    pub(in crate::global::native) fn try_put_off_purge(&mut self) -> bool {
+        self.purge.try_put_off()
+    }
+
+    /// Notes that less memory went back at a free than should have.
+    pub(in crate::global::native) fn note_remainder(&mut self) {
+        self.purge.note_remainder();
+    }
+
+    /// Returns the bytes of that remainder, which should go back now; afterwards there is none.
+    pub(in crate::global::native) fn take_remainder(&mut self) -> usize {
+        self.purge.take_remainder(&self.engine)
+    }
+
+    /// Returns the milliseconds until memory is due to go back; `None` if none is unless the heap
+    /// changes.
+    pub(super) fn purge_due_in(&self) -> Option<u64> {
+        self.purge.due_in()
+    }
+
+    /// Begins a purge of all free memory; returns the bytes that had been given back before.
+    pub(super) fn begin_purge(&mut self) -> u64 {
+        self.purge.begin(&mut self.engine);
+        self.purge.purged()
+    }
+
+    /// Does a step of the purge under way; returns whether there are more.
+    pub(super) fn purge_step(&mut self, visit: &mut Visit) -> bool {
+        self.purge.step(&mut self.engine, &mut self.zeros, visit)
+    }
+
+    /// Does a step of a purge of these parts of free memory; returns the bytes given back, and
+    /// whether there is more.
+    pub(in crate::global::native) fn purge_step_partial(
+        &mut self,
+        visit: &mut Visit,
+        parts: Parts,
+    ) -> (usize, bool) {
+        self.purge.step_partial(&mut self.engine, &mut self.zeros, visit, parts)
+    }
+
+    /// Returns whether threads' lists should be emptied now; [`collect`](Self::collect) should
+    /// follow.
+    pub(in crate::global::native) fn start_trim_if_due(&mut self) -> bool {
+        self.purge.start_trim_if_due()
+    }
+
+    /// Makes pages without blocks free memory.
+    pub(in crate::global::native) fn collect(&mut self) {
+        self.engine.release_empty_pages();
+    }
+
+    /// Gives back about `wanted` bytes of large free blocks, because as many were mapped beside the
+    /// heap. Returns whether that was [worth while](Purge::give_back_large).
+    pub(in crate::global::native) fn give_back_large(&mut self, wanted: usize) -> bool {
+        self.purge.give_back_large(&self.engine, &mut self.zeros, wanted)
+    }
+
+    /// Notes that memory went back because `wanted` bytes were mapped beside the heap.
+    pub(in crate::global::native) fn note_given_back_for(&mut self, wanted: usize) {
+        self.purge.note_given_back_for(wanted);
+    }
+
+    /// Returns the engine and the known zeros, for a test that purges by itself.
+    #[cfg(all(test, not(miri), target_pointer_width = "64"))]
+    pub(in crate::global::native) fn parts(&mut self) -> (&mut PageHeap<Slot>, &mut Zeros) {
+        (&mut self.engine, &mut self.zeros)
+    }
+
+    /// Runs `action`, which allocates or grows a block of `size` bytes. If the heap has grown for a
+    /// large one, gives as much free memory back.
+    #[inline]
+    fn growing<R>(&mut self, size: usize, action: impl FnOnce(&mut Self) -> R) -> R {
+        let held = self.engine.usage().held;
+        let result = action(self);
+        self.purge.note_usage(&self.engine);
+        if size >= purge::LARGE && self.engine.usage().held > held {
+            self.give_back_large(self.engine.usage().held - held);
+        }
+        result
+    }
+}
+
+// With 32 bits there are too few slots for a heap in each test.
+#[cfg(all(test, not(miri), target_pointer_width = "64"))]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::*;
+    use crate::global::native::base::sizes;
+    use crate::global::native::on_a_heap::on_a_heap;
+
+    /// The remainder of what should have gone back at a free is given back once.
+    #[test]
+    fn a_remainder_is_taken_once() {
+        on_a_heap(|state| {
+            let layout = Layout::from_size_align(6 << 20, UNIT).expect("it is one");
+            let block = state.allocate(layout).expect("there is memory");
+            state.take_growth();
+            // SAFETY: the block is freed once.
+            unsafe { state.deallocate(block) }.expect("it is in use");
+            assert_eq!(state.take_remainder(), 0);
+            state.note_remainder();
+            state.note_remainder();
+            assert!(state.take_remainder() >= layout.size());
+            assert_eq!(state.take_remainder(), 0);
+        });
+    }
+
+    /// A large block in memory that did not go back says nothing about memory that did.
+    #[test]
+    fn memory_that_stayed_is_not_used_again() {
+        on_a_heap(|state| {
+            let layout = Layout::from_size_align(8 << 20, UNIT).expect("it is one");
+            for _ in 0..2 {
+                let block = state.allocate(layout).expect("there is memory");
+                state.note_given_back_for(3 << 20);
+                // SAFETY: the block has this many bytes, and is freed once.
+                unsafe {
+                    block.write_bytes(1, layout.size());
+                    state.deallocate(block).expect("it is in use");
+                }
+            }
+            assert!(state.give_back_large(3 << 20), "it is not known to be in vain");
+        });
+    }
+
+    /// Small blocks and others are put back in any order, each once.
+    #[test]
+    fn blocks_of_any_sizes_are_put_back() {
+        on_a_heap(|state| {
+            let before = state.usage().blocks;
+            let list = sizes::offset(64);
+            let mut small = [const { MaybeUninit::uninit() }; 4];
+            assert_eq!(state.take(sizes::class(list), list, &mut small), small.len());
+            // SAFETY: all entries were written.
+            let [a, b, c, d] = small.map(|block| unsafe { block.assume_init() });
+            let layout = Layout::from_size_align(40 << 10, UNIT).expect("it is one");
+            let medium = [(); 5].map(|()| state.allocate(layout).expect("there is memory"));
+            assert_eq!(state.usage().blocks, before + 9);
+            let [m, n, o, p, q] = medium;
+            // SAFETY: each is freed once; the second free of `o` is noticed.
+            unsafe {
+                assert_eq!(state.put_any(&[m, n, a, b, o, c, p, q, d]), Ok(()));
+                assert_eq!(state.usage().blocks, before);
+                assert!(medium.iter().all(|&block| state.len_of(block).is_none()));
+                assert_eq!(state.put_any(&[o]), Err(o));
+            }
+        });
+    }
+}

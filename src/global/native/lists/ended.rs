@@ -1,0 +1,218 @@
+//! Keeps the quick lists of threads that have ended, with their blocks, for the next threads. Where
+//! each request has a thread of its own, most of its blocks are then those of the previous request,
+//! still in the processor's cache.
+//!
+//! ```text
+//!  a thread ends ──▶ LEFT, without a lock ──▶ Ended, under the registry's lock ──▶ a thread begins
+//!                      ▲                         ├─ with blocks: newest … oldest
+//!                      │                         └─ empty       │
+//!                      └── its blocks go back to their heaps ◀──┘ after the purge delay
+//! ```
+//! The bytes on all such lists together are bounded. A thread that ends beyond the bound puts its
+//! own blocks back, and so does every thread in hardened mode.
+
+mod chain;
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use chain::{Chain, waiting};
+
+use super::quick::{self, Lists};
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::mode;
+use crate::global::native::base::sync;
+use crate::os;
+
+/// The most bytes on lists of ended threads, for each heap that threads are spread over.
+const MOST: usize = 512 << 10;
+
+/// How many lists with blocks are tried for one that suits.
+const LOOKS: usize = 8;
+
+/// Lists left since the registry last received them, linked through `next`: a thread ends without
+/// the registry's lock.
+static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
+
+/// Bytes on all lists of ended threads.
+static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Lists of ended threads that the registry has received from [`LEFT`].
+#[derive(Debug)]
+pub(in crate::global::native) struct Ended {
+    with_blocks: Chain,
+    empty: Chain,
+}
+
+/// Returns whether there are blocks on lists of ended threads.
+pub(super) fn has_any_blocks() -> bool {
+    BYTES.load(Relaxed) > 0
+}
+
+/// Marks lists as held by the calling thread until they are [left](leave) or [put back](put_back):
+/// if a handler forks it, the child does not adopt them.
+pub(super) fn hold(lists: NonNull<Lists>) {
+    waiting(lists).holder.store(sync::token(), Relaxed);
+}
+
+/// Returns whether the thread with this token holds the lists.
+pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
+    waiting(lists).holder.load(Relaxed) == token
+}
+
+/// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
+/// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
+/// or in hardened mode.
+///
+/// # Safety
+/// The lists are the calling thread's, which does not use them any more.
+pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
+    let bytes = if delay == 0 || mode::is_hardened() { 0 } else { quick::bytes(lists.as_ptr()) };
+    let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
+    if bytes == 0 {
+        // SAFETY: the caller guarantees that the lists are its own.
+        unsafe { quick::flush_all(lists.as_ptr(), true) };
+    }
+    let waiting = waiting(lists);
+    waiting.bytes.store(bytes, Relaxed);
+    waiting.since.store(os::now() as u32, Relaxed);
+    push(lists);
+}
+
+/// Adds `bytes` to `counted` if the sum is at most `most`; returns whether it is.
+fn reserve(counted: &AtomicUsize, bytes: usize, most: usize) -> bool {
+    let fits = counted.fetch_add(bytes, Relaxed) + bytes <= most;
+    if !fits {
+        counted.fetch_sub(bytes, Relaxed);
+    }
+    fits
+}
+
+/// Pushes lists that the calling thread holds to [`LEFT`]: once, even if a handler forks in
+/// between.
+fn push(lists: NonNull<Lists>) {
+    let mut last = LEFT.load(Relaxed);
+    loop {
+        waiting(lists).next.store(last, Relaxed);
+        match LEFT.compare_exchange_weak(last, lists.as_ptr(), Release, Relaxed) {
+            Ok(_) => break,
+            Err(other) => last = other,
+        }
+    }
+    // The next thread may hold them already.
+    let _ = waiting(lists).holder.compare_exchange(sync::token(), 0, Relaxed, Relaxed);
+}
+
+/// Returns whether lists without a thread have blocks.
+pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
+    waiting(lists).bytes.load(Relaxed) > 0
+}
+
+/// Puts back the blocks on lists, and leaves them to the next thread.
+///
+/// # Safety
+/// The caller has [taken](Ended::take_idle) the lists, and does not use them any more.
+pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
+    // This puts back dozens of batches, and the caller looks after memory already.
+    // SAFETY: the caller guarantees that it has taken the lists.
+    unsafe { quick::flush_all(lists.as_ptr(), false) };
+    uncount(lists);
+    push(lists);
+}
+
+/// Notes that a thread has these lists from now on.
+pub(super) fn begin(lists: NonNull<Lists>) {
+    uncount(lists);
+}
+
+/// Subtracts the bytes of lists from those of all ended threads.
+fn uncount(lists: NonNull<Lists>) {
+    let bytes = waiting(lists).bytes.swap(0, Relaxed);
+    // In a child, the count was reset while the thread held these lists.
+    let _ = BYTES.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_sub(bytes)));
+}
+
+impl Ended {
+    pub(super) const fn new() -> Self {
+        Self { with_blocks: Chain::new(), empty: Chain::new() }
+    }
+
+    /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
+    /// newest that suit, else empty ones, else the newest. `None` if there are none.
+    pub(in crate::global::native) fn take(
+        &mut self,
+        suits: impl Fn(NonNull<Lists>) -> bool,
+    ) -> Option<NonNull<Lists>> {
+        self.receive();
+        self.take_known(suits).inspect(|&lists| hold(lists))
+    }
+
+    /// Takes the oldest lists with blocks, if their thread ended at least `delay` milliseconds ago.
+    /// The caller [puts them back](put_back). O(1), plus the lists left since the last call.
+    pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
+        self.receive();
+        self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))
+    }
+
+    /// Forgets all lists after a fork; those of threads left behind are [added](Self::add) again.
+    pub(super) fn forget(&mut self) {
+        LEFT.store(ptr::null_mut(), Relaxed);
+        BYTES.store(0, Relaxed);
+        *self = Self::new();
+    }
+
+    /// Adds empty lists.
+    pub(super) fn add(&mut self, lists: NonNull<Lists>) {
+        let waiting = waiting(lists);
+        waiting.bytes.store(0, Relaxed);
+        waiting.holder.store(0, Relaxed);
+        self.empty.push(lists);
+    }
+
+    /// Receives the lists that were left since the last call.
+    fn receive(&mut self) {
+        self.know(LEFT.swap(ptr::null_mut(), Acquire));
+    }
+
+    /// Adds lists that were left, linked through `next` from the newest to the oldest.
+    fn know(&mut self, last: *mut Lists) {
+        // Push the oldest first.
+        let (mut first, mut rest) = (ptr::null_mut(), NonNull::new(last));
+        while let Some(lists) = rest {
+            rest = NonNull::new(waiting(lists).next.swap(first, Relaxed));
+            first = lists.as_ptr();
+        }
+        let mut left = NonNull::new(first);
+        while let Some(lists) = left {
+            left = NonNull::new(waiting(lists).next.load(Relaxed));
+            if has_blocks(lists) { self.with_blocks.push(lists) } else { self.empty.push(lists) }
+        }
+    }
+
+    /// As [`take`](Self::take), among those received.
+    fn take_known(&mut self, suits: impl Fn(NonNull<Lists>) -> bool) -> Option<NonNull<Lists>> {
+        let suit = self.with_blocks.iter().take(LOOKS).find(|&lists| suits(lists));
+        let taken = suit.or_else(|| self.empty.last()).or_else(|| self.with_blocks.last())?;
+        self.remove(taken);
+        Some(taken)
+    }
+
+    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest lists are checked.
+    /// A thread that was stopped between its clock and [`LEFT`] comes behind others that ended
+    /// later, and waits for these.
+    fn take_known_idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
+        let oldest = self.with_blocks.first()?;
+        let is_due = now.wrapping_sub(waiting(oldest).since.load(Relaxed)) >= delay;
+        is_due.then(|| self.remove(oldest))?;
+        Some(oldest)
+    }
+
+    fn remove(&mut self, lists: NonNull<Lists>) {
+        let chain = if has_blocks(lists) { &mut self.with_blocks } else { &mut self.empty };
+        chain.remove(lists);
+    }
+}
+
+#[cfg(all(test, not(miri), not(target_family = "wasm")))]
+mod tests;

@@ -1,0 +1,527 @@
+//! A thread's lists of medium blocks, behind its [gate](crate::global::native::base::gate).
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::slice;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{
+    AtomicIsize, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence,
+};
+
+use super::super::{current, quick};
+use super::class::{CLASSES, Class, STEP, mark};
+use crate::global::native::base::gate::Gate;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::heaps::{background, pool};
+use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::space::{SPACE, Slot};
+use crate::pages::PageHeap;
+
+/// Blocks that a list holds at most.
+pub(super) const ROOM: usize = 15;
+
+/// Limits of bytes on medium lists: of all threads together, and of one thread. One thread also
+/// keeps at most a share (a quarter) of the bytes in use in its heap, divided by the heap's
+/// threads, but may always keep `LEAST` bytes.
+const ALL: usize = 64 << 20;
+const OF_THREAD: usize = 16 << 20;
+const SHARE: usize = 4;
+pub(super) const LEAST: usize = 1 << 20;
+
+/// A thread's medium lists; all zeros is a valid value. Only the thread that is behind the gate
+/// changes them: their own, or a visitor. Other threads read them for statistics, and to see
+/// whether a visit is worth while.
+///
+/// The child of a fork takes over the blocks that are counted. So a block is written before it is
+/// counted, and uncounted before it is used. (A fork copies the thread's memory as of some point of
+/// its program order, which compiler fences keep.)
+#[derive(Debug)]
+#[repr(C)]
+pub(in crate::global::native) struct Lists {
+    pub(super) gate: Gate,
+    /// What the lists can still take, in [`STEP`]s of bytes; negative while the limit is unknown.
+    left: AtomicIsize,
+    /// Bytes that the lists may hold in total; 0 while the limit is unknown.
+    pub(super) byte_limit: AtomicUsize,
+    /// Bytes of the blocks when the limit was last set; while `byte_limit` is 0, at least the bytes
+    /// of the blocks.
+    bytes: AtomicUsize,
+    /// The thread's budget in bytes, as it was when last determined.
+    pub(super) budget: AtomicUsize,
+    /// The class that next puts blocks back when the lists are over the limit.
+    turn: AtomicU32,
+    pub(super) lists: [List; CLASSES],
+    /// For each list, the blocks that were turned away for want of room, less those wanted since.
+    turned_away: [AtomicU16; CLASSES],
+}
+
+/// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
+/// the block was there at the [last visit](Lists::put_back_idle).
+///
+/// Invariant: `count` and `room` are at most [`ROOM`].
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct List {
+    count: AtomicU32,
+    /// Number of blocks that the list takes at present.
+    pub(super) room: AtomicU32,
+    entries: [AtomicPtr<u8>; ROOM],
+}
+
+const _: () = assert!(size_of::<Lists>() <= quick::MEDIUM && align_of::<Lists>() <= 16);
+
+/// Returns the block of an entry.
+#[inline(always)]
+fn block_of(entry: *mut u8) -> *mut u8 {
+    entry.map_addr(|address| address & !1)
+}
+
+/// Returns the two words at the start of a block on a list, by which a write after free is noticed
+/// when it leaves the list. The complement of the block's address is no address that a program can
+/// have.
+#[inline(always)]
+pub(super) fn fence(block: *mut u8) -> [usize; 2] {
+    [!block.addr(); 2]
+}
+
+/// Returns the usable bytes of a block of `size` bytes, the size of a class.
+pub(in crate::global::native) fn usable(size: usize) -> usize {
+    PageHeap::<Slot>::tagged_size_for(size)
+}
+
+impl List {
+    /// Returns the number of blocks on the list.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.count.load(Relaxed) as usize
+    }
+
+    /// Takes the blocks for which `wants`, given their index and entry, returns true, and keeps the
+    /// others. Call behind the gate.
+    fn take(&self, class: Class, mut wants: impl FnMut(usize, &AtomicPtr<u8>) -> bool) -> Taken {
+        let mut taken = Taken::new();
+        let entries = self.entries.get(..self.len()).unwrap_or(&self.entries);
+        // The list is empty meanwhile: the child of a fork must not find a block that is in its
+        // heap already.
+        self.count.store(0, Relaxed);
+        compiler_fence(Release);
+        let mut left = 0;
+        for (number, entry) in entries.iter().enumerate() {
+            if wants(number, entry) {
+                taken.add(block_of(entry.load(Relaxed)), class);
+            } else {
+                self.entries[left].store(entry.load(Relaxed), Relaxed);
+                left += 1;
+            }
+        }
+        compiler_fence(Release);
+        self.count.store(left as u32, Relaxed);
+        taken
+    }
+}
+
+impl Lists {
+    #[inline(always)]
+    pub(super) fn list(&self, class: Class) -> &List {
+        // SAFETY: there is a list for each class.
+        unsafe { self.lists.get_unchecked(class.number()) }
+    }
+
+    /// Makes the calling thread the lists' owner.
+    pub(in super::super) fn set_owner(&self) {
+        self.gate.set_owner();
+    }
+
+    /// Runs `action` behind the gate; `None` if a visitor is there. Only for the lists' own thread.
+    pub(super) fn with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
+        self.gate.enter().then(|| {
+            let result = action();
+            self.gate.leave();
+            result
+        })
+    }
+
+    /// Takes the block of a class that was freed last, if there is one, the gate is biased, and
+    /// `count_pop` returns true. Only for the lists' own thread.
+    #[inline(always)]
+    pub(super) fn pop(
+        &self,
+        class: Class,
+        count_pop: impl FnOnce() -> bool,
+    ) -> Option<NonNull<u8>> {
+        let block = self.with_biased(|lists| lists.pop_within(class, count_pop)).flatten();
+        block.inspect(|block| mark_in_use(*block))
+    }
+
+    /// As [`pop`](Self::pop), behind the gate; the block's mark still says that it is kept.
+    #[inline(always)]
+    fn pop_within(&self, class: Class, count_pop: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
+        let list = self.list(class);
+        let left = list.count.load(Relaxed).checked_sub(1)?;
+        if !count_pop() {
+            return None;
+        }
+        // Loaded again so that the compiler decrements the count in memory.
+        list.count.store(list.count.load(Relaxed) - 1, Relaxed);
+        compiler_fence(Release);
+        self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
+        // SAFETY: by the invariant `left` is a valid index, and all counted entries are blocks.
+        unsafe {
+            let entry = list.entries.get_unchecked(left as usize).load(Relaxed);
+            Some(NonNull::new_unchecked(block_of(entry)))
+        }
+    }
+
+    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block
+    /// of the next larger class if that has more than one.
+    pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
+        let larger = Class::of(class.size() + 1).filter(|&larger| self.list(larger).len() > 1);
+        let pop = || self.pop_within(class, || true).or_else(|| self.pop_within(larger?, || true));
+        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
+    }
+
+    /// Takes the block of a class that was freed last among those that are aligned to `align`.
+    pub(super) fn pop_aligned(&self, class: Class, align: usize) -> Option<NonNull<u8>> {
+        let pop = || {
+            let list = self.list(class);
+            let entries = list.entries.get(..list.len())?;
+            let is_aligned =
+                |entry: &AtomicPtr<u8>| block_of(entry.load(Relaxed)).addr().is_multiple_of(align);
+            let number = entries.iter().rposition(is_aligned)?;
+            let block = block_of(entries[number].load(Relaxed));
+            // Uncount before use. (This uncounts the last entry, so a child that is forked now may
+            // lack that block.)
+            list.count.store(entries.len() as u32 - 1, Relaxed);
+            compiler_fence(Release);
+            for (entry, next) in entries[number..].iter().zip(&entries[number + 1..]) {
+                entry.store(next.load(Relaxed), Relaxed);
+            }
+            compiler_fence(Release);
+            self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
+            NonNull::new(block)
+        };
+        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
+    }
+
+    /// Runs `action` behind the gate, if the gate is biased. Only for the lists' own thread.
+    #[inline(always)]
+    pub(super) fn with_biased<R>(&self, action: impl FnOnce(&Self) -> R) -> Option<R> {
+        self.gate.enter_biased().then(|| {
+            let result = action(self);
+            self.gate.leave();
+            result
+        })
+    }
+
+    /// Puts a block on its list, if there is room. Call behind the gate.
+    ///
+    /// # Safety
+    /// The block is in use, the caller's, and of this class. `mark` is its mark, and says so.
+    #[inline(always)]
+    pub(super) unsafe fn push_within(
+        &self,
+        class: Class,
+        block: NonNull<u8>,
+        mark: &AtomicU32,
+    ) -> bool {
+        let list = self.list(class);
+        let count = list.count.load(Relaxed);
+        if count >= list.room.load(Relaxed) {
+            return false;
+        }
+        let left = self.left.load(Relaxed).wrapping_sub(class.steps() as isize);
+        if left < 0 {
+            return false;
+        }
+        self.left.store(left, Relaxed);
+        // SAFETY: the caller owns the block, which is longer than two words and aligned to 16. By
+        // the invariant `count` is a valid index.
+        unsafe {
+            block.cast::<[usize; 2]>().write(fence(block.as_ptr()));
+            list.entries.get_unchecked(count as usize).store(block.as_ptr(), Relaxed);
+        }
+        mark.store(mark.load(Relaxed) | mark::KEPT, Relaxed);
+        compiler_fence(Release);
+        list.count.store(list.count.load(Relaxed) + 1, Relaxed);
+        true
+    }
+
+    /// As [`push_within`](Self::push_within), but makes room first if needed; the gate need not be
+    /// biased. Call outside the gate.
+    ///
+    /// # Safety
+    /// As for [`push_within`](Self::push_within).
+    pub(super) unsafe fn push_slowly(
+        &self,
+        class: Class,
+        block: NonNull<u8>,
+        mark: &AtomicU32,
+    ) -> bool {
+        // SAFETY: the caller gives the guarantees that `push_within` asks for.
+        self.make_room(class)
+            && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
+    }
+
+    /// Makes room for a block of this class; returns whether the list should keep it. Only for the
+    /// lists' own thread.
+    fn make_room(&self, class: Class) -> bool {
+        let (list, size) = (self.list(class), class.size());
+        if self.byte_limit.load(Relaxed) == 0 {
+            background::note_due();
+            self.budget.store(budget_of_thread(), Relaxed);
+        }
+        let limit = share_of_heap().min(self.budget.load(Relaxed));
+        let Some(()) = self.with(|| self.set_byte_limit(limit)) else { return false };
+        let count = list.len();
+        if size > limit || self.turn_away_if_full(class) {
+            return false;
+        }
+        if count == ROOM {
+            self.put_back(class, ROOM.div_ceil(2));
+        }
+        if self.bytes() + size > limit {
+            // Classes take turns at giving way, so that the lists hold sizes that are being freed
+            // at present.
+            let turn = Class::all().nth(self.turn.load(Relaxed) as usize).unwrap_or(class);
+            self.turn.store((turn.number() + 1) as u32 % CLASSES as u32, Relaxed);
+            self.put_back(turn, self.list(turn).len().div_ceil(2));
+        }
+        true
+    }
+
+    /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
+    /// is there. Only for the lists' own thread.
+    fn put_back(&self, class: Class, oldest: usize) {
+        let list = self.list(class);
+        if list.len() != 0
+            && let Some(taken) = self.with(|| {
+                let taken = list.take(class, |number, _| number < oldest);
+                self.set_byte_limit(self.byte_limit.load(Relaxed));
+                taken
+            })
+        {
+            taken.put_back(true);
+        }
+    }
+
+    /// Puts all blocks back to their heaps. Does nothing while a visitor is there; later visits put
+    /// back what remains. Only for the lists' own thread, or when that no longer exists.
+    pub(in crate::global::native) fn put_back_all(&self) {
+        if self.is_used() {
+            Class::all().for_each(|class| self.put_back(class, ROOM));
+        }
+    }
+
+    /// Checks whether there may be blocks to put back.
+    pub(super) fn is_used(&self) -> bool {
+        self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
+    }
+
+    /// Puts back the blocks that were on the lists at the last call already, or `all` blocks;
+    /// returns whether there were any. Call behind the gate.
+    pub(super) fn put_back_idle(&self, all: bool) -> bool {
+        let mut any = false;
+        for (class, list) in Class::all().zip(&self.lists) {
+            if list.len() == 0 {
+                continue;
+            }
+            let taken = list.take(class, |_, entry| {
+                let found = entry.load(Relaxed);
+                let was_there = block_of(found) != found;
+                entry.store(found.map_addr(|address| address | 1), Relaxed);
+                all || was_there
+            });
+            if taken.count != 0 {
+                self.remove_room(class);
+                any = true;
+            }
+            taken.put_back(false);
+        }
+        // The next free then takes the slow path, which determines the limit anew and tells the
+        // background thread.
+        self.set_byte_limit(0);
+        any
+    }
+
+    /// Returns the bytes of all blocks on the lists.
+    pub(super) fn bytes(&self) -> usize {
+        Class::all().zip(&self.lists).map(|(class, list)| list.len() * class.size()).sum()
+    }
+
+    /// Returns whether a freed block must be turned away because its list has too little room as
+    /// yet; counts it if so.
+    fn turn_away_if_full(&self, class: Class) -> bool {
+        let (list, turned_away) = (self.list(class), &self.turned_away[class.number()]);
+        let room = list.room.load(Relaxed) as usize;
+        let away = list.len() >= room && room < ROOM;
+        if away {
+            turned_away.store(turned_away.load(Relaxed).saturating_add(1), Relaxed);
+        }
+        away
+    }
+
+    /// Notes that a block was wanted and its list was empty; gives the list more room if a block
+    /// was turned away before.
+    pub(super) fn note_miss(&self, class: Class) {
+        let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
+        if let Some(left) = turned_away.load(Relaxed).checked_sub(1) {
+            turned_away.store(left, Relaxed);
+            room.store((2 * room.load(Relaxed)).clamp(1, ROOM as u32), Relaxed);
+        }
+    }
+
+    /// Takes all room away from a list that was not used for a while.
+    pub(super) fn remove_room(&self, class: Class) {
+        self.list(class).room.store(0, Relaxed);
+        self.turned_away[class.number()].store(0, Relaxed);
+    }
+
+    /// Sets the limit of the lists to `limit` bytes; 0: unknown, and they take no blocks until it
+    /// is set. Call behind the gate.
+    pub(super) fn set_byte_limit(&self, limit: usize) {
+        let bytes = self.bytes();
+        let left = limit.cast_signed() - bytes.cast_signed();
+        let left = if limit > 0 { left / STEP as isize } else { isize::MIN / 2 };
+        self.left.store(left, Relaxed);
+        self.bytes.store(bytes, Relaxed);
+        self.byte_limit.store(limit, Relaxed);
+    }
+
+    /// In the child of a fork: frees the gate from threads that stayed behind. `has_owner`: the
+    /// lists' own thread did not.
+    pub(in super::super) fn after_fork_in_child(&self, has_owner: bool) {
+        if has_owner {
+            self.gate.forget_visitor();
+        } else {
+            self.gate.forget_owner();
+        }
+        let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
+    }
+
+    /// Returns the number of blocks on the lists, which may be another thread's, and their bytes as
+    /// the heap counts them.
+    pub(in crate::global::native) fn kept(&self) -> (usize, usize) {
+        let kept = |(blocks, bytes), (class, list): (Class, &List)| {
+            let count = list.len().min(ROOM);
+            (blocks + count, bytes + count * usable(class.size()))
+        };
+        Class::all().zip(&self.lists).fold((0, 0), kept)
+    }
+}
+
+/// Returns the calling thread's budget: its part of the bytes that all threads' lists may hold.
+fn budget_of_thread() -> usize {
+    let threads: usize = pool::all().map(|heap| heap.threads.load(Relaxed) as usize).sum();
+    budget_of(threads)
+}
+
+/// Returns the budget of each of `threads` threads in bytes.
+fn budget_of(threads: usize) -> usize {
+    OF_THREAD.min(ALL / threads.max(1))
+}
+
+/// Returns the calling thread's share of the bytes that its heap has in use.
+pub(super) fn share_of_heap() -> usize {
+    // SAFETY: the calling thread has lists, which are never freed.
+    let heap = unsafe { &*current::lists() }.heap();
+    share_of(heap.used.load(Relaxed), heap.threads.load(Relaxed) as usize)
+}
+
+/// Returns the share of each of `threads` threads of a heap that has `used` bytes in use.
+fn share_of(used: usize, threads: usize) -> usize {
+    (used / SHARE / threads.max(1)).max(LEAST)
+}
+
+/// Marks a block that was taken off a list as in use.
+#[inline(always)]
+fn mark_in_use(block: NonNull<u8>) {
+    let mark = SPACE.mark_of(block.as_ptr());
+    mark.store(mark.load(Relaxed) & !mark::KEPT, Relaxed);
+    check_fence(block);
+}
+
+/// Stops the process if the program wrote to a block while it was on a list.
+#[inline(always)]
+fn check_fence(block: NonNull<u8>) {
+    // SAFETY: the block is the caller's alone, and these words were written when it was put onto a
+    // list.
+    let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
+    let [known, also] = fence(block.as_ptr());
+    if first != known || second != also {
+        fault::stop(Fault::Damaged, block.as_ptr());
+    }
+}
+
+/// Blocks that were taken off a list and go back to their heaps.
+struct Taken {
+    blocks: [MaybeUninit<NonNull<u8>>; ROOM],
+    count: usize,
+}
+
+impl Taken {
+    fn new() -> Self {
+        Self { blocks: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
+    }
+
+    /// Adds a block that was on the list of `class`. Skips it if its mark says otherwise.
+    fn add(&mut self, block: *mut u8, class: Class) {
+        let kept = mark::in_use(block, class.0) | mark::KEPT;
+        if let Some(known) = NonNull::new(block)
+            && SPACE.mark_of(block).load(Relaxed) == kept
+        {
+            check_fence(known);
+            SPACE.mark_of(block).store(mark::NONE, Relaxed);
+            self.blocks[self.count].write(known);
+            self.count += 1;
+        }
+    }
+
+    /// Puts the blocks back to their heaps; `may_purge` as for [`Heap::put_medium`].
+    fn put_back(self, may_purge: bool) {
+        // SAFETY: the first `count` blocks were written; each was freed, and nothing else has taken
+        // it.
+        unsafe {
+            let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
+            Heap::put_medium(blocks, may_purge);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The room under a limit is counted in steps; while the limit is unknown, the lists take
+    /// nothing.
+    #[test]
+    fn a_limit_is_counted_in_steps() {
+        // SAFETY: all zeros is a valid value.
+        let lists: Box<Lists> = unsafe { Box::new(core::mem::zeroed()) };
+        for limit in [STEP - 1, STEP, 5 * STEP + 7, LEAST] {
+            lists.set_byte_limit(limit);
+            assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
+            assert_eq!(lists.byte_limit.load(Relaxed), limit);
+        }
+        lists.set_byte_limit(0);
+        assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
+    }
+
+    /// Up to four threads keep 16 MiB each; more threads keep 64 MiB together.
+    #[test]
+    fn threads_have_their_budgets() {
+        assert_eq!([0, 1, 4, 8, 64].map(|threads| budget_of(threads) >> 20), [16, 16, 16, 8, 1]);
+        assert_eq!(budget_of(5), (64 << 20) / 5);
+    }
+
+    /// The threads of a heap together keep a quarter of the bytes in use, but each may keep 1 MiB.
+    #[test]
+    fn threads_share_with_their_heap() {
+        const MIB: usize = 1 << 20;
+        assert_eq!(
+            [0, 1, 2, 5].map(|threads| share_of(40 * MIB, threads)),
+            [10, 10, 5, 2].map(|mib| mib * MIB)
+        );
+        assert_eq!([0, 1, 9].map(|threads| share_of(4 * MIB + 3, threads)), [MIB; 3]);
+        assert_eq!(share_of(4 * MIB + 4, 1), MIB + 1);
+    }
+}

@@ -1,0 +1,703 @@
+//! Tests of classes and marks, and of lists that no thread has.
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+use std::collections::BTreeSet;
+
+use super::class::{ABOVE, CLASSES, MOST};
+use super::lists::{LEAST, ROOM, fence, share_of_heap};
+use super::*;
+use crate::global::native::base::sizes;
+use crate::global::native::base::visit::Visit;
+use crate::global::native::lists::{idle, registry};
+use crate::global::tuning::SMALL_MAX;
+use crate::os::alone;
+
+/// Makes lists with a limit of `limit` bytes, and full room in each.
+fn lists(limit: usize) -> Box<Lists> {
+    // SAFETY: all zeros is a valid value.
+    let lists: Box<Lists> = unsafe { Box::new(MaybeUninit::zeroed().assume_init()) };
+    lists.set_owner();
+    lists.budget.store(limit, Relaxed);
+    lists.with(|| lists.set_byte_limit(limit)).expect("nobody else is there");
+    open(&lists);
+    lists
+}
+
+fn open(lists: &Lists) {
+    lists.lists.iter().for_each(|list| list.room.store(ROOM as u32, Relaxed));
+}
+
+/// Returns a heap that no other thread uses. The calling thread gets lists, and with them a heap of
+/// which it may keep [`LEAST`] bytes or more.
+fn with_heap() -> &'static Heap {
+    let heap = registry::heap_for_test();
+    assert!(share_of_heap() >= LEAST);
+    heap
+}
+
+/// Allocates a block of a class.
+fn block(heap: &Heap, class: Class) -> NonNull<u8> {
+    let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
+    // While another test forks, locks are not waited for, and `with` returns `None`.
+    let mut blocks = core::iter::repeat_with(|| heap.with(|state| state.allocate(layout)));
+    let block = blocks.find_map(|block| block).flatten().expect("there is memory");
+    set_mark(block, class.size(), UNIT);
+    block
+}
+
+/// As [`Lists::push_within`], if the gate is biased.
+unsafe fn push(lists: &Lists, class: Class, block: NonNull<u8>, mark: &AtomicU32) -> bool {
+    // SAFETY: the caller gives the guarantees that `push_within` asks for.
+    lists.with_biased(|lists| unsafe { lists.push_within(class, block, mark) }) == Some(true)
+}
+
+/// Frees a block onto these lists, or else to its heap.
+fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
+    let mark = SPACE.mark_of(block.as_ptr());
+    assert_eq!(mark.load(Relaxed), mark::in_use(block.as_ptr(), class.0));
+    // SAFETY: the block is in use, and freed once.
+    unsafe {
+        if !push(lists, class, block, mark) && !lists.push_slowly(class, block, mark) {
+            mark.store(mark::NONE, Relaxed);
+            Heap::put_medium(&[block], true);
+        }
+    }
+}
+
+/// Takes the block of a class that was freed last.
+fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
+    lists.pop(class, || true).or_else(|| lists.pop_slowly(class))
+}
+
+/// Puts a block that was taken from a list back to its heap.
+fn discard(block: NonNull<u8>) {
+    clear_mark(block);
+    // SAFETY: it is in use, and freed once.
+    unsafe { Heap::put_medium(&[block], true) };
+}
+
+/// Visits the lists: puts idle blocks back, or all.
+fn visit(lists: &Lists, all: bool) -> bool {
+    let any = lists.is_used() && lists.gate.shut() && {
+        let passed = sync::heavy_barrier();
+        // While other tests have barriers refused, the owner goes without them as well, from its
+        // next turn on.
+        assert!(lists.gate.is_owner_out(passed) || !passed);
+        lists.put_back_idle(all)
+    };
+    lists.gate.open();
+    any
+}
+
+fn is_kept(block: NonNull<u8>) -> bool {
+    let mark = SPACE.mark_of(block.as_ptr()).load(Relaxed);
+    mark & mark::KEPT != 0 && mark::class_of(mark, block.as_ptr()).is_some()
+}
+
+fn is_in_use(heap: &Heap, block: NonNull<u8>) -> bool {
+    let mut lens = core::iter::repeat_with(|| heap.with(|state| state.len_of(block)));
+    lens.find_map(|len| len).expect("it goes on until then").is_some()
+}
+
+fn count(lists: &Lists, class: Class) -> usize {
+    lists.list(class).len()
+}
+
+/// An aligned request takes the last block of the list that is aligned so; the others stay in
+/// order.
+#[test]
+fn an_aligned_block_is_the_last_that_is() {
+    let heap = with_heap();
+    let lists = lists(LEAST);
+    let class = Class::of(20 << 10).expect("there is one");
+    let mut blocks: Vec<_> = (0..8).map(|_| block(heap, class)).collect();
+    blocks.iter().for_each(|&block| keep(&lists, class, block));
+    for align in [4096, 2048, 1024, 512, 256, 128, 64, 32] {
+        let is_aligned = |block: &NonNull<u8>| block.addr().get().is_multiple_of(align);
+        while let Some(number) = blocks.iter().rposition(is_aligned) {
+            let expected = blocks.remove(number);
+            assert_eq!(lists.pop_aligned(class, align), Some(expected), "{align}");
+            assert!(!is_kept(expected));
+            discard(expected);
+        }
+        assert_eq!(lists.pop_aligned(class, align), None, "{align}");
+        assert_eq!(count(&lists, class), blocks.len());
+    }
+    while let Some(block) = blocks.pop() {
+        assert_eq!(pop(&lists, class), Some(block));
+        discard(block);
+    }
+    assert_eq!(pop(&lists, class), None);
+}
+
+/// Aligned blocks are freed onto lists and reused; each is aligned, and given out once.
+#[test]
+fn aligned_blocks_come_from_lists() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let thread = std::thread::spawn(|| {
+        let (mut served, mut live) = (0, Vec::new());
+        let mut random = 5_u64;
+        let mut last = BTreeSet::new();
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let below = |most: u64| (random >> 33) % most;
+            let (size, align) = ((14 << 10) + below(60 << 10) as usize, 16 << below(9));
+            // SAFETY: blocks are freed once.
+            unsafe {
+                let block = PAGEWISE.allocate_aligned(size, align);
+                assert!(!block.is_null() && block.addr().is_multiple_of(align), "{size} {align}");
+                block.write_bytes(live.len() as u8, size);
+                served += usize::from(last.remove(&block.addr()));
+                live.push((block, size, live.len() as u8));
+                if live.len() == 40 {
+                    let (block, size, byte) = live.swap_remove(below(40) as usize);
+                    let bytes = core::slice::from_raw_parts(block, size);
+                    assert!(bytes.iter().all(|&other| other == byte), "{size}");
+                    last.insert(block.addr());
+                    PAGEWISE.free(block);
+                }
+            }
+        }
+        // SAFETY: as above.
+        live.into_iter().for_each(|(block, ..)| unsafe { PAGEWISE.free(block) });
+        served
+    });
+    let served = thread.join().expect("it ends");
+    assert!(served > 1_000, "{served} blocks were met again");
+}
+
+/// A size is rounded up to the next class: 16 KiB, and eight for each doubling above it, up to 128
+/// KiB.
+#[test]
+fn a_size_has_the_next_class() {
+    let sizes: Vec<usize> = Class::all().map(Class::size).collect();
+    let doublings = [16, 32, 64];
+    let above = doublings.map(|kib| (9..=16).map(move |eighths| kib * 128 * eighths));
+    let expected = [16 << 10].into_iter().chain(above.into_iter().flatten());
+    assert_eq!(sizes, expected.collect::<Vec<usize>>());
+    for size in (0..200 << 10).step_by(16).flat_map(|size| [size, size + 1]) {
+        let expected = sizes.iter().position(|&class| size <= class).filter(|_| size > ABOVE);
+        let class = Class::of(size);
+        assert_eq!(class.map(Class::number), expected, "{size}");
+        assert_eq!(class.map(Class::size), expected.map(|class| sizes[class]));
+        // If another test has opened the allocator already, quick lists serve some of these sizes.
+        let is_small = size <= SMALL_MAX && sizes::offset(size) > 0;
+        let served = class.filter(|_| !is_small);
+        assert_eq!(Class::served(size), served);
+        // The fast path finds them only once the allocator is open.
+        let at_once = Class::served_at_once(size);
+        assert!(at_once == served || (at_once.is_none() && sizes::most_small() > MOST), "{size}");
+        let rounded = expected.map_or(size, |class| sizes[class]);
+        let aligns = [UNIT, 2 * UNIT, MOST_ALIGN, 2 * MOST_ALIGN];
+        assert_eq!(aligns.map(|align| round(size, align)), [rounded, rounded, rounded, size]);
+    }
+}
+
+/// A mark tells its block's class, kept or not, and matches no other address in its granule.
+#[test]
+fn a_mark_is_of_one_block() {
+    let granule = SPACE.slot(0).wrapping_add(1 << 20);
+    let at = |unit: usize| granule.wrapping_add(unit * UNIT);
+    for class in Class::all() {
+        for unit in [0, 1, 2, 500, 512, 1022, 1023] {
+            let mark = mark::in_use(at(unit), class.0);
+            for mark in [mark, mark | mark::KEPT] {
+                for other in 0..1024 {
+                    let known = mark::class_of(mark, at(other)).map(Class);
+                    assert_eq!(known, (other == unit).then_some(class), "{unit}, {other}");
+                }
+            }
+        }
+    }
+    assert!((0..1024).all(|unit| mark::class_of(mark::NONE, at(unit)).is_none()));
+}
+
+/// The block freed last is taken first. A full list puts its older half back.
+#[test]
+fn a_full_list_gives_its_older_half_back() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(20 << 10).expect("it has one");
+    let blocks: Vec<_> = (0..ROOM + 1).map(|_| block(heap, class)).collect();
+    for (at, &block) in blocks[..ROOM].iter().enumerate() {
+        keep(&lists, class, block);
+        assert_eq!(lists.kept(), (at + 1, (at + 1) * usable(class.size())));
+        assert_eq!(lists.bytes(), (at + 1) * class.size());
+    }
+    keep(&lists, class, blocks[ROOM]);
+    let old = ROOM.div_ceil(2);
+    assert_eq!(count(&lists, class), ROOM + 1 - old);
+    assert_eq!(lists.bytes(), (ROOM + 1 - old) * class.size());
+    assert!(blocks[..old].iter().all(|&block| !is_in_use(heap, block)));
+    for &expected in blocks[old..].iter().rev() {
+        assert!(is_kept(expected));
+        assert_eq!(pop(&lists, class), Some(expected));
+        assert!(!is_kept(expected) && is_in_use(heap, expected));
+    }
+    assert_eq!((pop(&lists, class), lists.bytes()), (None, 0));
+    blocks[old..].iter().for_each(|&block| keep(&lists, class, block));
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    assert_eq!((lists.kept(), lists.bytes()), ((0, 0), 0));
+}
+
+/// When all lists together are at their limit, classes put half of their blocks back in turn, and
+/// the block that is being freed is kept.
+#[test]
+fn lists_take_no_more_bytes_than_they_may() {
+    let heap = with_heap();
+    let most = LEAST / 2;
+    let lists = lists(most);
+    let mut blocks = BTreeSet::new();
+    for round in 0..5 {
+        for class in Class::all() {
+            let block = block(heap, class);
+            keep(&lists, class, block);
+            blocks.insert(block);
+            let bytes = lists.bytes();
+            let listed: usize = Class::all().map(|class| count(&lists, class) * class.size()).sum();
+            assert!(bytes == listed && bytes <= most, "{bytes}, {listed}");
+            assert!(round == 0 || bytes >= most / 4, "{bytes}");
+        }
+    }
+    let kept = blocks.iter().filter(|&&block| is_kept(block)).count();
+    assert_eq!(kept, lists.kept().0);
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    // A block larger than the limit is not kept.
+    let lists = self::lists(class_of_most().size() - 1);
+    let block = block(heap, class_of_most());
+    keep(&lists, class_of_most(), block);
+    assert!(!is_in_use(heap, block));
+    assert_eq!(lists.kept(), (0, 0));
+}
+
+/// A block that is larger than the limit displaces no others; one that is as large as the limit is
+/// kept, and displaces them.
+#[test]
+fn others_go_for_a_block_that_may_stay() {
+    let heap = with_heap();
+    let (small, large) = (Class::of(16 << 10).expect("it has one"), class_of_most());
+    for (most, stays) in [(large.size() - 1, false), (large.size(), true)] {
+        let lists = lists(most);
+        (0..2).for_each(|_| keep(&lists, small, block(heap, small)));
+        let block = block(heap, large);
+        keep(&lists, large, block);
+        assert_eq!((count(&lists, small), is_in_use(heap, block)), (2 - usize::from(stays), false));
+        lists.put_back_all();
+    }
+}
+
+fn class_of_most() -> Class {
+    Class::of(MOST).expect("it has one")
+}
+
+/// A block that was on a list at one visit and is still there at the next goes back; with `all`, at
+/// the first.
+#[test]
+fn idle_blocks_go_back_at_the_second_visit() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(50_000).expect("it has one");
+    assert!(!visit(&lists, false) && !visit(&lists, true));
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+    let first = block(heap, class);
+    keep(&lists, class, first);
+    assert!(!visit(&lists, false), "it was just freed");
+    assert!(is_kept(first));
+    assert_eq!(lists.byte_limit.load(Relaxed), 0, "the next free is noticed");
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+    let second = block(heap, class);
+    keep(&lists, class, second);
+    assert!(visit(&lists, false));
+    assert!(!is_in_use(heap, first) && is_kept(second));
+    assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
+    open(&lists);
+    assert_eq!(lists.kept(), (1, usable(class.size())));
+    // The flag of the last visit is no part of the block's address.
+    assert_eq!(pop(&lists, class), Some(second));
+    assert_eq!(pop(&lists, class), None);
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+    keep(&lists, class, second);
+    assert!(visit(&lists, true));
+    assert!(!is_in_use(heap, second));
+    assert!(!visit(&lists, true), "there is nothing any more");
+}
+
+/// A list has no room until one of its blocks was turned away and then wanted: then for one block,
+/// and for twice as many each further time, up to `ROOM`.
+#[test]
+fn a_list_has_room_once_a_block_of_it_was_wanted() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(18 << 10).expect("it has one");
+    let list = lists.list(class);
+    lists.remove_room(class);
+    lists.note_miss(class);
+    for room in [0, 1, 2, 4, 8] {
+        assert_eq!(list.room.load(Relaxed), room);
+        let blocks: Vec<_> = (0..=room).map(|_| block(heap, class)).collect();
+        blocks.iter().for_each(|&block| keep(&lists, class, block));
+        assert_eq!(count(&lists, class), room as usize);
+        let away = blocks.iter().filter(|&&block| !is_in_use(heap, block));
+        assert_eq!(away.count(), 1, "the one for which there was no room");
+        while pop(&lists, class).is_some() {}
+        blocks[..room as usize].iter().for_each(|&block| {
+            clear_mark(block);
+            // SAFETY: the block is in use, and freed once.
+            unsafe { Heap::of(block.as_ptr()).deallocate(block) };
+        });
+        lists.note_miss(class);
+        // No other block was turned away, so the room stays.
+        lists.note_miss(class);
+    }
+    assert_eq!(list.room.load(Relaxed), ROOM as u32);
+    lists.remove_room(class);
+    lists.note_miss(class);
+    assert_eq!(list.room.load(Relaxed), 0);
+}
+
+/// A block of the next larger class serves if there is more than one.
+#[test]
+fn the_next_larger_class_serves_if_it_has_several() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let classes: Vec<_> = Class::all().collect();
+    for pair in classes.windows(2) {
+        let [class, larger] = [pair[0], pair[1]];
+        let blocks = [(); 2].map(|()| block(heap, larger));
+        keep(&lists, larger, blocks[0]);
+        assert_eq!(lists.pop_slowly(class), None);
+        keep(&lists, larger, blocks[1]);
+        assert_eq!(lists.pop_slowly(class), Some(blocks[1]));
+        assert_eq!(lists.pop_slowly(class), None);
+        assert_eq!(pop(&lists, larger), Some(blocks[0]));
+        blocks.into_iter().for_each(|block| keep(&lists, larger, block));
+        lists.put_back_all();
+    }
+    assert_eq!(lists.pop_slowly(class_of_most()), None);
+}
+
+/// While a visitor is there, the owner neither takes nor puts any block; and a visitor stays out
+/// while the owner, or another visitor, is inside.
+#[test]
+fn one_is_behind_the_gate_at_a_time() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(20 << 10).expect("it has one");
+    let blocks = [(); 2].map(|()| block(heap, class));
+    let mark = SPACE.mark_of(blocks[1].as_ptr());
+    keep(&lists, class, blocks[0]);
+    assert!(lists.gate.shut() && !lists.gate.shut());
+    let passed = sync::heavy_barrier();
+    assert!(lists.gate.is_owner_out(passed) || !passed);
+    assert_eq!(pop(&lists, class), None);
+    // SAFETY: the block is in use, and stays so.
+    unsafe {
+        assert!(!push(&lists, class, blocks[1], mark));
+        assert!(!lists.push_slowly(class, blocks[1], mark));
+    }
+    lists.put_back_all();
+    assert_eq!(count(&lists, class), 1, "its visitor does that");
+    lists.gate.open();
+    // A signal handler that interrupted the owner finds no block either.
+    lists.with(|| {
+        assert_eq!(pop(&lists, class), None);
+        assert!(lists.gate.shut() && !lists.gate.is_owner_out(sync::heavy_barrier()));
+        lists.gate.open();
+    });
+    keep(&lists, class, blocks[1]);
+    assert_eq!([(); 2].map(|()| pop(&lists, class)), [Some(blocks[1]), Some(blocks[0])]);
+    blocks.into_iter().for_each(|block| keep(&lists, class, block));
+    // In the child of a fork, the threads that were at the lists stayed behind.
+    assert!(lists.gate.shut());
+    lists.after_fork_in_child(true);
+    assert_eq!(pop(&lists, class), Some(blocks[1]));
+    keep(&lists, class, blocks[1]);
+    assert!(lists.gate.shut() && !lists.gate.enter());
+    lists.after_fork_in_child(false);
+    lists.put_back_all();
+    assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+}
+
+/// When the lists are at their limit, classes put blocks back in turn, so blocks of sizes that are
+/// not freed any more give way.
+#[test]
+fn lists_give_way_by_turns() {
+    // With the limit a sum of block sizes, and with one that is not.
+    [LEAST, LEAST - 1_000].into_iter().for_each(give_way);
+}
+
+fn give_way(most: usize) {
+    let (heap, lists) = (with_heap(), lists(most));
+    let old = || Class::all().take_while(|class| class.size() <= LEAST / 16);
+    old().for_each(|class| keep(&lists, class, block(heap, class)));
+    assert!(old().all(|class| count(&lists, class) == 1));
+    for _ in 0..3 * CLASSES {
+        keep(&lists, class_of_most(), block(heap, class_of_most()));
+    }
+    assert!(old().all(|class| count(&lists, class) == 0));
+    assert!(count(&lists, class_of_most()) > 0);
+    lists.put_back_all();
+}
+
+/// A thread that has no block of a class takes one of the next larger, if there are several; not
+/// for aligned requests.
+#[test]
+fn a_thread_takes_a_larger_block() {
+    alone::passes("global::native::lists::medium::tests::larger");
+}
+
+#[test]
+#[ignore = "of a thread's own lists, which other tests visit"]
+fn larger() {
+    let heap = with_heap();
+    let own = of(quick::of_face(current::lists()));
+    let limit = share_of_heap();
+    own.with(|| own.set_byte_limit(limit)).expect("nobody else is there");
+    open(own);
+    let [class, larger] = [20 << 10, 22 << 10].map(|size| Class::of(size).expect("it has one"));
+    assert_eq!(Class::of(class.size() + 1).map(Class::number), Some(larger.number()));
+    let blocks = [(); 2].map(|()| block(heap, larger));
+    for block in blocks {
+        let mark = SPACE.mark_of(block.as_ptr());
+        // SAFETY: the block is in use, and freed once.
+        assert_eq!(own.with(|| unsafe { own.push_within(larger, block, mark) }), Some(true));
+    }
+    // The first call may fail because a look at the clock is due.
+    let allocate = |align| (0..2).find_map(|_| allocate_slowly(class.size(), align));
+    assert_eq!(allocate(2 * UNIT), None);
+    assert_eq!(allocate(UNIT), Some(blocks[1]));
+    assert_eq!(allocate(UNIT), None, "the last one stays for its like");
+    discard(blocks[1]);
+}
+
+/// The child of a fork takes over the blocks of a thread that was at its lists, or was visited there.
+#[cfg(unix)]
+#[test]
+fn the_child_of_a_fork_takes_over_from_other_threads() {
+    alone::passes("global::native::lists::medium::tests::taken_over");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own"]
+fn taken_over() {
+    use std::sync::mpsc::channel;
+    /// Runs a thread that keeps a block, and is at its lists while this one forks. Returns whether
+    /// the child has the block.
+    fn is_taken_over(is_visited: bool) -> bool {
+        let (ready, is_ready) = channel();
+        let (done, is_done) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let heap = with_heap();
+            let lists = of(quick::of_face(current::lists()));
+            lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+            open(lists);
+            let class = Class::of(20 << 10).expect("it has one");
+            let block = block(heap, class);
+            keep(lists, class, block);
+            assert!(is_kept(block) && count(lists, class) == 1);
+            let wait = || {
+                ready.send((heap, block.as_ptr().expose_provenance())).expect("it waits");
+                is_done.recv().expect("the test says so");
+            };
+            if is_visited {
+                assert!(lists.gate.shut());
+                wait();
+                lists.gate.open();
+            } else {
+                lists.with(wait).expect("nobody else is there");
+            }
+        });
+        let (heap, block) = is_ready.recv().expect("the thread is there");
+        let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one");
+        // SAFETY: the child only uses this allocator, and ends.
+        let has = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                registry::adopt_orphans();
+                libc::_exit(if is_in_use(heap, block) { 8 } else { 7 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+        };
+        done.send(()).expect("the thread waits");
+        thread.join().expect("it ends");
+        has
+    }
+    registry::heap_for_test();
+    assert!(is_taken_over(false), "the thread was at its lists");
+    assert!(is_taken_over(true), "the thread was visited");
+}
+
+/// No two blocks have the same fence: it depends on every bit of the address.
+#[test]
+fn every_block_has_a_fence_of_its_own() {
+    let blocks = (0..usize::BITS).map(|bit| 1 << bit).chain([0]).map(ptr::without_provenance_mut);
+    let fences: BTreeSet<_> = blocks.map(fence).collect();
+    assert_eq!(fences.len(), usize::BITS as usize + 1);
+    // A program may have the block's address, but not its complement.
+    assert_eq!(fence(ptr::without_provenance_mut(16)), [!16; 2]);
+}
+
+/// Lists may be full to the byte: no block goes back for the one that fills them.
+#[test]
+fn lists_are_full_to_the_byte() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(16 << 10).expect("it has one");
+    (0..ROOM).for_each(|_| keep(&lists, class, block(heap, class)));
+    // The full list puts its older half back, after which the limit allows exactly one more.
+    let left = ROOM / 2 + 1;
+    lists.budget.store(left * class.size(), Relaxed);
+    keep(&lists, class, block(heap, class));
+    assert_eq!((count(&lists, class), lists.bytes()), (left, left * class.size()));
+    lists.put_back_all();
+}
+
+/// The blocks on the lists of a heap's threads are put back, but only while the visit lasts.
+#[test]
+fn blocks_of_a_heaps_threads_go_back() {
+    let heap = with_heap();
+    // SAFETY: lists are never freed.
+    let thread = unsafe { &*current::lists() };
+    let (lists, before) = (of(current::lists()), thread.heap());
+    let class = Class::of(50_000).expect("it has one");
+    let block = block(heap, class);
+    open(lists);
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody visits them");
+    lists.budget.store(LEAST, Relaxed);
+    keep(lists, class, block);
+    thread.set_heap(heap);
+    let mut over = Visit::in_passing();
+    while !over.is_over() {}
+    assert!(!idle::put_back_of(heap, &mut over), "the visit was over");
+    assert!(idle::put_back_of(heap, &mut Visit::unbounded()));
+    thread.set_heap(before);
+    assert!(!is_in_use(heap, block));
+}
+
+/// Makes lists as a thread has them, which no thread has.
+fn of_no_thread() -> *mut quick::Lists {
+    let thread = quick::make().expect("there is memory").as_ptr();
+    let lists = of(thread);
+    lists.set_owner();
+    lists.budget.store(LEAST, Relaxed);
+    lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
+    open(lists);
+    thread
+}
+
+/// A visit covers the lists of several threads: as many as it has time for, the blocks that were
+/// there before or all, and none of lists whose thread, or another visitor, is inside.
+#[test]
+fn lists_of_several_threads_are_visited() {
+    let (heap, class) = (with_heap(), Class::of(50_000).expect("it has one"));
+    let threads = [(); 3].map(|()| of_no_thread());
+    let blocks = threads.map(|thread| {
+        let block = block(heap, class);
+        keep(of(thread), class, block);
+        block
+    });
+    let kept = || blocks.map(is_kept);
+    // There is no time for any.
+    assert_eq!(super::visit(&threads, true, || false), (0, false));
+    assert_eq!(kept(), [true; 3]);
+    // The owner of the first is inside; another visitor has shut the second.
+    of(threads[0]).with(|| {
+        assert_eq!(super::visit(&threads[..1], true, || true), (1, false));
+    });
+    assert!(of(threads[1]).gate.shut());
+    assert_eq!(super::visit(&threads[1..2], true, || true), (1, false));
+    assert!(!of(threads[1]).gate.shut(), "the other is there still");
+    of(threads[1]).gate.open();
+    assert_eq!(kept(), [true; 3]);
+    // There is time for two of three. Without barriers, the visit first asks an owner to drop the
+    // bias.
+    let mut time = [true, true].into_iter();
+    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    assert_eq!(visited, (2, false), "nothing lay there before");
+    let has_barriers = sync::heavy_barrier();
+    let mut time = [true, true].into_iter();
+    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    if has_barriers && sync::heavy_barrier() {
+        assert_eq!((visited, kept()), ((2, true), [false, false, true]));
+        assert_eq!(super::visit(&threads, true, || true), (3, true));
+        assert_eq!(kept(), [false; 3]);
+        assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
+    }
+    // The lists are empty now, and no visitor is inside.
+    threads.iter().for_each(|&thread| of(thread).put_back_all());
+    assert_eq!(super::visit(&threads, true, || true).0, 3);
+    assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
+    threads.iter().for_each(|&thread| of(thread).gate.open());
+}
+
+/// A visit that is over puts nothing back, not even from its own thread's lists.
+#[test]
+fn a_visit_that_is_over_leaves_all_lists_alone() {
+    alone::passes("global::native::lists::medium::tests::over");
+}
+
+#[test]
+#[ignore = "of a thread's own lists, which other tests visit"]
+fn over() {
+    let heap = with_heap();
+    let lists = quick::of_face(current::lists());
+    let own = of(lists);
+    let class = class_of_most();
+    let limit = share_of_heap();
+    own.with(|| own.set_byte_limit(limit)).expect("nobody else is there");
+    own.list(class).room.store(ROOM as u32, Relaxed);
+    let block = block(heap, class);
+    // Without barriers the gate is not biased.
+    let keeps = || {
+        let mark = SPACE.mark_of(block.as_ptr());
+        // SAFETY: the block is in use, and freed once.
+        own.with(|| unsafe { own.push_within(class, block, mark) }) == Some(true)
+    };
+    assert!(keeps());
+    assert_eq!(super::visit(&[lists], true, || false), (0, false));
+    assert!(is_kept(block));
+    // The block serves a request on the slow path; now and then periodic work is due.
+    let size = class.size();
+    let served = (0..9).find_map(|_| allocate_slowly(size, UNIT));
+    assert_eq!(served, Some(block));
+    assert_eq!(allocate_slowly(size, 2 * UNIT), None);
+    assert!(keeps());
+    assert_eq!(super::visit(&[lists], true, || true), (1, true));
+    assert!(!is_kept(block) && !is_in_use(heap, block));
+}
+
+/// A write to either of the two words at the start of a block on a list is noticed.
+#[test]
+fn a_write_to_either_word_of_a_kept_block_stops_the_process() {
+    for test in ["first", "second"] {
+        let ended = alone::run(&format!("global::native::lists::medium::tests::written_{test}"));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("pagewise: "), "{test}: {said}");
+    }
+}
+
+fn written(word: usize) {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let block = block(heap, class_of_most());
+    keep(&lists, class_of_most(), block);
+    assert!(is_kept(block));
+    // SAFETY: this is the misuse to be noticed; the block is on a list, and the program keeps
+    // nothing in it.
+    unsafe { block.cast::<usize>().add(word).write(7) };
+    pop(&lists, class_of_most());
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn written_first() {
+    written(0);
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn written_second() {
+    written(1);
+}

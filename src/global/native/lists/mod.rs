@@ -1,0 +1,22 @@
+//! Threads' lists of free blocks in front of the heaps. Uses `heaps` and what these use; requests use
+//! it first.
+//!
+//! | files, in the order they build on each other | |
+//! |---|---|
+//! | `countdown` | pops until something is due |
+//! | `quick`, `current` | each thread's lists of small blocks; the pointer to them |
+//! | `medium` | each thread's lists of medium blocks |
+//! | `ended` | the lists of threads that have ended |
+//! | `registry` | the tuning in force, the lists of all threads |
+//! | `idle` | puts medium blocks back that were on a list for a while |
+//! | `sorting`, `exchange` | sorts blocks by heap; moves batches of blocks across a heap's lock |
+
+pub(super) mod countdown;
+pub(super) mod current;
+pub(super) mod ended;
+mod exchange;
+pub(super) mod idle;
+pub(super) mod medium;
+pub(super) mod quick;
+pub(super) mod registry;
+mod sorting;

@@ -1,0 +1,300 @@
+//! Quick lists (Hasan & Chang 2006, §3.10), one for each thread and size class: bounded arrays of
+//! pointers to free blocks. Allocating pops, freeing pushes; neither touches the block, its page
+//! header, or a lock.
+//!
+//! ```text
+//! Lists  | dummy list | medium lists | heap, waiting, … | shadow | list | shadow | list | …
+//!  list  | top | last place | size, class, … | none | block 0 | block 1 | … | block most − 1 |
+//! ```
+//! `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
+//! lists. The place of an empty list holds null. So popping loads the place, loads the block, and
+//! stores the place minus one. (Decrementing `top` in memory would save an instruction, but takes
+//! Zen 3 up to a fifth more time.)
+//!
+//! A list is named by its offset in words of eight bytes, which is the same in every thread; a
+//! [table](crate::global::native::base::sizes) maps each size to an offset. Offset 0 names a dummy
+//! list with count = capacity = 0: push and pop always fail on it, so sizes that are not small take
+//! the slow path without a test of their own. A thread that has no lists yet uses [`EMPTY`], in
+//! which every list is a dummy, so the first use needs no test either; the slow path tells these
+//! cases apart.
+//!
+//! A [shadow] precedes each list: a dummy list of the same class. A block whose entry names
+//! the shadow instead of the list takes the slow path when it is freed by its address.
+
+mod list;
+mod lists;
+mod periodic;
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::compiler_fence;
+
+use self::list::List;
+#[allow(unused_imports, reason = "only the assembly of some targets reads it")]
+pub(super) use self::lists::EMPTY;
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(in crate::global::native) use self::lists::shadow;
+pub(in crate::global::native) use self::lists::{
+    Lists, MEDIUM, OWN, Waiting, behind_face, empty, face, gone, is_none, make, medium, of_face,
+    open, unshadowed,
+};
+use self::lists::{at, blocks, entry};
+use crate::global::native::base::lock::Wait;
+use crate::global::native::base::sizes::for_each;
+use crate::global::native::heaps::heap::Heap;
+
+/// Pops the block pushed last; `None` if the list is empty or [periodic
+/// work](Lists::do_periodic_work) is due.
+///
+/// # Safety
+/// `lists` are the calling thread's, and `offset` comes from the tables.
+#[inline(always)]
+pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> Option<NonNull<u8>> {
+    let list = at(lists, offset);
+    // SAFETY: `offset` names a list, which only this thread changes; its top holds a block or null.
+    unsafe {
+        let top = (*list).top.load(Relaxed);
+        let block = NonNull::new(entry(lists, top).read())?;
+        // Not reached with the lists of a thread without lists, which must not be written: they are
+        // empty.
+        if !(*lists).countdown.count_pop() {
+            return None;
+        }
+        (*list).top.store(top - 1, Relaxed);
+        compiler_fence(Release);
+        Some(block)
+    }
+}
+
+/// Counts a pop for a block that is taken from elsewhere; returns whether no
+/// [periodic work](Lists::do_periodic_work) is due.
+///
+/// # Safety
+/// As for [`pop`], and the thread has lists of its own.
+#[inline(always)]
+pub(super) unsafe fn count_pop(lists: *mut Lists) -> bool {
+    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
+    unsafe { (*lists).countdown.count_pop() }
+}
+
+/// When a list counts as having too few blocks to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) enum Low {
+    /// When it is empty.
+    Empty,
+    /// When it has an eighth of its capacity or less.
+    Eighth,
+}
+
+/// Removes the block at the index `choose(count)`, where `count` is the number of blocks on the
+/// list; returns it with its size in bytes. `None` if the list has [too few](Low) blocks, or
+/// [periodic work](Lists::do_periodic_work) is due.
+///
+/// # Safety
+/// As for [`pop`]; `choose` returns an index less than `count`.
+#[inline(always)]
+pub(in crate::global::native) unsafe fn pop_any(
+    lists: *mut Lists,
+    offset: u32,
+    low: Low,
+    choose: impl FnOnce(u32) -> u32,
+) -> Option<(NonNull<u8>, usize)> {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        let count = (*list).count();
+        let left = count.checked_sub(1)?;
+        if low == Low::Eighth && count <= (*list).capacity() / 8 {
+            return None;
+        }
+        if !(*lists).countdown.count_pop() {
+            return None;
+        }
+        let place = blocks(list).add(choose(count) as usize);
+        // Uncount the last block before moving it: no block may ever be counted twice.
+        (*list).set_count(left);
+        compiler_fence(Release);
+        let block = place.read().assume_init();
+        place.write(blocks(list).add(left as usize).read());
+        Some((block, usize::from((*list).size)))
+    }
+}
+
+/// Rotates a list: moves the last `choose(count)` of its `count` blocks to the front. The order is
+/// otherwise kept.
+///
+/// # Safety
+/// As for [`pop`]; `choose` returns at most `count`.
+pub(in crate::global::native) unsafe fn rotate(
+    lists: *mut Lists,
+    offset: u32,
+    choose: impl FnOnce(u32) -> u32,
+) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block
+    // twice.
+    unsafe {
+        let count = (*list).count();
+        (*list).set_count(0);
+        compiler_fence(Release);
+        let on_list = core::slice::from_raw_parts_mut(blocks(list), count as usize);
+        on_list.rotate_right(choose(count) as usize);
+        compiler_fence(Release);
+        (*list).set_count(count);
+    }
+}
+
+/// Returns the size of a list's blocks in bytes.
+#[inline(always)]
+pub(in crate::global::native) fn block_size(lists: *mut Lists, offset: u32) -> usize {
+    // SAFETY: `offset` names a list; its size does not change.
+    usize::from(unsafe { (*at(lists, offset)).size })
+}
+
+/// Pushes a block; `false` if the list is full, or the block is already the last one on it.
+///
+/// # Safety
+/// As for [`pop`]; the block is free and of the list's class, unless it is the last one on the
+/// list.
+#[inline(always)]
+pub(in crate::global::native) unsafe fn push(
+    lists: *mut Lists,
+    offset: u32,
+    block: NonNull<u8>,
+) -> bool {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`; there is room up to the last place.
+    unsafe {
+        let top = (*list).top.load(Relaxed);
+        if top == (*list).last_place.get() || entry(lists, top).read() == block.as_ptr() {
+            return false;
+        }
+        entry(lists, top).wrapping_add(1).write(block.as_ptr());
+        compiler_fence(Release);
+        (*list).top.store(top + 1, Relaxed);
+        true
+    }
+}
+
+/// Checks whether a block is the last one on a list: the only block that a list with room refuses.
+///
+/// # Safety
+/// As for [`pop`].
+pub(in crate::global::native) unsafe fn is_last(
+    lists: *mut Lists,
+    offset: u32,
+    block: NonNull<u8>,
+) -> bool {
+    // SAFETY: as in `pop`.
+    unsafe { entry(lists, (*at(lists, offset)).top.load(Relaxed)).read() == block.as_ptr() }
+}
+
+/// Takes a batch of blocks from a heap for a list: half of the list's capacity; up to the full
+/// capacity if the last two batches were taken as well. `wait`: whether to wait for the heap's
+/// lock. Returns whether there were any. The lowest addresses are popped first.
+///
+/// # Safety
+/// As for [`pop`].
+pub(in crate::global::native) unsafe fn refill(
+    lists: *mut Lists,
+    offset: u32,
+    heap: &Heap,
+    wait: Wait,
+) -> bool {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`. The heap gives free blocks of the list's class.
+    unsafe {
+        let before = (*list).count() as usize;
+        (*list).widen();
+        let capacity = (*list).capacity() as usize;
+        debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
+        let goes_on = (*list).note_batch_taken();
+        let wanted = if goes_on { capacity - before } else { capacity / 2 };
+        let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
+        let count = heap.take(wait, (*list).class.into(), offset, room);
+        compiler_fence(Release);
+        (*list).set_count((before + count) as u32);
+        count > 0
+    }
+}
+
+/// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps;
+/// seven eighths if the last two batches were put back as well.
+///
+/// # Safety
+/// As for [`pop`].
+pub(in crate::global::native) unsafe fn make_room(lists: *mut Lists, offset: u32) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        if !(*list).widen() {
+            let count = (*list).count() as usize;
+            let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
+            put_back(list, count - kept, true);
+        }
+    }
+}
+
+/// Puts all blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
+///
+/// # Safety
+/// As for [`pop`].
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, may_purge: bool) {
+    let list = at(lists, offset);
+    // SAFETY: as in `pop`.
+    unsafe {
+        put_back(list, (*list).count() as usize, may_purge);
+        // The static dummy lists must not be written: all threads share them.
+        if (*list).most > 0 {
+            (*list).narrow();
+        }
+    }
+}
+
+/// Returns the bytes of all blocks on these lists.
+pub(super) fn bytes(lists: *mut Lists) -> usize {
+    let mut bytes = 0;
+    for_each(|offset| {
+        let (count, size) = kept(lists, offset);
+        bytes += count * size;
+    });
+    bytes
+}
+
+/// Puts the blocks of all these lists back to their heaps; `may_purge` as for [`Heap::put`].
+///
+/// # Safety
+/// They are the calling thread's, or those of a thread without lists, or no thread has them and the
+/// caller alone uses them.
+pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, may_purge: bool) {
+    for_each(|offset| {
+        // SAFETY: the caller guarantees that no other thread uses the lists.
+        unsafe { flush(lists, offset, may_purge) };
+    });
+}
+
+/// Puts the `older` oldest blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
+/// The list is empty meanwhile: the child of a fork must not find blocks on it that are in their
+/// heaps already.
+///
+/// # Safety
+/// As for [`pop`]; the list has at least `older` blocks.
+unsafe fn put_back(list: *mut List, older: usize, may_purge: bool) {
+    // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
+    unsafe {
+        let count = (*list).count() as usize;
+        (*list).set_count(0);
+        compiler_fence(Release);
+        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), may_purge);
+        ptr::copy(blocks(list).add(older), blocks(list), count - older);
+        compiler_fence(Release);
+        (*list).set_count((count - older) as u32);
+    }
+}
+
+/// Returns the number of blocks on a list, which may be another thread's, and their size in bytes.
+pub(in crate::global::native) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
+    // SAFETY: `offset` names a list; its `top` is atomic.
+    let count = unsafe { (*at(lists, offset)).count() };
+    (count as usize, block_size(lists, offset))
+}

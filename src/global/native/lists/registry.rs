@@ -1,0 +1,589 @@
+//! The state that a process has once: the tuning in force, the lists of all threads, and the lock
+//! under which the allocator opens. Nothing here allocates.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use std::sync::OnceLock;
+
+use super::ended::{self, Ended};
+use super::quick::{self, Lists};
+use super::{current, medium};
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::lock::Locked;
+use crate::global::native::base::settings::Settings;
+use crate::global::native::base::visit::Visit;
+use crate::global::native::base::{mode, sizes, sync};
+use crate::global::native::heaps::background;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::heaps::pool::{self, Opener};
+use crate::global::native::memory::space::SPACE;
+use crate::global::tuning::Tuning;
+
+/// The state that the registry's lock protects.
+struct Registry {
+    heaps: Opener,
+    ended: Ended,
+    /// There was no memory to open the allocator. It stays closed: from here on small blocks are
+    /// mappings, and a free must not take them for a heap's.
+    refused: bool,
+}
+
+/// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
+/// set.
+static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
+
+static REGISTRY: Apart<Locked<Registry>> =
+    Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
+
+/// Whether the allocator is open: the space was found, and the first heap made.
+static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// All lists ever made, linked through `next`.
+static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
+
+/// Yields the lists of all threads, including ended ones.
+pub(in crate::global::native) fn all_lists() -> impl Iterator<Item = *mut Lists> {
+    lists_from(ALL.load(Acquire))
+}
+
+/// Yields the lists from `next` on, in the order of [`all_lists`].
+pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut Lists> {
+    core::iter::from_fn(move || {
+        let lists = next;
+        // SAFETY: lists are never freed.
+        next = unsafe { lists.as_ref()? }.next.load(Relaxed);
+        Some(lists)
+    })
+}
+
+/// Returns the tuning in force: that of the first `Pagewise` used, with the environment's
+/// overrides. `asked` is the tuning of the `Pagewise` used now; it decides if no other was used
+/// before.
+#[inline]
+pub(in crate::global::native) fn tuning(asked: &Tuning) -> &'static Tuning {
+    TUNING.get().unwrap_or_else(|| decide(asked))
+}
+
+#[cold]
+fn decide(asked: &Tuning) -> &'static Tuning {
+    static DEFAULT: Tuning = Tuning::new();
+    // Under the lock, so that the child of a fork does not find this half done. If the lock cannot
+    // be waited for, nothing is decided.
+    REGISTRY.with(|_| TUNING.get_or_init(|| Settings::read(*asked).tuning)).unwrap_or(&DEFAULT)
+}
+
+/// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
+/// calls `on_open`, which must not allocate. `None` if there is no memory, or the registry's lock
+/// cannot be waited for.
+pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
+    let tuning = tuning(asked);
+    REGISTRY.with(|registry| registry.enter(tuning, on_open)).flatten()
+}
+
+/// Takes the lists of a thread that ends. They are passed as a pointer because a reference would
+/// cover only their head.
+///
+/// # Safety
+/// The lists are the calling thread's, which does not use them any more.
+pub(in crate::global::native) unsafe fn leave(lists: NonNull<Lists>) {
+    // SAFETY: lists are never freed; the caller guarantees that these are its own.
+    unsafe {
+        pool::remove_thread(lists.as_ref().heap());
+        ended::leave(lists, pool::shared(), purge_delay());
+    }
+}
+
+/// Puts back blocks on lists of threads that ended at least `delay` milliseconds ago, until the
+/// visit is over. Returns whether there were any.
+pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
+    let mut any = false;
+    while ended::has_any_blocks() && !visit.is_over() {
+        // Not under the lock, for which starting threads wait. A fork's child adopts these lists
+        // anyway.
+        let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
+        let Some(lists) = idle.flatten() else { break };
+        // SAFETY: they were taken just now.
+        unsafe { ended::put_back(lists) };
+        any = true;
+    }
+    any
+}
+
+/// Returns the milliseconds that free memory stays; `u32::MAX`: for ever, or nothing is decided
+/// yet.
+pub(in crate::global::native) fn purge_delay() -> u32 {
+    TUNING.get().map_or(u32::MAX, |tuning| tuning.purge_delay)
+}
+
+/// Lets a thread take its blocks from `heap`, which has just served it, from now on; unless that is
+/// the spare heap.
+pub(in crate::global::native) fn move_to(lists: &Lists, heap: &'static Heap) {
+    let before = lists.heap();
+    if ptr::eq(before, heap) || pool::is_spare(heap) {
+        return;
+    }
+    heap.threads.fetch_add(1, Relaxed);
+    lists.set_heap(heap);
+    pool::remove_thread(before);
+}
+
+/// Lets the calling thread take its blocks from a heap of its NUMA node, if it was on the same node
+/// at its last look; a thread that is moved to and fro keeps its heap. Programs pin threads after
+/// these have started and allocated.
+pub(in crate::global::native) fn follow_node(lists: &Lists) {
+    if let Some(node) = pool::node() {
+        follow(lists, node);
+    }
+}
+
+fn follow(lists: &Lists, node: u32) {
+    if lists.note_node(node) && !pool::is_on_node(lists.heap(), node) {
+        move_to_node(lists, node);
+    }
+}
+
+/// Lets a thread take its blocks from a heap of `node` from now on, if there is one for it.
+#[cold]
+fn move_to_node(lists: &Lists, node: u32) {
+    let Some(tuning) = TUNING.get() else { return };
+    let _ = REGISTRY.with(|registry| {
+        let heap = registry.heaps.heap_of_node(tuning, node);
+        if let Some(heap) = heap.filter(|heap| pool::is_on_node(heap, node)) {
+            move_to(lists, heap);
+        }
+    });
+}
+
+/// Opens one more heap, if an empty one could serve a request that no heap could.
+pub(in crate::global::native) fn open_another() -> Option<&'static Heap> {
+    let tuning = TUNING.get()?;
+    REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
+}
+
+/// Returns the heap of the last thread that had these lists, if there are blocks on them: most of
+/// them belong there.
+fn heap_of_blocks(lists: NonNull<Lists>) -> Option<&'static Heap> {
+    // SAFETY: lists are never freed.
+    ended::has_blocks(lists).then(|| unsafe { lists.as_ref() }.last_heap()).flatten()
+}
+
+impl Registry {
+    /// Opens the allocator with the tuning in force.
+    #[cold]
+    fn open(&mut self, tuning: &Tuning) -> Option<()> {
+        mode::open(tuning);
+        self.heaps.open_space(tuning)?;
+        if tuning.background {
+            background::enable();
+        }
+        let heap = self.heaps.open(tuning)?;
+        let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
+        quick::open(tuning, sizes);
+        if !mode::is_hardened() {
+            sizes::set_medium_fast_path(true);
+            sync::announce_barriers();
+        }
+        if mode::has_guards() {
+            mode::seal();
+            sizes::seal();
+            SPACE.seal();
+        }
+        OPEN.store(true, Release);
+        Some(())
+    }
+
+    /// See the function [`enter`].
+    fn enter(&mut self, tuning: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
+        if !OPEN.load(Relaxed) {
+            self.refused = self.refused || self.open(tuning).map(|()| on_open()).is_none();
+        }
+        if self.refused {
+            return None;
+        }
+        let node = pool::node().unwrap_or(0);
+        let lists = self.lists(node)?;
+        let heap = self.heaps.heap_for_thread(tuning, node, heap_of_blocks(lists))?;
+        ended::begin(lists);
+        heap.threads.fetch_add(1, Relaxed);
+        // SAFETY: lists are never freed.
+        unsafe { lists.as_ref() }.set_heap(heap);
+        ended::hold(lists);
+        if !mode::is_hardened() {
+            medium::of(lists.as_ptr()).set_owner();
+        }
+        Some(lists)
+    }
+
+    /// Returns lists for a thread on `node`.
+    fn lists(&mut self, node: u32) -> Option<NonNull<Lists>> {
+        let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| pool::is_on_node(heap, node));
+        if let Some(lists) = self.ended.take(suits) {
+            return Some(lists);
+        }
+        let lists = quick::make()?;
+        // SAFETY: lists are never freed.
+        unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
+        ALL.store(lists.as_ptr(), Release);
+        Some(lists)
+    }
+
+    /// Opens the spare heap, if there is none.
+    fn open_spare(&mut self) {
+        if let Some(tuning) = TUNING.get() {
+            self.heaps.open_spare(tuning);
+        }
+    }
+
+    /// Puts back the blocks on all lists except `own`, and makes these lists available to new
+    /// threads. `forker` is the token of the thread that forked.
+    fn adopt(&mut self, own: *mut Lists, forker: u32) {
+        self.ended.forget();
+        pool::all().for_each(|heap| {
+            heap.threads.store(0, Relaxed);
+            pool::mark_idle(heap);
+        });
+        for lists in all_lists() {
+            // SAFETY: lists are never freed.
+            let known = unsafe { &*lists };
+            if !mode::is_hardened() {
+                medium::of(lists).after_fork_in_child(lists == own);
+            }
+            let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
+            if is_held && lists != own {
+                // A handler forked while the thread began, ended, or put these lists back: it goes
+                // on with that in the child.
+                continue;
+            }
+            if lists == own {
+                known.heap().threads.store(1, Relaxed);
+            } else {
+                // SAFETY: their thread does not exist in the child.
+                unsafe { quick::flush_all(lists, true) };
+                if !mode::is_hardened() {
+                    medium::of(lists).put_back_all();
+                }
+                if let Some(lists) = NonNull::new(lists) {
+                    self.ended.add(lists);
+                }
+            }
+        }
+    }
+}
+
+/// Takes all locks before a fork, so that what they protect is intact in the child, except for the
+/// spare heap's. `pause` as for [`Locked::take_for_fork`].
+pub(in crate::global::native) fn take_for_fork(mut pause: impl FnMut() -> bool) {
+    // With a single thread nobody needs the spare heap.
+    let threads = all_lists().take(2).count();
+    if threads > 1 {
+        let _ = REGISTRY.with(Registry::open_spare);
+    }
+    REGISTRY.take_for_fork(&mut pause);
+    pool::all()
+        .filter(|heap| !pool::is_spare(heap))
+        .for_each(|heap| heap.take_for_fork(&mut pause));
+}
+
+/// Releases the locks after a fork, in the parent.
+pub(in crate::global::native) fn after_fork() {
+    pool::all().for_each(Heap::after_fork);
+    REGISTRY.after_fork();
+}
+
+/// The lists of the thread that forked this process, while the other lists wait to be adopted.
+static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
+
+/// Token of that thread.
+static FORKER: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
+/// Whether there are lists to adopt.
+static ORPHANS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// Releases the locks after a fork, in the child. The lists of all other threads are
+/// [adopted](adopt_orphans) when the child first needs the allocator's slow path. Many a child
+/// never does: it only executes a program.
+///
+/// Lists change without a lock, so the other threads may have been changing theirs. The child sees
+/// another thread's memory as it was at some point of that thread's program. A block is written
+/// before it is counted, and uncounted before it is used or put back, so every counted block is
+/// free. The few blocks that were on their way at that moment stay in use in the child.
+pub(in crate::global::native) fn after_fork_in_child() {
+    for heap in pool::all() {
+        if heap.after_fork_in_child() && pool::is_spare(heap) {
+            pool::lose_spare();
+        }
+    }
+    REGISTRY.after_fork_in_child();
+    FORKED.store(quick::of_face(current::lists()), Relaxed);
+    FORKER.store(sync::token(), Relaxed);
+    ORPHANS.store(true, Relaxed);
+}
+
+/// Puts back the blocks on lists of threads that a fork left behind.
+#[inline]
+pub(in crate::global::native) fn adopt_orphans() {
+    if ORPHANS.load(Relaxed) {
+        adopt_now();
+    }
+}
+
+#[cold]
+fn adopt_now() {
+    let adopt = |registry: &mut Registry| {
+        if ORPHANS.swap(false, Relaxed) {
+            registry.adopt(FORKED.load(Relaxed), FORKER.load(Relaxed));
+        }
+    };
+    let _ = REGISTRY.with(adopt);
+}
+
+/// Runs `action` with the right to open heaps. Tries again while another test forks.
+#[cfg(test)]
+pub(in crate::global::native) fn with_opener<R>(mut action: impl FnMut(&mut Opener) -> R) -> R {
+    loop {
+        if let Some(result) = REGISTRY.with(|registry| action(&mut registry.heaps)) {
+            return result;
+        }
+    }
+}
+
+/// Runs `action` with the lists of ended threads. Tries again while another test forks.
+#[cfg(test)]
+pub(in crate::global::native) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
+    loop {
+        if let Some(result) = REGISTRY.with(|registry| action(&mut registry.ended)) {
+            return result;
+        }
+    }
+}
+
+/// Returns a heap that no thread is given, for a test that counts its blocks. Gives the calling
+/// thread lists.
+#[cfg(test)]
+pub(in crate::global::native) fn heap_for_test() -> &'static Heap {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    // While another test forks, no lock is waited for, and so no thread gets lists.
+    while quick::is_none(current::lists()) {
+        // SAFETY: the block is freed once.
+        unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
+    }
+    let tuning = TUNING.get().expect("the allocator is open");
+    let open = |registry: &mut Registry| {
+        let heap = registry.heaps.open(tuning)?;
+        heap.threads.store(pool::CROWD, Relaxed);
+        Some(heap)
+    };
+    core::iter::repeat_with(|| REGISTRY.with(open))
+        .find_map(|heap| heap)
+        .flatten()
+        .expect("there is a slot")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first decision holds, and nothing goes back before it.
+    #[cfg(not(miri))]
+    #[test]
+    fn the_purge_delay_is_what_was_decided() {
+        crate::os::alone::passes("global::native::lists::registry::tests::delay");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn delay() {
+        assert_eq!(purge_delay(), u32::MAX);
+        assert_eq!(tuning(&Tuning::new().purge_delay(12_345)).purge_delay, 12_345);
+        assert_eq!(tuning(&Tuning::new().purge_delay(7)).purge_delay, 12_345);
+        assert_eq!(purge_delay(), 12_345);
+    }
+
+    /// Blocks that an ended thread left are put back once, and not by a visit that is over.
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    fn a_visit_that_is_over_puts_nothing_back() {
+        crate::os::alone::passes("global::native::lists::registry::tests::over");
+    }
+
+    #[cfg(all(not(miri), not(target_family = "wasm")))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn over() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let thread = std::thread::spawn(|| {
+            let blocks = [(); 100].map(|()| PAGEWISE.allocate(500));
+            // SAFETY: the blocks are freed once.
+            blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        });
+        thread.join().expect("it ends");
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        assert!(!put_back_of_ended(0, &mut visit));
+        assert!(put_back_of_ended(0, &mut Visit::unbounded()));
+        assert!(!put_back_of_ended(0, &mut Visit::unbounded()), "nothing is left");
+    }
+
+    /// A fork of a process with several threads makes a heap that forks do not lock: the other
+    /// threads go on with it.
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn a_fork_of_several_threads_has_a_spare_heap() {
+        crate::os::alone::passes("global::native::lists::registry::tests::spare");
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn spare() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let allocate = || assert!(!PAGEWISE.allocate(100).is_null());
+        let has_spare = || {
+            take_for_fork(|| true);
+            after_fork();
+            pool::all().any(pool::is_spare)
+        };
+        allocate();
+        assert!(!has_spare());
+        std::thread::spawn(allocate).join().expect("it ends");
+        assert!(has_spare());
+        allocate();
+    }
+
+    /// While the newest heap is empty, no other is opened, as it would serve no other requests.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn another_heap_is_opened_unless_one_is_empty() {
+        crate::os::alone::passes("global::native::lists::registry::tests::another");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn another() {
+        assert!(open_another().is_none(), "the allocator is not open");
+        let heap = heap_for_test();
+        let opened = pool::all().len();
+        assert!(open_another().is_none());
+        let layout = core::alloc::Layout::from_size_align(1 << 20, 16).expect("it is one");
+        assert!(heap.with(|state| state.allocate(layout)).flatten().is_some());
+        let other = open_another().expect("there is a slot");
+        assert!(!ptr::eq(other, heap) && pool::all().len() == opened + 1);
+        assert!(open_another().is_none(), "the new one is empty");
+    }
+
+    /// A thread that was seen on another node twice moves to a heap of that node.
+    #[test]
+    fn a_thread_is_followed_to_another_node() {
+        const NODE: u32 = 11;
+        let thread = std::thread::spawn(|| {
+            // The heap of that node.
+            let other = heap_for_test();
+            // SAFETY: the lists are the thread's, and never freed.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            let before = lists.heap();
+            other.node.store(NODE, Relaxed);
+            other.threads.store(0, Relaxed);
+            pool::mark_idle(other);
+            let here = before.node.load(Relaxed);
+            for seen in [here, NODE, here, NODE] {
+                follow(lists, seen);
+                assert!(ptr::eq(lists.heap(), before), "it is on its way");
+            }
+            // While another test forks, the lock is not waited for.
+            while !pool::is_on_node(lists.heap(), NODE) {
+                follow(lists, NODE);
+            }
+            assert!(ptr::eq(lists.heap(), other));
+            // Its new blocks are from there.
+            const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+            // SAFETY: they are freed once.
+            unsafe {
+                let blocks: Vec<_> = (0..1_000).map(|_| PAGEWISE.allocate(100)).collect();
+                assert!(blocks.iter().any(|&block| ptr::eq(Heap::of(block), other)));
+                blocks.into_iter().for_each(|block| PAGEWISE.free(block));
+            }
+            assert!(ptr::eq(lists.heap(), other));
+            other.node.store(0, Relaxed);
+        });
+        thread.join().expect("it ends");
+    }
+
+    /// A thread whose heap is of another node moves to a heap of its own node. In a process of its own:
+    /// the threads of other tests would follow their nodes as well.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_thread_follows_the_node_it_is_on() {
+        crate::os::alone::passes("global::native::lists::registry::tests::follows");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn follows() {
+        const NODE: u32 = 13;
+        pool::pretend_nodes();
+        let thread = std::thread::spawn(|| {
+            let own = heap_for_test();
+            own.node.store(NODE, Relaxed);
+            // SAFETY: the lists are the thread's, and never freed.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            move_to(lists, own);
+            // While another test forks, the lock is not waited for. On a machine with several
+            // nodes, all existing heaps may be of other nodes.
+            let begin = std::time::Instant::now();
+            while ptr::eq(lists.heap(), own) && crate::os::node() == 0 {
+                assert!(begin.elapsed().as_secs() < 60, "it stays");
+                follow_node(lists);
+            }
+            own.node.store(0, Relaxed);
+        });
+        thread.join().expect("it ends");
+    }
+
+    /// No thread moves to the spare heap, and a thread that stays with its heap counts once.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn nobody_moves_to_the_spare_heap() {
+        let thread = std::thread::spawn(|| {
+            let own = heap_for_test();
+            // SAFETY: the lists are the thread's, and never freed.
+            let lists = unsafe { &*quick::of_face(current::lists()) };
+            move_to(lists, own);
+            assert!(ptr::eq(lists.heap(), own));
+            assert_eq!(own.threads.load(Relaxed), pool::CROWD + 1);
+            with_opener(|opener| opener.open_spare(TUNING.get().expect("it is open")));
+            let spare = pool::all().find(|heap| pool::is_spare(heap)).expect("there is one");
+            for heap in [spare, own] {
+                let threads = heap.threads.load(Relaxed);
+                move_to(lists, heap);
+                assert!(ptr::eq(lists.heap(), own));
+                assert_eq!(heap.threads.load(Relaxed), threads);
+            }
+        });
+        thread.join().expect("it ends");
+    }
+
+    /// A thread that moves to another heap is counted there, so that its end does not make the
+    /// count wrap.
+    #[test]
+    fn a_thread_that_changes_heaps_is_counted() {
+        let other = std::thread::spawn(|| {
+            let other = heap_for_test();
+            let threads = other.threads.load(Relaxed);
+            // SAFETY: the lists are the thread's, and never freed.
+            let lists = unsafe { &*current::lists() };
+            let own = lists.heap();
+            let before = own.threads.load(Relaxed);
+            move_to(lists, other);
+            assert_eq!(own.threads.load(Relaxed), before - 1);
+            assert_eq!(other.threads.load(Relaxed), threads + 1);
+            (other, threads)
+        });
+        let (other, threads) = other.join().expect("it ends");
+        assert_eq!(other.threads.load(Relaxed), threads);
+    }
+}

@@ -1,0 +1,20 @@
+//! The addresses of the heaps, and what the system knows of the memory there: which of it may be huge
+//! pages, is zeros, or goes back. Uses `base`; all folders after this one use it.
+//!
+//! | files, in the order they build on each other | |
+//! |---|---|
+//! | `huge` | which memory may be huge pages |
+//! | `space` | the addresses of all heaps, cut into slots |
+//! | `fault` | the line that reports a misuse |
+//! | `refused` | memory whose addresses the system did not take back |
+//! | `zero` | which free memory is known to be zeros |
+//! | `runs` | runs of free OS pages that go back by one call |
+//! | `purge` | which memory goes back to the system, and when |
+
+pub(super) mod fault;
+pub(super) mod huge;
+pub(super) mod purge;
+pub(super) mod refused;
+mod runs;
+pub(super) mod space;
+pub(super) mod zero;

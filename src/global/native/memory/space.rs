@@ -1,0 +1,634 @@
+//! The address space of all heaps: equal slots, one heap per slot, and tables that classify a block
+//! by its address.
+//!
+//! ```text
+//! base                                                                  base + len
+//!  | Heap | pages, blocks ▶   ◀ headers | Heap | …                …      | list offsets | marks |
+//!  slot 0                               slot 1                            each a u32 for each 16 KiB
+//! ```
+//! The address of a block gives its heap: slot = (address − base) >> slot_shift. It also gives the
+//! quick list: for every granule of 16 KiB the heap stores the list offset of its small blocks, or
+//! 0 where a larger block starts. Neither reads a header or takes a lock. For a
+//! [medium](crate::global::native::lists::medium) block, the granule's mark says whether it is in
+//! use.
+//!
+//! The space is not reserved. It is a *window*: up to 4 TiB of addresses that the system uses last,
+//! if ever, for mappings without an address hint. Heaps map memory there piece by piece, so a limit
+//! on the process's address space (RLIMIT_AS) counts only used memory, whenever it is set. If
+//! another mapping lands in the window, the heap that runs into it is full. On Windows only
+//! reserved addresses can get memory: a slot is reserved when it gets its heap, and the tables when
+//! the space opens.
+//!
+//! Where no window can be had, as with 32-bit addresses, the space is a reservation: as large as
+//! the system allows, at most half of RLIMIT_AS.
+
+use core::alloc::Layout;
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize};
+
+use super::huge::{HUGE, Huge, Marks};
+use crate::error::AllocError;
+use crate::global::native::base::mode;
+use crate::global::native::base::sealed::Sealed;
+use crate::global::tuning::{GRANULE, HugePages, LARGEST_SLOT, UNIT};
+use crate::os;
+use crate::source::{Region, Source};
+
+/// The largest space in bytes; a reservation tries this size first.
+const LARGEST: usize = 1 << if usize::BITS == 64 { 42 } else { 30 };
+
+/// The smallest reservation worth having, in bytes.
+const LEAST: usize = 1 << 24;
+
+/// The smallest slot in bytes, if there are several slots.
+const LEAST_SLOT: usize = 1 << 26;
+
+/// Alignment of slots in bytes: covers the largest page size and a huge page.
+const ALIGN: usize = 2 << 20;
+
+/// Bytes of a table that become accessible at a time.
+const TABLE_STEP: usize = 64 << 10;
+
+/// Bytes of a slot that `TABLE_STEP` bytes of a table describe.
+const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
+
+/// The address space.
+///
+/// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
+/// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
+/// for each granule, and the marks follow it, one for each granule. Only these still change:
+/// `units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its granule are
+/// handed out; and the marks.
+///
+/// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
+/// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
+/// visible anyway.
+#[derive(Debug)]
+pub(in crate::global::native) struct Space {
+    base: AtomicPtr<u8>,
+    units: AtomicUsize,
+    table: AtomicPtr<AtomicU32>,
+    /// Address that the mark of address 0 would have.
+    marks: AtomicPtr<AtomicU32>,
+    /// In hardened mode, one byte per unit of the slots; otherwise null.
+    states: AtomicPtr<AtomicU8>,
+    slot_shift: AtomicU32,
+    /// Whether the space is a reservation.
+    is_reservation: AtomicBool,
+    /// Number of slots reserved so far, in a window that must be reserved (Windows).
+    reserved_slots: AtomicUsize,
+}
+
+/// State of a freed block that was zeroed.
+pub(in crate::global::native) const ZEROED: u8 = 255;
+
+/// The address space of the process.
+pub(in crate::global::native) static SPACE: Sealed<Space> = Sealed::new(Space::new());
+
+impl Space {
+    /// Returns a space without addresses.
+    const fn new() -> Self {
+        Self {
+            base: AtomicPtr::new(ptr::null_mut()),
+            units: AtomicUsize::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            marks: AtomicPtr::new(ptr::null_mut()),
+            states: AtomicPtr::new(ptr::null_mut()),
+            slot_shift: AtomicU32::new(0),
+            is_reservation: AtomicBool::new(false),
+            reserved_slots: AtomicUsize::new(0),
+        }
+    }
+
+    /// Finds address space for `heaps` heaps or more, if the system has that many addresses.
+    /// Returns the number of slots, or `None` if the system has no addresses to give.
+    pub(in crate::global::native) fn open(&self, heaps: usize) -> Option<usize> {
+        let heaps = heaps.next_power_of_two();
+        let window = window().filter(|(_, len)| len / heaps >= COVERED);
+        let (base, len) = window.or_else(reservation)?;
+        let slot = (len / heaps).clamp(LEAST_SLOT, LARGEST_SLOT).min(len);
+        self.base.store(base, Relaxed);
+        if mode::is_hardened() {
+            self.states.store(base.wrapping_add(len + 2 * table_len(len) + ALIGN).cast(), Relaxed);
+        }
+        self.slot_shift.store(slot.trailing_zeros(), Relaxed);
+        self.is_reservation.store(window.is_none(), Relaxed);
+        let marks = base.wrapping_add(len + table_len(len)).cast::<AtomicU32>();
+        self.marks.store(marks.wrapping_sub(base.addr() / GRANULE), Relaxed);
+        self.table.store(base.wrapping_add(len).cast(), Release);
+        Some(len / slot)
+    }
+
+    /// Reserves the addresses of `slot` where memory needs reserved addresses (Windows). Returns
+    /// whether the slot can be used. Call it from one thread at a time, and for lower slots first.
+    pub(in crate::global::native) fn reserve_slot(&self, slot: usize) -> bool {
+        let is_reserved = !os::NEEDS_RESERVATION
+            || self.is_reservation.load(Relaxed)
+            || slot < self.reserved_slots.load(Relaxed)
+            || os::reserve_at(self.slot(slot), self.slot_len());
+        if is_reserved {
+            self.reserved_slots.fetch_max(slot + 1, Relaxed);
+        }
+        is_reserved
+    }
+
+    /// Publishes that the first `slots` slots have heaps: addresses in other slots are no block's.
+    pub(in crate::global::native) fn publish_heaps(&self, slots: usize) {
+        self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
+    }
+
+    /// Makes these addresses count as slots, in a process without heaps.
+    #[cfg(test)]
+    pub(in crate::global::native) fn pretend(&self, start: *mut u8, len: usize) {
+        self.base.store(start, Relaxed);
+        self.table.store(start.wrapping_add(len).cast(), Release);
+    }
+
+    /// Returns the start address of a slot.
+    #[inline(always)]
+    pub(in crate::global::native) fn slot(&self, slot: usize) -> *mut u8 {
+        self.base.load(Relaxed).wrapping_add(slot << self.slot_shift.load(Relaxed))
+    }
+
+    /// Returns the size of a slot in bytes.
+    pub(super) fn slot_len(&self) -> usize {
+        1 << self.slot_shift.load(Relaxed)
+    }
+
+    /// Makes memory of a slot or of its tables accessible, zeros, and gives the kernel the advice
+    /// `huge` on huge pages, if any. Returns whether that worked.
+    ///
+    /// # Safety
+    /// The memory is whole OS pages of one slot or of its tables, which only the caller uses. It
+    /// was not accessible before, unless the space is a reservation.
+    pub(in crate::global::native) unsafe fn commit(
+        &self,
+        start: *mut u8,
+        len: usize,
+        huge: Option<bool>,
+    ) -> bool {
+        // SAFETY: the caller guarantees that the pages are its own.
+        unsafe {
+            let done = if self.is_reservation.load(Relaxed) {
+                os::commit(start, len)
+            } else {
+                os::map_at(start, len)
+            };
+            if let Some(wanted) = huge.filter(|_| done) {
+                os::advise_huge_pages(start, len, wanted);
+            }
+            done
+        }
+    }
+
+    /// Returns where the entries and the marks of a slot start, and the bytes of each.
+    fn tables_of(&self, slot: usize) -> ([*mut u8; 2], usize) {
+        let len = table_len(self.slot_len());
+        let entries = self.table.load(Relaxed).cast::<u8>().wrapping_add(slot * len);
+        ([entries, self.mark_at(self.slot(slot)).cast()], len)
+    }
+
+    /// Returns the mark of the granule that `block` starts in.
+    #[inline(always)]
+    pub(in crate::global::native) fn mark_of(&self, block: *mut u8) -> &AtomicU32 {
+        // SAFETY: as for an entry.
+        unsafe { &*self.mark_at(block) }
+    }
+
+    /// Returns the address of that mark.
+    #[inline(always)]
+    fn mark_at(&self, block: *mut u8) -> *mut AtomicU32 {
+        self.marks.load(Relaxed).wrapping_add(block.addr() / GRANULE)
+    }
+
+    /// Returns where the states of a slot start, and their bytes; `None` unless in hardened mode.
+    fn states_of(&self, slot: usize) -> Option<(*mut u8, usize)> {
+        let states = self.states.load(Relaxed).cast::<u8>();
+        let len = self.slot_len() / UNIT;
+        (!states.is_null()).then(|| (states.wrapping_add(slot * len), len))
+    }
+
+    /// Returns the state of the unit at `block`, in hardened mode. The slot's extent must reach
+    /// that unit.
+    #[inline(always)]
+    pub(in crate::global::native) fn state_of(&self, block: *mut u8) -> &AtomicU8 {
+        // SAFETY: every unit of the slots has a byte, accessible as far as a slot is in use; zero
+        // is a value.
+        unsafe { &*self.states.load(Relaxed).wrapping_add(self.offset(block) / UNIT) }
+    }
+
+    /// Returns whether a block was zeroed when it was freed, in hardened mode.
+    pub(in crate::global::native) fn was_zeroed(&self, block: *mut u8) -> bool {
+        self.state_of(block).load(Relaxed) == ZEROED
+    }
+
+    /// In hardened mode, marks a page as having no block starts. None of its blocks is in use or
+    /// listed.
+    pub(in crate::global::native) fn forget_states(&self, page: *mut u8, page_size: usize) {
+        if mode::is_hardened() {
+            let states = self.states.load(Relaxed).wrapping_add(self.offset(page) / UNIT);
+            // SAFETY: the states of a page are contiguous, and the heap's while no block of it is
+            // in use.
+            unsafe { states.write_bytes(0, page_size / UNIT) };
+        }
+    }
+
+    /// In hardened mode, gives back the states of free memory where they fill OS pages. No block
+    /// starts there then.
+    pub(super) fn discard_states(&self, start: *mut u8, len: usize) {
+        if mode::is_hardened() {
+            let page = os::page_size();
+            let first = self.states.load(Relaxed).cast::<u8>();
+            let state = |at: usize| first.wrapping_add(self.offset(start.wrapping_add(at)) / UNIT);
+            let from = state(0).addr().next_multiple_of(page);
+            let to = state(len).addr() & !(page - 1);
+            if from < to {
+                // SAFETY: the states of memory in the extent are accessible, and nobody has a block
+                // there.
+                unsafe {
+                    let states = first.with_addr(from);
+                    if !os::discard_to_zeros(states, to - from) {
+                        states.write_bytes(0, to - from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives back memory that was made accessible in vain.
+    ///
+    /// # Safety
+    /// The memory was [committed](Self::commit), and nobody uses it.
+    pub(in crate::global::native) unsafe fn give_up(&self, start: *mut u8, len: usize) {
+        // SAFETY: the caller guarantees that the memory is unused. Reserved addresses stay so, and
+        // have zeros the next time.
+        unsafe {
+            if os::NEEDS_RESERVATION || self.is_reservation.load(Relaxed) {
+                os::close(start, len);
+            } else {
+                os::release(start, len);
+            }
+        }
+    }
+
+    /// Returns the bytes from the base to an address in a slot.
+    #[inline(always)]
+    fn offset(&self, block: *mut u8) -> usize {
+        block.addr().wrapping_sub(self.base.load(Relaxed).addr())
+    }
+
+    /// Returns the units from the base to any address. `None` if the address is in no heap's slot,
+    /// or not a multiple of a unit as every block's is. One comparison checks both: the rotation
+    /// makes a large number of a remainder.
+    #[inline(always)]
+    fn find(&self, block: *mut u8) -> Option<usize> {
+        let units = self.units.load(Acquire);
+        let unit = self.offset(block).rotate_right(UNIT.trailing_zeros());
+        (unit < units).then_some(unit)
+    }
+
+    /// Returns whether a block is in a heap's slot.
+    #[inline(always)]
+    pub(in crate::global::native) fn contains(&self, block: *mut u8) -> bool {
+        self.find(block).is_some()
+    }
+
+    /// Returns whether other memory overlaps the slots: a free there would go to a heap.
+    pub(in crate::global::native) fn overlaps(&self, start: *mut u8, len: usize) -> bool {
+        let end = self.table.load(Acquire).addr();
+        let slots = end.wrapping_sub(self.base.load(Relaxed).addr());
+        self.offset(start) < slots || self.offset(start.wrapping_add(len - 1)) < slots
+    }
+
+    /// Returns the slot of a block that the caller knows to be in one.
+    #[inline(always)]
+    pub(in crate::global::native) fn slot_of(&self, block: *mut u8) -> usize {
+        self.offset(block) >> self.slot_shift.load(Relaxed)
+    }
+
+    /// Returns whether all `blocks` are in this slot. Its length is a power of two, so one
+    /// comparison checks all distances from its start.
+    #[inline(always)]
+    pub(in crate::global::native) fn slot_has(&self, slot: usize, blocks: &[NonNull<u8>]) -> bool {
+        let start = self.slot(slot).addr();
+        let distance = |block: &NonNull<u8>| block.addr().get().wrapping_sub(start);
+        blocks.iter().fold(0, |all, block| all | distance(block)) < self.slot_len()
+    }
+
+    #[inline(always)]
+    fn entry(&self, granule: usize) -> &AtomicU32 {
+        // SAFETY: the table has an entry for every granule of the slots, accessible as far as a
+        // slot is in use; zero is a value.
+        unsafe { &*self.table.load(Relaxed).wrapping_add(granule) }
+    }
+
+    /// Returns the offset of the quick list for `block`: 0 if it is not small, `None` if the
+    /// address is in no heap's slot or is not aligned.
+    #[inline(always)]
+    pub(in crate::global::native) fn list_of(&self, block: *mut u8) -> Option<u32> {
+        self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
+    }
+
+    /// Stores the quick list for the blocks in all granules of a page.
+    #[inline(always)]
+    pub(in crate::global::native) fn set_list_of_page(
+        &self,
+        page: *mut u8,
+        page_size: usize,
+        list: u32,
+    ) {
+        for granule in (0..page_size).step_by(GRANULE) {
+            self.set_list(page.wrapping_add(granule), list);
+        }
+    }
+
+    /// Stores the quick list for the blocks in the granule of `block`.
+    #[inline(always)]
+    pub(in crate::global::native) fn set_list(&self, block: *mut u8, list: u32) {
+        self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
+    }
+
+    /// Replaces the quick list `from` of the granule of `block` by `to`, unless it has changed.
+    #[cfg(all(feature = "profiler", target_os = "linux"))]
+    pub(in crate::global::native) fn change_list(&self, block: *mut u8, from: u32, to: u32) {
+        let entry = self.entry(self.offset(block) / GRANULE);
+        let _ = entry.compare_exchange(from, to, Relaxed, Relaxed);
+    }
+}
+
+/// Returns the bytes behind `len` bytes of slots: entries and marks; in hardened mode also states,
+/// after a gap that stays inaccessible.
+fn bytes_behind(len: usize) -> usize {
+    let states = if mode::is_hardened() { ALIGN + len / UNIT } else { 0 };
+    2 * table_len(len) + states
+}
+
+/// Returns the bytes of the entries for `len` bytes of slots.
+fn table_len(len: usize) -> usize {
+    (len / GRANULE) * size_of::<AtomicU32>()
+}
+
+/// Finds unused addresses for slots and tables. Returns the base and the bytes of the slots.
+///
+/// The system places mappings from the top of its addresses downwards, or upwards from the program,
+/// which is above the window. So the window starts at random between one and three eighths of all
+/// addresses.
+fn window() -> Option<(*mut u8, usize)> {
+    /// Number of places to try.
+    const TRIES: usize = 8;
+    let all = os::addresses()?;
+    let most = (all / 16).min(LARGEST);
+    let len = if os::NEEDS_RESERVATION { within(os::address_space_limit(), most) } else { most };
+    let places = all / 4 / ALIGN;
+    (0..TRIES).find_map(|_| {
+        // Not derived from any other address, so that knowing one does not reveal it.
+        let place = os::random() as usize % places;
+        let base = ptr::with_exposed_provenance_mut(all / 8 + place * ALIGN);
+        let is_free = os::is_free(base, len + bytes_behind(len))
+            && (!os::NEEDS_RESERVATION
+                || os::reserve_at(base.wrapping_add(len), bytes_behind(len)));
+        is_free.then_some((base, len))
+    })
+}
+
+/// Yields `len`, a half of it, a quarter and so on, down to 1.
+fn halves(len: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS).map(move |times| len >> times).take_while(|&len| len > 0)
+}
+
+/// Returns the largest [part](halves) of `len` that takes at most half of `limit`; 0 if there is
+/// none.
+fn within(limit: usize, len: usize) -> usize {
+    halves(len).find(|&len| len <= limit / 2).unwrap_or(0)
+}
+
+/// Reserves addresses for slots and tables. Returns the same as [`window`].
+fn reservation() -> Option<(*mut u8, usize)> {
+    let most = within(os::address_space_limit(), LARGEST);
+    halves(most).take_while(|&len| len >= LEAST).find_map(|len| {
+        let memory = os::reserve(len + bytes_behind(len) + ALIGN)?;
+        Some((memory.wrapping_add(memory.align_offset(ALIGN)), len))
+    })
+}
+
+/// The memory of a slot behind its heap: a region that becomes accessible from both ends as it is
+/// used.
+///
+/// The upper end is for bookkeeping alone, and becomes accessible in step with the extent: when
+/// blocks fill the slot or reach a limit, freed blocks must still get the headers that other sizes
+/// need.
+///
+/// Where the kernel may use huge pages (`huge`), the extent becomes accessible by whole huge pages:
+/// the kernel decides at the first touch, and uses one only if all of it is accessible then.
+///
+/// Invariants: all that the region holds is below `low` or from `high` on, and accessible. The
+/// entries and the marks of the slot are accessible up to `covered`, at least up to `low`. All
+/// bounds are multiples of an OS page, or `low` and `high` are equal.
+#[derive(Debug)]
+pub(in crate::global::native) struct Slot {
+    region: Region,
+    low: usize,
+    high: usize,
+    /// Upper bound for the end of the extent.
+    most: usize,
+    covered: [usize; 2],
+    /// In hardened mode, the address up to which the states are accessible; at least `low`.
+    states_covered: usize,
+    huge: Huge,
+    /// Advice given to the kernel on huge pages for the whole slot.
+    advice: Option<bool>,
+}
+
+/// Share of a slot that is for bookkeeping alone (1/64); pages of the smallest blocks need less.
+const BOOKKEEPING: usize = 64;
+
+/// Fewest bytes that become accessible at a time.
+const STEP: usize = 256 << 10;
+
+impl Slot {
+    /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
+    ///
+    /// # Safety
+    /// The memory is not accessible yet; the marks are zeros; nothing else uses either.
+    pub(in crate::global::native) unsafe fn new(
+        slot: usize,
+        own: usize,
+        huge_pages: HugePages,
+        marks: &'static Marks,
+    ) -> Self {
+        let start = SPACE.slot(slot).wrapping_add(own);
+        let len = SPACE.slot_len() - own;
+        // SAFETY: the caller guarantees that it is unused; it becomes accessible before it is
+        // handed out, and is fresh from the system.
+        let region = unsafe { Region::zeroed(start, len) };
+        let end = start.addr() + len;
+        let most = (end - len / BOOKKEEPING) & !(os::page_size() - 1);
+        Self {
+            region,
+            low: start.addr(),
+            high: end,
+            most,
+            covered: [SPACE.slot(slot).addr(); 2],
+            states_covered: SPACE.slot(slot).addr(),
+            huge: Huge::new(huge_pages, start.addr()..most, marks),
+            advice: huge_pages.advice(),
+        }
+    }
+
+    pub(in crate::global::native) fn huge(&self) -> &Huge {
+        &self.huge
+    }
+
+    /// Gives back all memory that was made accessible.
+    ///
+    /// # Safety
+    /// Nobody uses it, or will.
+    pub(in crate::global::native) unsafe fn give_up(&self) {
+        let at = |address| SPACE.slot(0).with_addr(address);
+        let addresses = self.region.addresses();
+        let slot = SPACE.slot_of(at(addresses.start));
+        let (tables, len) = SPACE.tables_of(slot);
+        let covered = self.covered.map(|to| table_len(to - SPACE.slot(slot).addr()).min(len));
+        // SAFETY: by the invariant all this is accessible; the caller guarantees that it is unused.
+        unsafe {
+            SPACE.give_up(at(addresses.start), self.low - addresses.start);
+            SPACE.give_up(at(self.high), addresses.end - self.high);
+            tables.into_iter().zip(covered).for_each(|(table, len)| SPACE.give_up(table, len));
+            if let Some((states, _)) = SPACE.states_of(slot) {
+                SPACE.give_up(states, (self.states_covered - SPACE.slot(slot).addr()) / UNIT);
+            }
+        }
+    }
+
+    /// Makes the extent accessible up to `end`, or a step further.
+    fn reach(&mut self, end: usize) -> Result<(), AllocError> {
+        if end > self.most {
+            return Err(AllocError::Exhausted);
+        }
+        if end > self.low && self.low < self.high {
+            let page = os::page_size();
+            let end = end.next_multiple_of(page);
+            let step = STEP.max(self.region.extent().len() / 8).next_multiple_of(page);
+            let mut to = (self.low + step).min(self.most).max(end);
+            if self.huge.may_be_huge_below(to) {
+                to = to.next_multiple_of(HUGE).min(self.most);
+            }
+            self.cover(end)?;
+            self.set_aside(end)?;
+            let commit = |slot: &mut Self, to: usize| {
+                let to = to.min(slot.high);
+                slot.commit(slot.low..to)?;
+                slot.low = to;
+                Ok(())
+            };
+            if self.cover(to).is_err() || commit(self, to).is_err() {
+                commit(self, end)?;
+            }
+        }
+        self.huge.reach(SPACE.slot(0).with_addr(end));
+        Ok(())
+    }
+
+    /// Makes the bookkeeping memory accessible that an extent up to `end` needs: at a limit, freed
+    /// blocks must still serve other sizes.
+    fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
+        let slot = self.region.addresses();
+        self.open_down_to(slot.end - (end - slot.start) / BOOKKEEPING)
+    }
+
+    /// Makes the upper end accessible from `wanted` on, and [`STEP`] bytes more if possible.
+    fn open_down_to(&mut self, wanted: usize) -> Result<(), AllocError> {
+        if wanted < self.high {
+            let page = os::page_size();
+            let extent = self.region.extent().end.max(self.low);
+            let bound = |from: usize| (from & !(page - 1)).max(extent).min(self.high);
+            let (most, least) = (bound(wanted.min(self.high.saturating_sub(STEP))), bound(wanted));
+            self.high = match self.commit(most..self.high) {
+                Ok(()) => most,
+                Err(_) => self.commit(least..self.high).map(|()| least)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes the entries and the marks accessible for the slot up to `end`.
+    fn cover(&mut self, end: usize) -> Result<(), AllocError> {
+        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.region.addresses().start));
+        let (tables, len) = SPACE.tables_of(slot);
+        for (table, covered) in tables.into_iter().zip(&mut self.covered) {
+            while *covered < end {
+                let from = table_len(*covered - SPACE.slot(slot).addr());
+                let step = TABLE_STEP.min(len - from);
+                // SAFETY: this is a part of the slot's table, behind the part that is accessible.
+                if !unsafe { SPACE.commit(table.wrapping_add(from), step, None) } {
+                    return Err(AllocError::Exhausted);
+                }
+                // Saturating: with 32-bit pointers less than `COVERED` may follow the slot's start.
+                *covered = covered.saturating_add(COVERED);
+            }
+        }
+        self.cover_states(end)
+    }
+
+    /// In hardened mode, makes the states accessible for the slot up to `end`.
+    fn cover_states(&mut self, end: usize) -> Result<(), AllocError> {
+        /// Bytes of a slot whose states become accessible at a time.
+        const STATED: usize = 4 << 20;
+        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.states_covered));
+        let Some((states, len)) = SPACE.states_of(slot) else { return Ok(()) };
+        while self.states_covered < end {
+            let from = (self.states_covered - SPACE.slot(slot).addr()) / UNIT;
+            let step = (STATED / UNIT).min(len - from);
+            // SAFETY: these are states of this slot, behind those that are accessible.
+            if !unsafe { SPACE.commit(states.wrapping_add(from), step, None) } {
+                return Err(AllocError::Exhausted);
+            }
+            self.states_covered += STATED;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
+        let start = SPACE.slot(0).with_addr(range.start);
+        // SAFETY: by the invariant these are pages of the slot that are not accessible yet.
+        let done = range.is_empty() || unsafe { SPACE.commit(start, range.len(), self.advice) };
+        if done { Ok(()) } else { Err(AllocError::Exhausted) }
+    }
+}
+
+// SAFETY: as a `Region`; the memory is accessible by the invariant.
+unsafe impl Source for Slot {
+    fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        let memory = self.region.extend(bytes, align)?;
+        if let Err(error) = self.reach(self.region.extent().end) {
+            // SAFETY: the bytes were just added.
+            unsafe { self.region.retract(bytes) };
+            return Err(error);
+        }
+        Ok(memory)
+    }
+
+    unsafe fn retract(&mut self, bytes: usize) {
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.region.retract(bytes) };
+    }
+
+    fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let top = self.region.dedicated().start;
+        self.open_down_to(top.saturating_sub(layout.size() + layout.align()))?;
+        self.region.dedicate(layout)
+    }
+
+    fn extent(&self) -> Range<usize> {
+        self.region.extent()
+    }
+
+    fn dedicated(&self) -> Range<usize> {
+        self.region.dedicated()
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,172 @@
+//! Handles forks at any moment: by a program with threads, in a signal handler, or while the
+//! program's own fork handlers allocate.
+//!
+//! ```text
+//!  parent, the thread that forks       its other threads                 child
+//!  take all locks but the spare heap's  a lock held for the fork:         lets go of the locks taken;
+//!  (handlers of the program)            blocks come from the spare heap,  a lock that another thread
+//!  fork                                 freed ones wait at their heap     held is lost, with its heap
+//!  let go of the locks                  (`deferred`)
+//! ```
+//! So everything that the locks protect is intact in the child. No thread waits for a lock that is
+//! held for a fork: the C library takes its own locks after ours, and their owners may need memory
+//! before they let go. GNU's `malloc` takes its locks last of all, which a fork handler cannot do.
+//!
+//! Handlers of the program may run between ours and the fork, and before ours in the child. The
+//! forking thread waits for no lock in that time: in the child, the lock's owner may not exist.
+//!
+//! A lock stays as it is if it cannot be taken within a second because its owner forks as well, or
+//! if the calling thread holds it itself (it forks in a signal handler).
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::global::native::base::apart::Apart;
+use crate::global::native::base::sync;
+use crate::global::native::heaps::{background, kept};
+use crate::global::native::lists::registry;
+use crate::global::native::profile;
+use crate::os;
+
+/// The most pauses that a thread waits, some 70 microseconds each: before a fork for all locks
+/// together, and for the end of a fork if it finds no memory meanwhile.
+const MOST_PAUSES: u32 = 15_000;
+
+/// Number of forks under way.
+static FORKS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
+/// Registers the fork handlers.
+pub(in crate::global::native) fn register() {
+    // SAFETY: the handlers may run at any time.
+    unsafe { os::at_fork(Some(before), Some(in_parent), Some(in_child)) };
+}
+
+extern "C" fn before() {
+    FORKS.fetch_add(1, Relaxed);
+    let mut waited = 0;
+    let mut pause = || {
+        os::pause();
+        waited += 1;
+        waited < MOST_PAUSES
+    };
+    registry::take_for_fork(&mut pause);
+    profile::take_for_fork(&mut pause);
+    kept::take_for_fork(&mut pause);
+    sync::begin_fork();
+}
+
+extern "C" fn in_parent() {
+    kept::after_fork();
+    profile::after_fork();
+    registry::after_fork();
+    sync::end_fork();
+    FORKS.fetch_sub(1, Relaxed);
+}
+
+extern "C" fn in_child() {
+    kept::after_fork_in_child();
+    profile::after_fork_in_child();
+    registry::after_fork_in_child();
+    background::after_fork_in_child();
+    sync::end_fork_in_child();
+    FORKS.store(0, Relaxed);
+}
+
+/// Waits until no fork is under way, for a limited time. Returns whether there was one.
+#[cold]
+pub(in crate::global::native) fn wait_for_end() -> bool {
+    let under_way = || FORKS.load(Relaxed) > 0;
+    let forking = under_way();
+    for _ in 0..MOST_PAUSES {
+        if !under_way() {
+            break;
+        }
+        os::pause();
+    }
+    forking
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::os::alone;
+
+    #[test]
+    fn a_fork_waits_for_a_heap_in_use() {
+        alone::passes("global::native::process::fork::tests::waits");
+    }
+
+    /// A thread that must not get in the way of a fork waits for its end, and is told whether there
+    /// was one.
+    #[test]
+    fn the_end_of_a_fork_is_waited_for() {
+        alone::passes("global::native::process::fork::tests::ends");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn ends() {
+        assert!(!wait_for_end());
+        FORKS.store(2, Relaxed);
+        let thread = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            FORKS.fetch_sub(1, Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+            FORKS.fetch_sub(1, Relaxed);
+        });
+        assert!(wait_for_end());
+        assert_eq!(FORKS.load(Relaxed), 0);
+        thread.join().expect("it ends");
+        assert!(!wait_for_end());
+    }
+
+    #[test]
+    fn a_fork_does_not_wait_for_ever() {
+        alone::passes("global::native::process::fork::tests::gives_up");
+    }
+
+    /// Forks while another thread has a heap, for `held` at most. Returns whether the child has the
+    /// heap.
+    fn child_has_a_heap_in_use(held: Duration) -> bool {
+        let heap = registry::heap_for_test();
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            heap.with(|_| {
+                taken.send(()).expect("the test waits");
+                let _ = is_done.recv_timeout(held);
+            })
+        });
+        is_taken.recv().expect("the thread has the lock");
+        // SAFETY: the child only looks at the heap, and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(if heap.with(|_| ()).is_some() { 7 } else { 8 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        let _ = done.send(());
+        holder.join().expect("it ends");
+        assert!(heap.with(|_| ()).is_some(), "the parent has it");
+        assert!(libc::WIFEXITED(status), "{status:#x}");
+        libc::WEXITSTATUS(status) == 7
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn waits() {
+        assert!(child_has_a_heap_in_use(Duration::from_millis(100)));
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn gives_up() {
+        assert!(!child_has_a_heap_in_use(Duration::from_secs(300)));
+    }
+}

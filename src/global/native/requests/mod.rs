@@ -1,0 +1,17 @@
+//! Serves the program's requests by all the folders before it. Only `api` is for those outside.
+//!
+//! | files, in the order they build on each other | |
+//! |---|---|
+//! | `thread` | how a thread begins and ends |
+//! | `blocks` | allocates blocks from heaps and mappings, and frees them |
+//! | `usual` | serves requests that quick lists do not, in the usual mode |
+//! | `paths` | the paths of a request through all of these |
+//! | `by_address` | measures and resizes blocks whose size the caller does not remember |
+//! | `api` | the interfaces for programs |
+
+mod api;
+pub(super) mod blocks;
+mod by_address;
+pub(super) mod paths;
+pub(super) mod thread;
+mod usual;

@@ -1,0 +1,193 @@
+//! The slow path of the usual mode: requests that a thread's quick lists cannot serve.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use super::blocks::{
+    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_small, free_medium,
+    free_outside, from_any, list_for,
+};
+use super::thread;
+use crate::global::native::base::mode;
+use crate::global::native::hardened;
+use crate::global::native::heaps::background;
+use crate::global::native::heaps::heap::Heap;
+use crate::global::native::lists::{medium, quick, registry};
+use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::space::SPACE;
+use crate::global::native::memory::zero::Known;
+use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
+use crate::os::KeepErrno;
+
+/// Allocates a block that is not small, with zeros in it; null if there is no memory. Memory known
+/// to be zeros is not written.
+pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    let _errno = KeepErrno::new();
+    let align = align.max(UNIT);
+    let rounded = medium::round(size, align);
+    let Ok(layout) = Layout::from_size_align(rounded, align) else {
+        return ptr::null_mut();
+    };
+    if let Some(block) = medium::allocate_slowly(size, align) {
+        // SAFETY: the block has `size` bytes, and belongs to this thread.
+        unsafe { block.write_bytes(0, size) };
+        return block.as_ptr();
+    }
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        return allocate_mapped(tuning, size, align);
+    };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
+    }
+    if let Some(block) = allocate_large_zeroed(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    let mut known = Known::nothing();
+    let block = from_any(caller, |heap| {
+        heap.with_relief(|state| state.allocate_known(layout, &mut known)).flatten()
+    });
+    match block {
+        Some(block) => {
+            // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that
+            // `known` is about.
+            unsafe { known.clear(block.as_ptr(), size) };
+            medium::set_mark(block, rounded, align);
+            block.as_ptr()
+        }
+        None => allocate_mapped(tuning, size, align),
+    }
+}
+
+/// Allocates a block of `size` bytes at a multiple of `align`, where the thread's list has none at
+/// once; null if there is no memory.
+pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    if let Some(block) = medium::allocate_slowly(size, align) {
+        return block.as_ptr();
+    }
+    let _errno = KeepErrno::new();
+    // Rounded up to its alignment, a power of two, no block has more than `isize::MAX` bytes. The
+    // sizes below may be rounded up further, but stay below this bound.
+    let align = align.max(UNIT);
+    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
+        return ptr::null_mut();
+    }
+    let tuning = registry::tuning(asked);
+    let Some(caller) = thread::enter(tuning) else {
+        // There are still mappings.
+        return allocate_mapped(tuning, size, align);
+    };
+    if mode::is_hardened() {
+        // The allocator has just been opened.
+        return hardened::paths::allocate(mode::parts(), asked, size, align);
+    }
+    let list = list_for(tuning, size, align);
+    if let Some(block) = blocks::allocate_guarded_if_due(caller, size, align, list) {
+        return block.as_ptr();
+    }
+    if list > 0 {
+        return allocate_small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
+    }
+    if let Some(block) = allocate_large_kept(caller, tuning, size, align) {
+        return block.as_ptr();
+    }
+    // A small size gets here if its alignment is too large for a page.
+    let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
+    // SAFETY: checked above; a size that `round` changes is far smaller.
+    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    match blocks::allocate_medium(caller, layout) {
+        Some(block) => {
+            medium::set_mark(block, size, align);
+            block.as_ptr()
+        }
+        None => allocate_mapped(tuning, size, align),
+    }
+}
+
+/// Frees a block that no list of the thread takes at once.
+///
+/// # Safety
+/// As for [`free`](super::paths::free).
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
+    // SAFETY: the callees have the same contract; the address tells which one is responsible for
+    // the block.
+    unsafe {
+        let Some(address) = NonNull::new(block) else { return };
+        let _errno = KeepErrno::new();
+        match SPACE.list_of(block) {
+            None => return free_outside(asked, block),
+            Some(0) if medium::free_slowly(address) => return,
+            Some(0) => return free_medium(address),
+            Some(list) => free_small(asked, quick::unshadowed(list), address),
+        }
+    }
+    background::start();
+}
+
+/// Frees a small block, and makes room for it on the thread's list if that is full.
+///
+/// # Safety
+/// As for [`free`](super::paths::free); the block is of this list's class.
+unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
+    let lists = thread::enter(asked).and_then(|caller| caller.lists);
+    // SAFETY: the caller guarantees that the block is in use and of the list's class; `lists` are
+    // this thread's.
+    unsafe {
+        let Some(lists) = lists.map(NonNull::as_ptr) else {
+            return Heap::put(&mut [block], true);
+        };
+        if quick::is_last(lists, list, block) {
+            fault::stop(Fault::FreedTwice, block.as_ptr());
+        }
+        if quick::push(lists, list, block) {
+            return;
+        }
+        quick::make_room(lists, list);
+        quick::push(lists, list, block);
+    }
+}
+
+/// Resizes a block without copying; `None`, and nothing changed, if that cannot be done. A mapping
+/// stays one down to a quarter of [`mapping_from`](Tuning::mapping_from).
+///
+/// # Safety
+/// As for [`reallocate`](super::paths::reallocate).
+pub(super) unsafe fn resize(
+    asked: &Tuning,
+    block: *mut u8,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    let address = NonNull::new(block)?;
+    let tuning = registry::tuning(asked);
+    let new_list = list_for(tuning, new_size, align);
+    match SPACE.list_of(block) {
+        // The bound is that of `allocate`, since the size becomes part of a layout.
+        Some(0) if new_list == 0 && new_size <= isize::MAX as usize + 1 - UNIT => {
+            let rounded = medium::round(new_size, align);
+            // SAFETY: the caller guarantees that the block is in use, and alone uses it.
+            if unsafe { medium::size_of_block(address) } == Some(rounded) {
+                return Some(address);
+            }
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller guarantees that the block is in use, and uses only the one
+            // returned.
+            let done = unsafe { Heap::of(block).resize_in_place(address, rounded) };
+            if done {
+                medium::clear_mark(address);
+                medium::set_mark(address, rounded, align);
+            }
+            done.then_some(address)
+        }
+        Some(list) => (list > 0 && quick::unshadowed(list) == new_list).then_some(address),
+        None => {
+            let _errno = KeepErrno::new();
+            // SAFETY: the caller guarantees that the block is in use, and uses only the one
+            // returned.
+            unsafe { blocks::resize_outside(asked, block, align, new_size) }
+        }
+    }
+}
