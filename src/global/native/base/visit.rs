@@ -9,6 +9,15 @@ const IN_PASSING: u64 = 100_000;
 /// Time in which the system takes back a mebibyte at the slowest, nanoseconds.
 const MEBIBYTE: u64 = 100_000;
 
+/// Whether a thread that visits a heap also does the upkeep that is due: a step of a purge, idle
+/// lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) enum Upkeep {
+    IfDue,
+    /// For callers that are part of the upkeep themselves, and at the end of a thread.
+    Never,
+}
+
 /// One visit. Its time begins at the first call of [`is_over`](Self::is_over), so a visit that finds
 /// nothing to do reads no clock.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::global::native::base::mode::{self, Parts};
 use crate::global::native::base::sizes;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
@@ -424,7 +425,7 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
             small_size(parts, block, code, class);
             state.store(wipe_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
-            return Heap::put(&mut [block], true);
+            return Heap::put(&mut [block], Upkeep::IfDue);
         }
         let (known, front) = medium_size(block);
         if size.is_some_and(|size| size != known) {

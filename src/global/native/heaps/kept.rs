@@ -119,16 +119,22 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     }
 }
 
-/// Decides how many bytes of a new mapping's block, not written yet, get huge pages. `is_zeroed` is
-/// whether the program asked for zeros.
+/// What the program asked a new block to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) enum Contents {
+    Zeros,
+    Anything,
+}
+
+/// Decides how many bytes of a new mapping's block, not written yet, get huge pages.
 pub(in crate::global::native) fn decide_huge_pages(
     block: *mut u8,
     size: usize,
-    is_zeroed: bool,
+    contents: Contents,
 ) -> usize {
-    let decide = |kept: &mut Kept| match is_zeroed {
-        true => kept.zeroed.decide(block, size),
-        false => kept.density.decide(block, size),
+    let decide = |kept: &mut Kept| match contents {
+        Contents::Zeros => kept.zeroed.decide(block, size),
+        Contents::Anything => kept.density.decide(block, size),
     };
     with(decide).unwrap_or(0)
 }

@@ -124,21 +124,30 @@ pub(in crate::global::native) fn allocate(
     })
 }
 
+/// Whether memory may be added to a kept run that is too short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) enum Lengthen {
+    No,
+    /// Without advice.
+    Plainly,
+    /// With huge pages if the run was written all over.
+    Adaptively,
+}
+
 /// Allocates in kept memory, which may hold anything; `delay` is the purge delay in milliseconds.
-/// With `lengthen`, memory may be added to a run; it gets huge pages if that is true and the run
-/// was written all over. `None` if no run serves.
+/// `None` if no run serves.
 pub(in crate::global::native) fn allocate_kept(
     size: usize,
     align: usize,
     delay: u32,
-    lengthen: Option<bool>,
+    lengthen: Lengthen,
 ) -> Option<NonNull<u8>> {
     let page = os::page_size();
     if align > HUGE || !starts_huge_page(size) {
         return None;
     }
     let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
-    let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen?))?;
+    let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen))?;
     let block = base.wrapping_add(page);
     // SAFETY: the pages are nobody else's.
     unsafe { write_header(block, (base, len), 0, size) };
@@ -149,13 +158,16 @@ pub(in crate::global::native) fn allocate_kept(
 
 /// Makes a mapping of `len` bytes that begins with kept memory, for a block that starts on a huge
 /// page, an OS page behind the result.
-fn allocate_beyond_kept(len: usize, is_adaptive: bool) -> Option<*mut u8> {
+fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
+    if lengthen == Lengthen::No {
+        return None;
+    }
     let page = os::page_size();
     let (start, part) = kept::take_part(len)?;
     if part == len {
         return Some(start);
     }
-    let dense = is_adaptive && huge::is_dense(start, part);
+    let dense = lengthen == Lengthen::Adaptively && huge::is_dense(start, part);
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page.
     unsafe {

@@ -23,6 +23,7 @@ use super::quick::{self, Lists};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::mode;
 use crate::global::native::base::sync;
+use crate::global::native::base::visit::Upkeep;
 use crate::os;
 
 /// The most bytes on lists of ended threads, for each heap that threads are spread over.
@@ -72,7 +73,7 @@ pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
     if bytes == 0 {
         // SAFETY: the caller guarantees that the lists are its own.
-        unsafe { quick::flush_all(lists.as_ptr(), true) };
+        unsafe { quick::flush_all(lists.as_ptr(), Upkeep::IfDue) };
     }
     let waiting = waiting(lists);
     waiting.bytes.store(bytes, Relaxed);
@@ -116,7 +117,7 @@ pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
 pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
     // This puts back dozens of batches, and the caller looks after memory already.
     // SAFETY: the caller guarantees that it has taken the lists.
-    unsafe { quick::flush_all(lists.as_ptr(), false) };
+    unsafe { quick::flush_all(lists.as_ptr(), Upkeep::Never) };
     uncount(lists);
     push(lists);
 }

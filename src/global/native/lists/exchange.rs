@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::{current, idle, quick, sorting};
 use crate::global::native::base::lock::Wait;
-use crate::global::native::base::visit::Visit;
+use crate::global::native::base::visit::{Upkeep, Visit};
 use crate::global::native::base::{mode, sizes};
 use crate::global::native::hardened::wiped;
 use crate::global::native::heaps::heap::Heap;
@@ -44,17 +44,11 @@ impl Heap {
         Some(result)
     }
 
-    /// As [`with_relief_if`](Self::with_relief_if), and once in a while does a step of a purge that is due.
+    /// As [`with_relief_if`](Self::with_relief_if), and once in a while does the upkeep that is due.
     #[inline(always)]
-    fn with_upkeep<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        self.with_upkeep_if(true, wait, action)
-    }
-
-    /// As [`with_upkeep`](Self::with_upkeep), without purging unless `may_purge`.
-    #[inline(always)]
-    fn with_upkeep_if<R>(
+    fn with_upkeep<R>(
         &self,
-        may_purge: bool,
+        upkeep: Upkeep,
         wait: Wait,
         action: impl FnOnce(&mut State) -> R,
     ) -> Option<R> {
@@ -62,7 +56,7 @@ impl Heap {
             let result = action(state);
             (result, state.tick())
         })?;
-        if is_time && may_purge {
+        if is_time && upkeep == Upkeep::IfDue {
             self.maintain();
         }
         Some(result)
@@ -78,16 +72,15 @@ impl Heap {
         list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        self.with_upkeep(wait, |state| state.take(class, list, blocks)).unwrap_or(0)
+        self.with_upkeep(Upkeep::IfDue, wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
     /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its next
-    /// user. Reorders `blocks`. `may_purge` permits purging on this occasion: a caller that purges already
-    /// passes `false`.
+    /// user. Reorders `blocks`. Does the `upkeep` on this occasion.
     ///
     /// # Safety
     /// They were [taken](Self::take), are of one class, and are put back once.
-    pub(in crate::global::native) unsafe fn put(blocks: &mut [NonNull<u8>], may_purge: bool) {
+    pub(in crate::global::native) unsafe fn put(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
         if mode::parts().zero() {
             check_zeros(blocks);
         }
@@ -96,10 +89,10 @@ impl Heap {
         // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: the caller guarantees it; the heap of this slot owns them.
-            unsafe { Self::of_slot(slot).put_own(blocks, may_purge) }
+            unsafe { Self::of_slot(slot).put_own(blocks, upkeep) }
         } else {
             // SAFETY: the caller guarantees it.
-            unsafe { Self::put_mixed(blocks, may_purge) }
+            unsafe { Self::put_mixed(blocks, upkeep) }
         }
     }
 
@@ -108,10 +101,10 @@ impl Heap {
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(never)]
-    unsafe fn put_mixed(blocks: &mut [NonNull<u8>], may_purge: bool) {
+    unsafe fn put_mixed(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
         // SAFETY: the caller guarantees it; the heap of this slot owns the blocks it is given.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
-            Self::of_slot(slot).put_own(own, may_purge);
+            Self::of_slot(slot).put_own(own, upkeep);
         });
     }
 
@@ -120,13 +113,13 @@ impl Heap {
     /// # Safety
     /// As for [`put`](Self::put), and this heap owns them.
     #[inline(always)]
-    unsafe fn put_own(&self, blocks: &[NonNull<u8>], may_purge: bool) {
+    unsafe fn put_own(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         // SAFETY: the caller guarantees it.
-        match self.with_upkeep_if(may_purge, Wait::Never, |state| unsafe { state.put(blocks) }) {
+        match self.with_upkeep(upkeep, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller guarantees it.
-            None => unsafe { self.defer(blocks, may_purge) },
+            None => unsafe { self.defer(blocks, upkeep) },
         }
     }
 
@@ -135,7 +128,7 @@ impl Heap {
     /// # Safety
     /// As for [`put_own`](Self::put_own).
     #[cold]
-    unsafe fn defer(&self, blocks: &[NonNull<u8>], may_purge: bool) {
+    unsafe fn defer(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         // SAFETY: the caller guarantees it.
         if unsafe { self.deferred.push(blocks) } {
             // The user may have let go before the push, and the next may be long in coming.
@@ -143,8 +136,7 @@ impl Heap {
             return;
         }
         // SAFETY: the caller guarantees it; every block has room for a link.
-        match self.with_upkeep_if(may_purge, Wait::Always, |state| unsafe { state.put_any(blocks) })
-        {
+        match self.with_upkeep(upkeep, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
@@ -160,16 +152,16 @@ impl Heap {
     ///
     /// # Safety
     /// The blocks were freed once each, and are on no list.
-    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], may_purge: bool) {
+    pub(super) unsafe fn put_medium(blocks: &[NonNull<u8>], upkeep: Upkeep) {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: the caller guarantees it; the heap of this slot owns them.
-            return unsafe { Self::of_slot(slot).put_own_medium(blocks, may_purge) };
+            return unsafe { Self::of_slot(slot).put_own_medium(blocks, upkeep) };
         }
         for block in blocks {
             // SAFETY: as above.
-            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), may_purge) };
+            unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), upkeep) };
         }
     }
 
@@ -177,7 +169,7 @@ impl Heap {
     ///
     /// # Safety
     /// As for [`put_medium`](Self::put_medium), and this heap owns them.
-    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], may_purge: bool) {
+    unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         let put = |state: &mut State| {
             for &block in blocks {
                 // SAFETY: the caller guarantees it.
@@ -190,11 +182,11 @@ impl Heap {
             }
             Ok(())
         };
-        match self.with_upkeep_if(may_purge, Wait::Never, put) {
+        match self.with_upkeep(upkeep, Wait::Never, put) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the caller guarantees it.
-            None => unsafe { self.defer(blocks, may_purge) },
+            None => unsafe { self.defer(blocks, upkeep) },
         }
     }
 
@@ -204,7 +196,8 @@ impl Heap {
     /// This heap owns the block, which is not small and is freed once.
     pub(in crate::global::native) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the caller guarantees it.
-        match self.with_upkeep(Wait::Always, |state| unsafe { state.deallocate(block) }) {
+        let deallocate = |state: &mut State| unsafe { state.deallocate(block) };
+        match self.with_upkeep(Upkeep::IfDue, Wait::Always, deallocate) {
             Some(Some((bytes, wanted))) => {
                 if wanted != 0 {
                     self.give_back_freed(wanted, &mut Visit::for_bytes(4 * bytes));
@@ -250,7 +243,7 @@ impl Heap {
     ) -> bool {
         // SAFETY: the caller guarantees it.
         let resize = |state: &mut State| unsafe { state.resize_in_place(block, new_size) };
-        match self.with_upkeep(Wait::Always, resize) {
+        match self.with_upkeep(Upkeep::IfDue, Wait::Always, resize) {
             Some(Some(resized)) => resized,
             Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
             None => false,
@@ -394,7 +387,7 @@ mod tests {
                 let Sent(mut blocks) = { blocks };
                 for blocks in blocks.chunks_mut(90) {
                     // SAFETY: they were taken above, and are freed once.
-                    unsafe { Heap::put(blocks, true) };
+                    unsafe { Heap::put(blocks, Upkeep::IfDue) };
                 }
                 done.send(()).expect("the test waits");
             });
@@ -429,7 +422,7 @@ mod tests {
                     drop(senders);
                     for Sent(mut blocks) in receiver {
                         // SAFETY: they were taken above, and are freed once.
-                        unsafe { Heap::put(&mut blocks, true) };
+                        unsafe { Heap::put(&mut blocks, Upkeep::IfDue) };
                     }
                 });
             }
@@ -500,7 +493,7 @@ mod tests {
                     .store(crate::global::native::memory::space::ZEROED, Relaxed);
             }
             blocks[2].write(byte);
-            Heap::put(&mut blocks, false);
+            Heap::put(&mut blocks, Upkeep::Never);
         }
         assert_eq!(in_use(heap), 0);
     }

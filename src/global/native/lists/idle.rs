@@ -50,7 +50,7 @@ pub(super) fn continue_round(visit: &mut Visit) {
         registry::put_back_of_ended(delay, visit);
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
-    let next = put_back(at, |_| true, false, || !visit.is_over()).1;
+    let next = put_back(at, |_| true, medium::Blocks::Idle, || !visit.is_over()).1;
     ROUND.at.store(next, Relaxed);
 }
 
@@ -91,7 +91,7 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
             goes_on = !visit.is_over();
             goes_on
         };
-        at = put_back(at, of_heap, true, over).1;
+        at = put_back(at, of_heap, medium::Blocks::All, over).1;
     }
     goes_on
 }
@@ -108,19 +108,19 @@ pub(in crate::global::native) fn put_back_all() -> bool {
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     while !at.is_null() {
         let found;
-        (found, at) = put_back(at, |_| true, true, || true);
+        (found, at) = put_back(at, |_| true, medium::Blocks::All, || true);
         any |= found;
     }
     any
 }
 
 /// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the lists from `at` on for which `wants` is true,
-/// and puts back their idle blocks, or `all` blocks. Returns whether there were any, and the next
+/// and puts these of their blocks back. Returns whether there were any, and the next
 /// lists to visit; null if there are no more.
 fn put_back(
     mut at: *mut quick::Lists,
     wants: impl Fn(*mut quick::Lists) -> bool,
-    all: bool,
+    blocks: medium::Blocks,
     goes_on: impl FnMut() -> bool,
 ) -> (bool, *mut quick::Lists) {
     let mut lists = [ptr::null_mut(); medium::AT_ONCE];
@@ -133,7 +133,7 @@ fn put_back(
         // SAFETY: lists are never freed.
         at = unsafe { &*at }.next.load(Relaxed);
     }
-    let (looked, any) = medium::visit(&lists[..count], all, goes_on);
+    let (looked, any) = medium::visit(&lists[..count], blocks, goes_on);
     (any, lists[..count].get(looked).copied().unwrap_or(at))
 }
 
@@ -161,7 +161,7 @@ mod tests {
             };
             let number = |lists| all.iter().position(|&other| other == lists);
             let wants = |lists| wants(number(lists).expect("it is one"));
-            let (any, at) = put_back(all[from], wants, true, goes_on);
+            let (any, at) = put_back(all[from], wants, medium::Blocks::All, goes_on);
             assert!(!any, "nothing lies there");
             number(at)
         };

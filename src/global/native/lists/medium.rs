@@ -42,9 +42,11 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 use self::class::{Class, mark};
+pub(super) use self::lists::Blocks;
 pub(in crate::global::native) use self::lists::{Lists, usable};
 use super::{current, quick};
 use crate::global::native::base::sync;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::space::{SPACE, Slot};
@@ -217,7 +219,7 @@ pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool 
     unsafe {
         if !lists.push_slowly(class, block, mark) {
             mark.store(mark::NONE, Relaxed);
-            Heap::put_medium(&[block], true);
+            Heap::put_medium(&[block], Upkeep::IfDue);
         }
     }
     true
@@ -226,12 +228,11 @@ pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool 
 /// Number of threads whose lists are looked at in one visit.
 pub(super) const AT_ONCE: usize = 16;
 
-/// Visits these threads' lists: puts back the blocks that were there at the last visit already, or
-/// `all` blocks, as long as `goes_on` returns true. Returns how many threads' lists were looked at,
-/// and whether anything was put back.
+/// Visits these threads' lists: puts these of their blocks back, as long as `goes_on` returns true.
+/// Returns how many threads' lists were looked at, and whether anything was put back.
 pub(super) fn visit(
     threads: &[*mut quick::Lists],
-    all: bool,
+    blocks: Blocks,
     mut goes_on: impl FnMut() -> bool,
 ) -> (usize, bool) {
     debug_assert!(threads.len() <= AT_ONCE);
@@ -248,10 +249,10 @@ pub(super) fn visit(
         let looks = looked == number && goes_on();
         looked += usize::from(looks);
         if shut {
-            any |= looks && lists.gate.is_owner_out(passed) && lists.put_back_idle(all);
+            any |= looks && lists.gate.is_owner_out(passed) && lists.put_back_at_visit(blocks);
             lists.gate.open();
         } else if looks && thread == own && lists.is_used() {
-            any |= lists.with(|| lists.put_back_idle(all)) == Some(true);
+            any |= lists.with(|| lists.put_back_at_visit(blocks)) == Some(true);
         }
     }
     (looked, any)

@@ -41,6 +41,7 @@ pub(in crate::global::native) use self::lists::{
 use self::lists::{at, blocks, entry};
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::sizes::for_each;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 
 /// Pops the block pushed last; `None` if the list is empty or [periodic
@@ -230,20 +231,20 @@ pub(in crate::global::native) unsafe fn make_room(lists: *mut Lists, offset: u32
         if !(*list).widen() {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
-            put_back(list, count - kept, true);
+            put_back(list, count - kept, Upkeep::IfDue);
         }
     }
 }
 
-/// Puts all blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
+/// Puts all blocks of a list back to their heaps; `upkeep` as for [`Heap::put`].
 ///
 /// # Safety
 /// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, may_purge: bool) {
+pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        put_back(list, (*list).count() as usize, may_purge);
+        put_back(list, (*list).count() as usize, upkeep);
         // The static dummy lists must not be written: all threads share them.
         if (*list).most > 0 {
             (*list).narrow();
@@ -261,31 +262,31 @@ pub(super) fn bytes(lists: *mut Lists) -> usize {
     bytes
 }
 
-/// Puts the blocks of all these lists back to their heaps; `may_purge` as for [`Heap::put`].
+/// Puts the blocks of all these lists back to their heaps; `upkeep` as for [`Heap::put`].
 ///
 /// # Safety
 /// They are the calling thread's, or those of a thread without lists, or no thread has them and the
 /// caller alone uses them.
-pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, may_purge: bool) {
+pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upkeep) {
     for_each(|offset| {
         // SAFETY: the caller guarantees that no other thread uses the lists.
-        unsafe { flush(lists, offset, may_purge) };
+        unsafe { flush(lists, offset, upkeep) };
     });
 }
 
-/// Puts the `older` oldest blocks of a list back to their heaps; `may_purge` as for [`Heap::put`].
+/// Puts the `older` oldest blocks of a list back to their heaps; `upkeep` as for [`Heap::put`].
 /// The list is empty meanwhile: the child of a fork must not find blocks on it that are in their
 /// heaps already.
 ///
 /// # Safety
 /// As for [`pop`]; the list has at least `older` blocks.
-unsafe fn put_back(list: *mut List, older: usize, may_purge: bool) {
+unsafe fn put_back(list: *mut List, older: usize, upkeep: Upkeep) {
     // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
     unsafe {
         let count = (*list).count() as usize;
         (*list).set_count(0);
         compiler_fence(Release);
-        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), may_purge);
+        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), upkeep);
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
         compiler_fence(Release);
         (*list).set_count((count - older) as u32);

@@ -12,7 +12,7 @@ use super::{current, medium};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
 use crate::global::native::base::settings::Settings;
-use crate::global::native::base::visit::Visit;
+use crate::global::native::base::visit::{Upkeep, Visit};
 use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
@@ -259,7 +259,7 @@ impl Registry {
                 known.heap().threads.store(1, Relaxed);
             } else {
                 // SAFETY: their thread does not exist in the child.
-                unsafe { quick::flush_all(lists, true) };
+                unsafe { quick::flush_all(lists, Upkeep::IfDue) };
                 if !mode::is_hardened() {
                     medium::of(lists).put_back_all();
                 }

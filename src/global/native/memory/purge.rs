@@ -47,7 +47,7 @@ use self::decline::Decline;
 use self::repeats::Repeats;
 use self::stuck::Stuck;
 pub(in crate::global::native) use self::walk::Parts;
-use self::walk::{STEP_BYTES, Walk};
+use self::walk::{Reach, STEP_BYTES, Walk};
 
 /// The state of a heap's purges. Invariant: `most_resident` is at least the bytes that the engine has in use.
 #[derive(Debug)]
@@ -262,7 +262,7 @@ impl Purge {
 
     /// Returns whether a walk through the whole heap is under way.
     pub(super) fn is_walk_under_way(&self) -> bool {
-        self.walk.as_ref().is_some_and(|walk| walk.whole)
+        self.walk.as_ref().is_some_and(|walk| walk.reach == Reach::ToTheEnd)
     }
 
     /// Returns the milliseconds until a visit has something to do; `None` if it has nothing to do
@@ -276,16 +276,16 @@ impl Purge {
 
     /// Begins a walk through the whole heap.
     pub(in crate::global::native) fn begin(&mut self, engine: &mut PageHeap<Slot>) {
-        self.begin_walk(engine, true);
+        self.begin_walk(engine, Reach::ToTheEnd);
         (self.due, self.put_off, self.countdown) = (0, 0, 1);
     }
 
-    fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, whole: bool) {
+    fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, reach: Reach) {
         engine.walk_free_again();
         let stuck = core::mem::take(&mut self.stuck.bytes);
         self.most_resident += stuck;
         let free = self.most_resident - engine.usage().block;
-        self.walk = Some(Walk::new(free, stuck, whole));
+        self.walk = Some(Walk::new(free, stuck, reach));
     }
 
     /// Does a step of the walk under way, or of a new one that goes on only as callers want more.
@@ -301,7 +301,7 @@ impl Purge {
             return (0, false);
         }
         if self.walk.is_none() {
-            self.begin_walk(engine, false);
+            self.begin_walk(engine, Reach::AsWanted);
         }
         let before = self.purged;
         let more = self.step_by(parts, engine, zeros, visit);

@@ -10,6 +10,8 @@ use crate::global::native::base::lock::Wait;
 use crate::global::native::base::{mode, sizes};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
+use crate::global::native::heaps::kept::Contents;
+use crate::global::native::heaps::mapping::Lengthen;
 use crate::global::native::heaps::{background, kept, mapping, pool, relief};
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::{idle, registry};
@@ -70,17 +72,20 @@ pub(super) fn allocate_large_kept(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    let is_adaptive = tuning.huge_pages.is_adaptive();
     if size < mapping_from(tuning) {
         let fits = size >= grown_mapping_from(tuning) && kept::bytes() > size;
         return fits
-            .then(|| mapping::allocate_kept(size, align, tuning.purge_delay, None))
+            .then(|| mapping::allocate_kept(size, align, tuning.purge_delay, Lengthen::No))
             .flatten();
     }
-    let kept = mapping::allocate_kept(size, align, tuning.purge_delay, Some(is_adaptive));
+    let lengthen = match tuning.huge_pages.is_adaptive() {
+        true => Lengthen::Adaptively,
+        false => Lengthen::Plainly,
+    };
+    let kept = mapping::allocate_kept(size, align, tuning.purge_delay, lengthen);
     kept.or_else(|| {
         let block = allocate_beside_heaps(caller, size, align, tuning.huge_pages.advice())?;
-        advise_new_mapping(tuning, block, size, false);
+        advise_new_mapping(tuning, block, size, Contents::Anything);
         Some(block)
     })
 }
@@ -93,16 +98,16 @@ pub(super) fn allocate_large_zeroed(
     align: usize,
 ) -> Option<NonNull<u8>> {
     let block = allocate_large(caller, tuning, size, align)?;
-    advise_new_mapping(tuning, block, size, true);
+    advise_new_mapping(tuning, block, size, Contents::Zeros);
     Some(block)
 }
 
 /// Advises huge pages for as much of a new mapping as will probably be written all over.
-fn advise_new_mapping(tuning: &Tuning, block: NonNull<u8>, size: usize, is_zeroed: bool) {
+fn advise_new_mapping(tuning: &Tuning, block: NonNull<u8>, size: usize, contents: Contents) {
     if !tuning.huge_pages.is_adaptive() {
         return;
     }
-    let advised = kept::decide_huge_pages(block.as_ptr(), size, is_zeroed);
+    let advised = kept::decide_huge_pages(block.as_ptr(), size, contents);
     if advised > 0 {
         // SAFETY: it is a mapping in use.
         unsafe { mapping::advise_huge_pages(block.as_ptr(), advised) };
@@ -177,7 +182,7 @@ unsafe fn move_large_to_mapping(
         return None;
     }
     let caller = thread::enter(tuning)?;
-    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Some(true));
+    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Lengthen::Adaptively);
     let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
     if kept.is_none() {
         give_back_for_mapping(caller, new_size);

@@ -18,6 +18,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::global::native::base::mode;
 use crate::global::native::base::settings::{self, Settings};
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::guarded;
 use crate::global::native::hardened::own;
 use crate::global::native::heaps::heap::Heap;
@@ -136,7 +137,7 @@ pub(super) fn flush_lists() {
 unsafe fn flush(lists: *mut Lists) {
     // SAFETY: the caller guarantees that the lists are the calling thread's, or those of a thread
     // without lists.
-    unsafe { quick::flush_all(lists, true) };
+    unsafe { quick::flush_all(lists, Upkeep::IfDue) };
     if !mode::is_hardened() && !quick::is_none(lists) {
         medium::of(lists).put_back_all();
     }

@@ -9,6 +9,7 @@ use super::blocks::{
 };
 use super::thread;
 use crate::global::native::base::mode;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::hardened;
 use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
@@ -137,7 +138,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     // this thread's.
     unsafe {
         let Some(lists) = lists.map(NonNull::as_ptr) else {
-            return Heap::put(&mut [block], true);
+            return Heap::put(&mut [block], Upkeep::IfDue);
         };
         if quick::is_last(lists, list, block) {
             fault::stop(Fault::FreedTwice, block.as_ptr());

@@ -131,7 +131,7 @@ impl Model {
     fn allocates_kept(&mut self, random: &mut Random) {
         let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
         let mark = random.below(255) as u8 + 1;
-        let lengthen = [None, Some(false), Some(true)][random.below(3)];
+        let lengthen = [Lengthen::No, Lengthen::Plainly, Lengthen::Adaptively][random.below(3)];
         if let Some(block) = allocate_kept(size, align, 60_000, lengthen) {
             assert!(size >= HUGE && align <= HUGE && !mode::is_hardened());
             assert!(block.addr().get().is_multiple_of(HUGE));
@@ -224,7 +224,7 @@ fn refuses() {
         (isize::MAX as usize / 2, isize::MAX as usize / 2 + 1),
     ] {
         assert_eq!(allocate(size, align, None), None, "{size}, {align}");
-        assert_eq!(allocate_kept(size, align, 1000, Some(true)), None, "{size}, {align}");
+        assert_eq!(allocate_kept(size, align, 1000, Lengthen::Adaptively), None, "{size}, {align}");
     }
     let block = allocate(MIB, 64, None).expect("there is memory");
     for size in [isize::MAX as usize, usize::MAX, usize::MAX - 200] {
@@ -384,7 +384,7 @@ fn longer() {
             block.at.write_bytes(7, block.size);
             deallocate(block.at.as_ptr(), 60_000);
         }
-        assert_eq!(allocate_kept(5 * HUGE, 64, 60_000, None), None, "it fits in none");
+        assert_eq!(allocate_kept(5 * HUGE, 64, 60_000, Lengthen::No), None, "it fits in none");
     }
     let before = kept::bytes();
     assert!(before >= 4 * HUGE, "it stays");
@@ -394,13 +394,14 @@ fn longer() {
     // SAFETY: the process is the test's, and maps nothing meanwhile.
     let refused = unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const no_more), 0);
-        let refused = allocate_kept(6 * HUGE, 64, 60_000, Some(true));
+        let refused = allocate_kept(6 * HUGE, 64, 60_000, Lengthen::Adaptively);
         assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const any), 0);
         refused
     };
     assert_eq!((refused, kept::bytes()), (None, before), "it stays where it was");
 
-    let block = allocate_kept(6 * HUGE, HUGE, 60_000, Some(true)).expect("there is memory");
+    let block =
+        allocate_kept(6 * HUGE, HUGE, 60_000, Lengthen::Adaptively).expect("there is memory");
     let block = Block { at: block, align: HUGE, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
     assert_eq!((kept::bytes(), usage().1), (0, block.len));
     assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
@@ -424,7 +425,7 @@ fn grows_with_sample() {
     let size = 4 * HUGE;
     for eighths in [1, 8] {
         let block = allocate(size, 64, None).expect("there is memory").as_ptr();
-        let advised = kept::decide_huge_pages(block, size, false);
+        let advised = kept::decide_huge_pages(block, size, kept::Contents::Anything);
         assert!(advised > 0 && advised < size);
         // SAFETY: the block is in use; after each call the one returned is.
         unsafe {
@@ -474,9 +475,14 @@ fn dense() {
     let knows = is_advised(block).unwrap_or(false);
     // SAFETY: the block is in use, and not used any more; the first mapping is not kept.
     unsafe { deallocate(block, 60_000) };
-    for (is_adaptive, is_written) in [(true, true), (true, false), (false, true), (false, false)] {
+    for (lengthen, is_written) in [
+        (Lengthen::Adaptively, true),
+        (Lengthen::Adaptively, false),
+        (Lengthen::Plainly, true),
+        (Lengthen::Plainly, false),
+    ] {
         // Mappings count as wanted again.
-        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, Lengthen::No), None);
         let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
         // SAFETY: the block has these bytes, and is freed once; the next one as well.
         unsafe {
@@ -484,14 +490,10 @@ fn dense() {
                 block.write_bytes(7, LEN);
             }
             assert!(deallocate(block, 60_000), "it is kept");
-            let longer = allocate_kept(2 * LEN, 64, 60_000, Some(is_adaptive));
+            let longer = allocate_kept(2 * LEN, 64, 60_000, lengthen);
             let longer = longer.expect("there is memory").as_ptr();
-            let expected = knows && is_adaptive && is_written;
-            assert_eq!(
-                is_advised(longer).unwrap_or(false),
-                expected,
-                "{is_adaptive}, {is_written}"
-            );
+            let expected = knows && lengthen == Lengthen::Adaptively && is_written;
+            assert_eq!(is_advised(longer).unwrap_or(false), expected, "{lengthen:?}, {is_written}");
             deallocate(longer, u32::MAX);
         }
     }
@@ -515,10 +517,10 @@ fn advised_by_sample() {
         let first = allocate(LEN, 64, None).expect("there is memory").as_ptr();
         // SAFETY: the block is in use, and not used any more.
         unsafe { deallocate(first, 60_000) };
-        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, None), None);
+        assert_eq!(allocate_kept(9 * LEN, 64, 60_000, Lengthen::No), None);
         let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
         kept::give_back(usize::MAX);
-        let advised = kept::decide_huge_pages(block, LEN, false);
+        let advised = kept::decide_huge_pages(block, LEN, kept::Contents::Anything);
         assert!(if step == 3 { advised == 3 * HUGE } else { advised == 0 }, "{advised}");
         // SAFETY: the block has these bytes, and is freed once.
         unsafe {
@@ -547,7 +549,7 @@ fn wanting() {
         let block = allocate(16 * HUGE, 64, None).expect("there is memory").as_ptr();
         // SAFETY: the block is in use, and not used any more.
         unsafe { deallocate(block, 60_000) };
-        assert_eq!(allocate_kept(17 * HUGE, 64, 60_000, None), None);
+        assert_eq!(allocate_kept(17 * HUGE, 64, 60_000, Lengthen::No), None);
     }
     assert!(kept::bytes() >= 16 * HUGE && !refused::has_any());
     let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");

@@ -11,6 +11,7 @@ use core::sync::atomic::{
 use super::super::{current, quick};
 use super::class::{CLASSES, Class, STEP, mark};
 use crate::global::native::base::gate::Gate;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::{background, pool};
 use crate::global::native::memory::fault::{self, Fault};
@@ -55,8 +56,16 @@ pub(in crate::global::native) struct Lists {
     turned_away: [AtomicU16; CLASSES],
 }
 
+/// Which blocks a visit puts back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Blocks {
+    /// Those that were there at the last visit already.
+    Idle,
+    All,
+}
+
 /// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
-/// the block was there at the [last visit](Lists::put_back_idle).
+/// the block was there at the [last visit](Lists::put_back_at_visit).
 ///
 /// Invariant: `count` and `room` are at most [`ROOM`].
 #[derive(Debug)]
@@ -300,7 +309,7 @@ impl Lists {
                 taken
             })
         {
-            taken.put_back(true);
+            taken.put_back(Upkeep::IfDue);
         }
     }
 
@@ -317,9 +326,8 @@ impl Lists {
         self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
     }
 
-    /// Puts back the blocks that were on the lists at the last call already, or `all` blocks;
-    /// returns whether there were any. Call behind the gate.
-    pub(super) fn put_back_idle(&self, all: bool) -> bool {
+    /// Puts these blocks back; returns whether there were any. Call behind the gate.
+    pub(super) fn put_back_at_visit(&self, blocks: Blocks) -> bool {
         let mut any = false;
         for (class, list) in Class::all().zip(&self.lists) {
             if list.len() == 0 {
@@ -329,13 +337,13 @@ impl Lists {
                 let found = entry.load(Relaxed);
                 let was_there = block_of(found) != found;
                 entry.store(found.map_addr(|address| address | 1), Relaxed);
-                all || was_there
+                was_there || blocks == Blocks::All
             });
             if taken.count != 0 {
                 self.remove_room(class);
                 any = true;
             }
-            taken.put_back(false);
+            taken.put_back(Upkeep::Never);
         }
         // The next free then takes the slow path, which determines the limit anew and tells the
         // background thread.
@@ -476,13 +484,13 @@ impl Taken {
         }
     }
 
-    /// Puts the blocks back to their heaps; `may_purge` as for [`Heap::put_medium`].
-    fn put_back(self, may_purge: bool) {
+    /// Puts the blocks back to their heaps; `upkeep` as for [`Heap::put_medium`].
+    fn put_back(self, upkeep: Upkeep) {
         // SAFETY: the first `count` blocks were written; each was freed, and nothing else has taken
         // it.
         unsafe {
             let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
-            Heap::put_medium(blocks, may_purge);
+            Heap::put_medium(blocks, upkeep);
         }
     }
 }

@@ -62,7 +62,7 @@ fn keep(lists: &Lists, class: Class, block: NonNull<u8>) {
     unsafe {
         if !push(lists, class, block, mark) && !lists.push_slowly(class, block, mark) {
             mark.store(mark::NONE, Relaxed);
-            Heap::put_medium(&[block], true);
+            Heap::put_medium(&[block], Upkeep::IfDue);
         }
     }
 }
@@ -76,17 +76,17 @@ fn pop(lists: &Lists, class: Class) -> Option<NonNull<u8>> {
 fn discard(block: NonNull<u8>) {
     clear_mark(block);
     // SAFETY: it is in use, and freed once.
-    unsafe { Heap::put_medium(&[block], true) };
+    unsafe { Heap::put_medium(&[block], Upkeep::IfDue) };
 }
 
 /// Visits the lists: puts idle blocks back, or all.
-fn visit(lists: &Lists, all: bool) -> bool {
+fn visit(lists: &Lists, blocks: Blocks) -> bool {
     let any = lists.is_used() && lists.gate.shut() && {
         let passed = sync::heavy_barrier();
         // While other tests have barriers refused, the owner goes without them as well, from its
         // next turn on.
         assert!(lists.gate.is_owner_out(passed) || !passed);
-        lists.put_back_idle(all)
+        lists.put_back_at_visit(blocks)
     };
     lists.gate.open();
     any
@@ -301,17 +301,17 @@ fn class_of_most() -> Class {
 fn idle_blocks_go_back_at_the_second_visit() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(50_000).expect("it has one");
-    assert!(!visit(&lists, false) && !visit(&lists, true));
+    assert!(!visit(&lists, Blocks::Idle) && !visit(&lists, Blocks::All));
     lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     let first = block(heap, class);
     keep(&lists, class, first);
-    assert!(!visit(&lists, false), "it was just freed");
+    assert!(!visit(&lists, Blocks::Idle), "it was just freed");
     assert!(is_kept(first));
     assert_eq!(lists.byte_limit.load(Relaxed), 0, "the next free is noticed");
     lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     let second = block(heap, class);
     keep(&lists, class, second);
-    assert!(visit(&lists, false));
+    assert!(visit(&lists, Blocks::Idle));
     assert!(!is_in_use(heap, first) && is_kept(second));
     assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
     open(&lists);
@@ -321,9 +321,9 @@ fn idle_blocks_go_back_at_the_second_visit() {
     assert_eq!(pop(&lists, class), None);
     lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
     keep(&lists, class, second);
-    assert!(visit(&lists, true));
+    assert!(visit(&lists, Blocks::All));
     assert!(!is_in_use(heap, second));
-    assert!(!visit(&lists, true), "there is nothing any more");
+    assert!(!visit(&lists, Blocks::All), "there is nothing any more");
 }
 
 /// A list has no room until one of its blocks was turned away and then wanted: then for one block,
@@ -601,34 +601,34 @@ fn lists_of_several_threads_are_visited() {
     });
     let kept = || blocks.map(is_kept);
     // There is no time for any.
-    assert_eq!(super::visit(&threads, true, || false), (0, false));
+    assert_eq!(super::visit(&threads, Blocks::All, || false), (0, false));
     assert_eq!(kept(), [true; 3]);
     // The owner of the first is inside; another visitor has shut the second.
     of(threads[0]).with(|| {
-        assert_eq!(super::visit(&threads[..1], true, || true), (1, false));
+        assert_eq!(super::visit(&threads[..1], Blocks::All, || true), (1, false));
     });
     assert!(of(threads[1]).gate.shut());
-    assert_eq!(super::visit(&threads[1..2], true, || true), (1, false));
+    assert_eq!(super::visit(&threads[1..2], Blocks::All, || true), (1, false));
     assert!(!of(threads[1]).gate.shut(), "the other is there still");
     of(threads[1]).gate.open();
     assert_eq!(kept(), [true; 3]);
     // There is time for two of three. Without barriers, the visit first asks an owner to drop the
     // bias.
     let mut time = [true, true].into_iter();
-    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    let visited = super::visit(&threads, Blocks::Idle, || time.next().unwrap_or(false));
     assert_eq!(visited, (2, false), "nothing lay there before");
     let has_barriers = sync::heavy_barrier();
     let mut time = [true, true].into_iter();
-    let visited = super::visit(&threads, false, || time.next().unwrap_or(false));
+    let visited = super::visit(&threads, Blocks::Idle, || time.next().unwrap_or(false));
     if has_barriers && sync::heavy_barrier() {
         assert_eq!((visited, kept()), ((2, true), [false, false, true]));
-        assert_eq!(super::visit(&threads, true, || true), (3, true));
+        assert_eq!(super::visit(&threads, Blocks::All, || true), (3, true));
         assert_eq!(kept(), [false; 3]);
         assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
     }
     // The lists are empty now, and no visitor is inside.
     threads.iter().for_each(|&thread| of(thread).put_back_all());
-    assert_eq!(super::visit(&threads, true, || true).0, 3);
+    assert_eq!(super::visit(&threads, Blocks::All, || true).0, 3);
     assert!(threads.iter().all(|&thread| of(thread).gate.shut()));
     threads.iter().for_each(|&thread| of(thread).gate.open());
 }
@@ -657,7 +657,7 @@ fn over() {
         own.with(|| unsafe { own.push_within(class, block, mark) }) == Some(true)
     };
     assert!(keeps());
-    assert_eq!(super::visit(&[lists], true, || false), (0, false));
+    assert_eq!(super::visit(&[lists], Blocks::All, || false), (0, false));
     assert!(is_kept(block));
     // The block serves a request on the slow path; now and then periodic work is due.
     let size = class.size();
@@ -665,7 +665,7 @@ fn over() {
     assert_eq!(served, Some(block));
     assert_eq!(allocate_slowly(size, 2 * UNIT), None);
     assert!(keeps());
-    assert_eq!(super::visit(&[lists], true, || true), (1, true));
+    assert_eq!(super::visit(&[lists], Blocks::All, || true), (1, true));
     assert!(!is_kept(block) && !is_in_use(heap, block));
 }
 

@@ -35,6 +35,15 @@ impl Parts {
     }
 }
 
+/// How far a walk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// To the heap's end, by itself.
+    ToTheEnd,
+    /// As far as memory is wanted.
+    AsWanted,
+}
+
 /// A walk under way.
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -50,16 +59,15 @@ pub(super) struct Walk {
     pub(super) free: usize,
     /// Stuck bytes within those.
     pub(super) stuck: usize,
-    /// Whether it goes on to the heap's end by itself; else it advances as memory is wanted.
-    pub(super) whole: bool,
+    pub(super) reach: Reach,
     /// Whether it passed over free memory that is no whole huge page.
     pub(super) has_skipped: bool,
 }
 
 impl Walk {
-    pub(super) fn new(free: usize, stuck: usize, whole: bool) -> Self {
+    pub(super) fn new(free: usize, stuck: usize, reach: Reach) -> Self {
         let (huge, has_skipped) = (Walked::NOTHING, false);
-        Self { swept: 0, huge, met: 0, given: 0, free, stuck, whole, has_skipped }
+        Self { swept: 0, huge, met: 0, given: 0, free, stuck, reach, has_skipped }
     }
 
     /// Does one step, which ends early when the visit is over. Gives back `parts` of the free
@@ -72,7 +80,7 @@ impl Walk {
         zeros: &mut Zeros,
         visit: &mut Visit,
     ) -> (usize, bool) {
-        let parts = if self.whole { Parts::OsPages } else { parts };
+        let parts = if self.reach == Reach::ToTheEnd { Parts::OsPages } else { parts };
         self.has_skipped |= parts != Parts::OsPages;
         let (page, unit) = (os::page_size(), parts.unit());
         let mut left = STEP_BYTES;
