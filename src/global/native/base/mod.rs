@@ -1,5 +1,5 @@
-//! What the other folders build on: statics, the lock, settings and size classes. Nothing here knows
-//! heaps, blocks or threads' lists; all other folders use it.
+//! What all other folders build on: statics, the lock, settings, size classes. Nothing here knows
+//! of heaps, blocks or threads' lists. Used by all other folders.
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|

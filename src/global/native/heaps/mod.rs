@@ -1,5 +1,6 @@
-//! Where blocks come from, shared by all threads: heaps, each behind a lock, and the mappings of the
-//! largest blocks. Uses `memory` and `base`; threads reach it when their lists are empty or full.
+//! Where blocks come from, shared by all threads: heaps, each behind a lock, and mappings for the
+//! largest blocks. Uses `base` and `memory`. Used by `lists`, which refill from here and flush to
+//! here, and by the folders below it.
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Threads' lists of free blocks in front of the heaps. Uses `heaps` and what these use; requests use
-//! it first.
+//! Each thread's lists of free blocks, in front of the heaps. Uses `base`, `memory` and `heaps`.
+//! Used by `process` and `requests`, which look here first.
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The addresses of the heaps, and what the system knows of the memory there: which of it may be huge
-//! pages, is zeros, or goes back. Uses `base`; all folders after this one use it.
+//! The addresses of the heaps, and the system's memory there: which of it may be huge pages, is
+//! known to be zeros, or goes back. Uses `base`. Used by all folders below it.
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|

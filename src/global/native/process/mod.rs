@@ -1,5 +1,5 @@
-//! What concerns the heaps and the lists of all threads at once. Uses the folders before it; requests
-//! use it when the first thread starts and when memory runs out.
+//! What concerns all threads and heaps of the process at once. Uses the folders above it. Used by
+//! `requests`.
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|

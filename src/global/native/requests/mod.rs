@@ -1,4 +1,5 @@
-//! Serves the program's requests by all the folders before it. Only `api` is for those outside.
+//! Serves the program's requests with the help of all folders above it. The way in from outside is
+//! `api`, which implements [`Pagewise`](crate::global::Pagewise).
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|
