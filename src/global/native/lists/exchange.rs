@@ -82,7 +82,8 @@ impl Heap {
     /// They were [taken](Self::take), are of one class, and are put back once.
     pub(in crate::global::native) unsafe fn put(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
         if mode::parts().zero() {
-            check_zeros(blocks);
+            // SAFETY: the caller puts them back, so they are free, and its own until then.
+            unsafe { check_zeros(blocks) };
         }
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
@@ -306,14 +307,17 @@ impl Heap {
     }
 }
 
-/// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed and
-/// is not zero now: it was written after its free.
+/// Stops the process if one of these small blocks, all of one class, was zeroed when it was freed
+/// and is not zero now: it was written after its free.
+///
+/// # Safety
+/// The blocks are free, and the caller's alone.
 #[cold]
-fn check_zeros(blocks: &[NonNull<u8>]) {
+unsafe fn check_zeros(blocks: &[NonNull<u8>]) {
     let Some(first) = blocks.first() else { return };
     let size = sizes::class_size(SPACE.list_of(first.as_ptr()).unwrap_or(0));
     // The size is matched once for all blocks.
-    // SAFETY: the blocks have this size, are free, and are in the caller's hands alone.
+    // SAFETY: the blocks have this size; the caller guarantees that they are free and its own.
     unsafe {
         match size {
             0..=32 => stop_unless(blocks, |block| wiped::are_ends_zero::<1>(block, size)),

@@ -159,7 +159,8 @@ impl Lists {
         count_pop: impl FnOnce() -> bool,
     ) -> Option<NonNull<u8>> {
         let block = self.with_biased(|lists| lists.pop_within(class, count_pop)).flatten();
-        block.inspect(|block| mark_in_use(*block))
+        // SAFETY: the block was just taken off a list.
+        block.inspect(|block| unsafe { mark_in_use(*block) })
     }
 
     /// As [`pop`](Self::pop), behind the gate; the block's mark still says that it is kept.
@@ -186,7 +187,8 @@ impl Lists {
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let larger = Class::of(class.size() + 1).filter(|&larger| self.list(larger).len() > 1);
         let pop = || self.pop_within(class, || true).or_else(|| self.pop_within(larger?, || true));
-        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
+        // SAFETY: the block was just taken off a list.
+        self.with(pop).flatten().inspect(|block| unsafe { mark_in_use(*block) })
     }
 
     /// Takes the block of a class that was freed last among those that are aligned to `align`.
@@ -209,7 +211,8 @@ impl Lists {
             self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
             NonNull::new(block)
         };
-        self.with(pop).flatten().inspect(|block| mark_in_use(*block))
+        // SAFETY: the block was just taken off a list.
+        self.with(pop).flatten().inspect(|block| unsafe { mark_in_use(*block) })
     }
 
     /// Runs `action` behind the gate, if the gate is biased. Only for the lists' own thread.
@@ -441,18 +444,24 @@ fn share_of(used: usize, threads: usize) -> usize {
 }
 
 /// Marks a block that was taken off a list as in use.
+///
+/// # Safety
+/// As for [`check_fence`].
 #[inline(always)]
-fn mark_in_use(block: NonNull<u8>) {
+unsafe fn mark_in_use(block: NonNull<u8>) {
     let mark = SPACE.mark_of(block.as_ptr());
     mark.store(mark.load(Relaxed) & !mark::KEPT, Relaxed);
-    check_fence(block);
+    // SAFETY: the caller guarantees what it requires.
+    unsafe { check_fence(block) };
 }
 
 /// Stops the process if the program wrote to a block while it was on a list.
+///
+/// # Safety
+/// The block was taken off a list, and is the caller's alone.
 #[inline(always)]
-fn check_fence(block: NonNull<u8>) {
-    // SAFETY: the block is the caller's alone, and these words were written when it was put onto a
-    // list.
+unsafe fn check_fence(block: NonNull<u8>) {
+    // SAFETY: the caller guarantees that the block was on a list: these words were written then.
     let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
     let [known, also] = fence(block.as_ptr());
     if first != known || second != also {
@@ -477,7 +486,8 @@ impl Taken {
         if let Some(known) = NonNull::new(block)
             && SPACE.mark_of(block).load(Relaxed) == kept
         {
-            check_fence(known);
+            // SAFETY: the block was just taken off a list, as its mark says.
+            unsafe { check_fence(known) };
             SPACE.mark_of(block).store(mark::NONE, Relaxed);
             self.blocks[self.count].write(known);
             self.count += 1;
