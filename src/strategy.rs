@@ -268,18 +268,19 @@ pub struct Usage {
     pub frees: u64,
 }
 
-/// Of several strategies together. What each had or held at most is added up, though not all of it was at one time.
+/// Adds up the usage of several strategies. The peaks are added up as well, though the strategies
+/// may have reached them at different times. A sum that would overflow is the type's maximum.
 impl core::iter::Sum for Usage {
     fn sum<I: Iterator<Item = Self>>(usages: I) -> Self {
         usages.fold(Self::default(), |sum, usage| Self {
-            requested: sum.requested + usage.requested,
-            block: sum.block + usage.block,
-            held: sum.held + usage.held,
-            blocks: sum.blocks + usage.blocks,
-            peak_requested: sum.peak_requested + usage.peak_requested,
-            peak_held: sum.peak_held + usage.peak_held,
-            allocations: sum.allocations + usage.allocations,
-            frees: sum.frees + usage.frees,
+            requested: sum.requested.saturating_add(usage.requested),
+            block: sum.block.saturating_add(usage.block),
+            held: sum.held.saturating_add(usage.held),
+            blocks: sum.blocks.saturating_add(usage.blocks),
+            peak_requested: sum.peak_requested.saturating_add(usage.peak_requested),
+            peak_held: sum.peak_held.saturating_add(usage.peak_held),
+            allocations: sum.allocations.saturating_add(usage.allocations),
+            frees: sum.frees.saturating_add(usage.frees),
         })
     }
 }
@@ -299,5 +300,29 @@ impl Usage {
         } else {
             1.0 - self.peak_requested as f64 / self.peak_held as f64
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_of_usages_saturates() {
+        let most = Usage {
+            requested: usize::MAX,
+            block: usize::MAX,
+            held: usize::MAX,
+            blocks: usize::MAX,
+            peak_requested: usize::MAX,
+            peak_held: usize::MAX,
+            allocations: u64::MAX,
+            frees: u64::MAX,
+        };
+        let little = Usage { requested: 1, block: 2, held: 3, blocks: 4, ..Usage::default() };
+        assert_eq!([most, most].into_iter().sum::<Usage>(), most);
+        assert_eq!([most, little].into_iter().sum::<Usage>(), most);
+        let sum = [little, little].into_iter().sum::<Usage>();
+        assert_eq!((sum.requested, sum.block, sum.held, sum.blocks), (2, 4, 6, 8));
     }
 }
