@@ -1,12 +1,12 @@
-//! What all strategies share: [`Heap`], the one implementation of [`Strategy`], around an [`Engine`].
+//! The code that all strategies share: [`Heap`] implements [`Strategy`] around an [`Engine`].
 //!
 //! ```text
 //!  program ──▶ Heap: size 0, alignment, counts, moves, walk and audit
 //!                │ Engine: which memory serves which request
 //!                └ Backing: source, meter, tally
 //! ```
-//! An engine is what a paper describes: it finds memory for a block, and takes it back. It is not
-//! asked about requests of size 0.
+//! An engine implements what a paper describes: it finds memory for a block and takes the memory
+//! back. The heap serves requests of size 0 itself.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -20,15 +20,15 @@ use crate::walk;
 
 /// A strategy: the engine `E` over a source, metered by `M`.
 ///
-/// The strategies of the [`catalogue`](crate::catalogue) are such heaps; how one is made, and what it
-/// can do beside a [`Strategy`], stands in its module.
+/// The strategies of the [`catalogue`](crate::catalogue) are heaps of this type. The module of each
+/// strategy documents how to create one, and its methods in addition to [`Strategy`].
 #[derive(Debug)]
 pub struct Heap<E, S, M = ()> {
     pub(crate) engine: E,
     pub(crate) backing: Backing<S, M>,
 }
 
-/// What a heap has beside its engine.
+/// The parts of a heap other than its engine.
 #[derive(Debug)]
 pub struct Backing<S, M> {
     pub(crate) source: Owned<S>,
@@ -36,27 +36,28 @@ pub struct Backing<S, M> {
     pub(crate) tally: Tally,
 }
 
-/// A block that an engine has put to use.
+/// A block that an engine has allocated.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
-    /// What the program gets.
+    /// The part of the block that the program gets.
     pub(crate) contents: NonNull<[u8]>,
-    /// Bytes of the whole block: more than its contents where these lie behind a gap.
+    /// Bytes of the whole block. They exceed the contents if there is a gap in front.
     pub(crate) bytes: usize,
+    /// The part of the strategy that served the request.
     pub(crate) part: Part,
 }
 
 /// A block whose size an engine has changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Resized {
-    /// What the program has now.
+    /// The part of the block that the program has now.
     pub(crate) contents: NonNull<[u8]>,
-    /// Bytes of the whole block before and after.
+    /// Bytes of the whole block, before and after.
     pub(crate) bytes: (usize, usize),
 }
 
 impl Served {
-    /// A block that is all contents.
+    /// Returns a block that consists only of contents.
     #[inline(always)]
     pub(crate) fn whole(block: NonNull<u8>, bytes: usize, part: Part) -> Self {
         Self { contents: NonNull::slice_from_raw_parts(block, bytes), bytes, part }
@@ -64,51 +65,50 @@ impl Served {
 }
 
 impl Resized {
-    /// A block that is all contents, and its lengths before and after.
+    /// Returns a block that consists only of contents, with its lengths before and after.
     #[inline(always)]
     pub(crate) fn whole(block: NonNull<u8>, bytes: (usize, usize)) -> Self {
         Self { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes }
     }
 }
 
-/// What tells one strategy from another. No layout that an engine is given is of size 0, but to
-/// [`allocate`](Self::allocate).
+/// The part in which strategies differ. Only [`allocate`](Self::allocate) gets layouts of size 0.
 ///
 /// # Safety
-/// An implementer promises of its blocks what an implementer of [`Strategy`] does. It takes memory from
-/// the backing's source alone, and all of its blocks lie there.
+/// Implementers give the same guarantees for their blocks as implementers of [`Strategy`]. They
+/// take memory only from the backing's source, and all of their blocks are in that memory.
 pub unsafe trait Engine<S: Source, M: Meter>: Sized {
-    /// Whether [`slide`](Self::slide) is the last resort, tried when there is no memory to move a block
-    /// to. Otherwise it is tried first.
+    /// Whether [`slide`](Self::slide) is the last resort, tried only if there is no memory to move
+    /// a block to. Otherwise it is tried first.
     const SLIDES_LAST: bool = false;
 
-    /// Serves a request of any size, also 0. [`Heap::serve`] does that; an engine that knows a quicker
-    /// way tries it first.
+    /// Serves a request of any size, including 0. By default calls [`Heap::serve`]. An engine with
+    /// a faster path tries that one first.
     ///
     /// # Errors
-    /// As [`Strategy::allocate`].
+    /// As for [`Strategy::allocate`].
     #[inline(always)]
     fn allocate(heap: &mut Heap<Self, S, M>, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         heap.serve(layout)
     }
 
-    /// A block for a layout.
+    /// Allocates a block for a layout. The caller [counts](Backing::served) it.
     ///
     /// # Errors
-    /// As [`Strategy::allocate`].
+    /// As for [`Strategy::allocate`].
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError>;
 
-    /// Frees a block, and has it [counted](Backing::freed).
+    /// Frees a block and [counts](Backing::freed) it.
     ///
     /// # Safety
     /// As for [`Strategy::deallocate`].
     unsafe fn free(heap: &mut Heap<Self, S, M>, block: NonNull<u8>, layout: Layout);
 
-    /// Resizes a block in place, if the result suits the new size as well as a fresh block would.
+    /// Resizes a block in place, if the result suits the new size as well as a new block would.
     ///
     /// # Safety
-    /// As for [`Strategy::resize_in_place`]; both layouts have one alignment, unless
-    /// [`keep`](Self::keep) asks.
+    /// As for [`Strategy::resize_in_place`]. Both layouts have the same alignment, unless
+    /// [`keep`](Self::keep) is the caller.
     unsafe fn resize(
         &mut self,
         block: NonNull<u8>,
@@ -117,8 +117,8 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         backing: &mut Backing<S, M>,
     ) -> Option<Resized>;
 
-    /// Resizes a block in place even if the result suits the new layout badly: there is no memory to
-    /// move it to. Its address is aligned for the new layout.
+    /// Resizes a block in place even if the result suits the new layout badly, because there is no
+    /// memory to move it to. Its address is aligned for the new layout.
     ///
     /// # Safety
     /// As for [`Strategy::keep`].
@@ -129,11 +129,11 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         new_layout: Layout,
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.resize(block, layout, new_layout, backing) }
     }
 
-    /// Resizes a block by moving it, with its contents, into free memory beside it.
+    /// Resizes a block by moving it, with its contents, into adjacent free memory.
     ///
     /// # Safety
     /// As for [`Strategy::relocate`].
@@ -147,40 +147,41 @@ pub unsafe trait Engine<S: Source, M: Meter>: Sized {
         None
     }
 
-    /// As [`Strategy::has_block`].
+    /// See [`Strategy::has_block`].
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool;
 
-    /// Whether whoever asks may free this block in use. Only an engine whose blocks have owners says no.
+    /// Returns whether the caller may free this block, which is in use. Only an engine whose blocks
+    /// have owners returns `false`.
     #[inline(always)]
     fn may_free(&self, _block: NonNull<u8>) -> bool {
         true
     }
 
-    /// Calls `visit` for every span of the source's extent in address order.
+    /// Calls `visit` for every span of the source's extent, in address order.
     fn walk(&self, visit: &mut dyn FnMut(Span));
 
-    /// Checks the invariants of its own structures.
+    /// Checks the invariants of the engine's own structures.
     ///
     /// # Errors
-    /// As [`Strategy::audit`].
+    /// As for [`Strategy::audit`].
     fn audit(&self) -> Result<(), Fault>;
 }
 
 impl<E, S, M> Heap<E, S, M> {
-    /// A heap that has no memory yet.
+    /// Returns a heap that has no memory yet.
     pub(crate) const fn over(engine: E, source: S, meter: M) -> Self {
         let backing = Backing { source: Owned::new(source), meter, tally: Tally::new() };
         Self { engine, backing }
     }
 
-    /// Where the heap's memory comes from.
+    /// Returns the source of the heap's memory.
     pub const fn source(&self) -> &S {
         self.backing.source.get()
     }
 }
 
 impl<S: Source, M: Meter> Backing<S, M> {
-    /// Counts a block put to use.
+    /// Counts an allocated block, and returns its contents.
     #[inline(always)]
     pub(crate) fn served(&mut self, layout: Layout, block: Served) -> NonNull<[u8]> {
         self.meter.served(block.part);
@@ -188,14 +189,15 @@ impl<S: Source, M: Meter> Backing<S, M> {
         block.contents
     }
 
-    /// Counts a block freed: bytes requested, bytes of the whole block.
+    /// Counts a freed block: `requested` is the size that the program requested, `bytes` that of
+    /// the whole block.
     #[inline(always)]
     pub(crate) fn freed(&mut self, requested: usize, bytes: usize, part: Part) {
         self.meter.served(part);
         self.tally.freed(requested, bytes);
     }
 
-    /// Counts a block that changed its layout.
+    /// Counts a block whose layout changed, and returns its contents.
     #[inline(always)]
     fn resized(&mut self, layout: Layout, new_layout: Layout, block: Resized) -> NonNull<[u8]> {
         self.tally.resized((layout.size(), new_layout.size()), block.bytes);
@@ -204,7 +206,7 @@ impl<S: Source, M: Meter> Backing<S, M> {
 }
 
 impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
-    /// Serves a request of any size, 0 among them.
+    /// Serves a request of any size, including 0.
     #[inline]
     pub(crate) fn serve(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -214,7 +216,7 @@ impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
         Ok(self.backing.served(layout, served))
     }
 
-    /// Moves a block into free memory beside it.
+    /// Resizes a block by moving it into adjacent free memory.
     ///
     /// # Safety
     /// As for [`Strategy::relocate`].
@@ -225,24 +227,24 @@ impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
         let new_layout = resized(layout, new_size)?;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         let moved = unsafe { self.engine.slide(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, moved))
     }
 }
 
-/// A layout with another size; `None` where there is no block before or after.
+/// Returns the layout with another size; `None` if either size is 0, since there is no block then.
 #[inline(always)]
 fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
     if layout.size() == 0 || new_size == 0 {
         return None;
     }
-    // SAFETY: callers of what resizes promise that the rounded size does not overflow.
+    // SAFETY: whoever resizes a block guarantees that the rounded size does not overflow.
     Some(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) })
 }
 
-// SAFETY: the engine's promises; its blocks lie in the source's extent or mappings, which are the
-// heap's alone.
+// SAFETY: the engine gives the guarantees; its blocks are in the source's extent or mappings, which
+// only this heap uses.
 unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
     #[inline]
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -254,7 +256,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if layout.size() == 0 {
             return;
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { E::free(self, block, layout) };
     }
 
@@ -266,7 +268,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
         let new_layout = resized(layout, new_size)?;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         let block = unsafe { self.engine.resize(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, block))
     }
@@ -278,12 +280,12 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
         if !E::SLIDES_LAST {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller gives the same guarantees.
             if let Some(moved) = unsafe { self.slide(block, layout, new_size) } {
                 return Ok(moved);
             }
         }
-        // SAFETY: the caller guarantees it; the block is as it was.
+        // SAFETY: the caller gives the same guarantees; the block is unchanged.
         let moved = unsafe { move_to_another(self, block, layout, new_size) };
         match moved {
             // SAFETY: as above.
@@ -304,7 +306,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if layout.size() == 0 || new_layout.size() == 0 || !aligned {
             return None;
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         let kept = unsafe { self.engine.keep(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, kept))
     }
@@ -327,7 +329,8 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if !self.engine.may_free(block) {
             return Freed::NotOwner;
         }
-        // SAFETY: a block in use of this layout starts there, which the caller gives up.
+        // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
+        // any more.
         unsafe { self.deallocate(block, layout) };
         Freed::Freed
     }
@@ -356,8 +359,8 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
     }
 }
 
-/// Calls `visit` for the spans of the mappings chosen by their address: below a mapped block the
-/// memory is bookkeeping.
+/// Calls `visit` for the spans of each mapping whose start address is `chosen`: bookkeeping, and
+/// the block above it.
 fn walk_mapped<S: Source>(source: &S, visit: &mut dyn FnMut(Span), chosen: impl Fn(usize) -> bool) {
     source.mapped(&mut |mapping, block| {
         if chosen(mapping.start) {

@@ -1,18 +1,18 @@
-//! What can go wrong, and what a check answers: [`AllocError`], [`Freed`], [`Fault`].
+//! Errors and the results of checks: [`AllocError`], [`Freed`], [`Fault`].
 
 use core::fmt;
 
-/// Why a request could not be served. Nothing was changed.
+/// The reasons why a request cannot be served. The strategy is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// The source has no more memory that would do.
+    /// The source has no suitable memory left.
     Exhausted,
-    /// The strategy's source had handed out memory before the strategy got it. A strategy lays out
-    /// its memory from the source's first byte on and takes no source that others have used.
+    /// The source had handed out memory before the strategy got it. A strategy lays out its memory
+    /// from the source's first byte on, so it accepts only a source that was never used.
     UsedSource,
-    /// There is no memory yet: an arena that was [made empty](crate::Arena::empty) has not been given its region, or
-    /// a [`Region`](crate::Region) was made of no address.
+    /// There is no memory yet: an arena that was created [empty](crate::Arena::empty) has no region
+    /// yet, or the address of a [`Region`](crate::Region) is null.
     NoRegion,
 }
 
@@ -28,21 +28,22 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// The answer of a checked free ([`Strategy::try_free`](crate::Strategy::try_free)).
+/// The result of a checked free ([`Strategy::try_free`](crate::Strategy::try_free)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a refused free frees nothing"]
 pub enum Freed {
     /// The block was in use and is now free.
     Freed,
-    /// No block in use starts there, or not one of that layout: a double free, an interior or a
-    /// foreign pointer. Nothing was changed.
+    /// No block in use that fits the layout starts there: a double free, an interior pointer, a
+    /// foreign pointer, or a wrong layout. Nothing was changed.
     Unallocated,
-    /// The block is in use, but another's ([`HeadFirst`](crate::catalogue::HeadFirst) knows whose
-    /// its blocks are). Nothing was changed.
+    /// The block is in use, but belongs to another owner. Only
+    /// [`HeadFirst`](crate::catalogue::HeadFirst) and its variants record owners. Nothing was
+    /// changed.
     NotOwner,
 }
 
-/// A violated invariant: what should hold, and the address of the structure in which it does not.
+/// A violated invariant, and the address of the structure that violates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// The invariant, as a sentence that should be true.
@@ -52,7 +53,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// `Ok` if `holds`, else the fault.
+    /// Returns `Ok` if `holds`, and the fault otherwise.
     pub(crate) fn unless(
         holds: bool,
         invariant: &'static str,

@@ -1,26 +1,27 @@
-//! The hook through which a strategy tells what its bookkeeping does: *items visited* (Brent §7.2)
-//! and the addresses it looks at. With `()` for a meter it compiles to nothing.
+//! The hook through which a strategy reports what its bookkeeping does: the *items visited* (Brent
+//! §7.2) and their addresses. With `()` as the meter it compiles to nothing.
 //!
 //! Brent counts "items visited on linked lists or added to linked lists (with items added to doubly
-//! linked lists given double weight)". So here:
+//! linked lists given double weight)". Here an item has the following weight:
 //!
-//! | what | weight |
+//! | item | weight |
 //! |---|---|
-//! | an item reached by following a link, of a list or a tree, or drawn from a pool | 1 |
-//! | an item put on a singly linked list or into a pool | 1 |
-//! | an item put on a doubly linked list | 2 |
+//! | reached by following a link of a list or a tree, or drawn from a pool | 1 |
+//! | put on a singly linked list or into a pool | 1 |
+//! | put on a doubly linked list | 2 |
 //! | a record reached directly, by its index or a block's address: a list's anchor, the header of a freed block's page | 0 |
 //!
-//! Every report carries the record's address, so that the bookkeeping's own reference string can
-//! be fed to a paging simulator.
+//! Every report contains the record's address, so the reference string of the bookkeeping itself
+//! can be fed to a paging simulator.
 
 use core::cell::Cell;
 
-/// Receives what a strategy's bookkeeping visits.
+/// Receives the items that a strategy's bookkeeping visits.
 ///
 /// # Safety
-/// A strategy calls its meter in the middle of its updates. An implementer promises that no method
-/// unwinds, and that none uses the strategy it meters or what is behind the addresses it is told.
+/// A strategy calls its meter in the middle of its updates. Implementers guarantee that no method
+/// unwinds, and that none uses the strategy that it meters or the memory at the addresses that it
+/// is passed.
 ///
 /// ```compile_fail,E0200
 /// struct Panicking;
@@ -32,14 +33,14 @@ use core::cell::Cell;
 /// }
 /// ```
 pub unsafe trait Meter {
-    /// An item at `address` was looked at or linked; it counts `weight` items.
+    /// Reports that an item at `address` was visited or linked. It counts as `weight` items.
     fn item(&self, address: usize, weight: u32);
 
-    /// An allocation or a free was served by this part of the strategy; the items since the last
-    /// such report belong to it.
+    /// Reports that this part of the strategy served an allocation or a free. The items since the
+    /// last such report belong to it.
     fn served(&self, part: Part);
 
-    /// A record was reached directly, not as an item of a list.
+    /// Reports a record that was reached directly, not as an item of a list.
     #[inline(always)]
     fn touch<T>(&self, record: *const T)
     where
@@ -48,7 +49,7 @@ pub unsafe trait Meter {
         self.item(record.addr(), 0);
     }
 
-    /// An item was reached by following a link.
+    /// Reports an item that was reached by following a link.
     #[inline(always)]
     fn visit<T>(&self, item: *const T)
     where
@@ -57,7 +58,7 @@ pub unsafe trait Meter {
         self.item(item.addr(), 1);
     }
 
-    /// An item was put on a singly linked list.
+    /// Reports an item that was put on a singly linked list.
     #[inline(always)]
     fn link<T>(&self, item: *const T)
     where
@@ -66,7 +67,7 @@ pub unsafe trait Meter {
         self.item(item.addr(), 1);
     }
 
-    /// An item was put on a doubly linked list.
+    /// Reports an item that was put on a doubly linked list.
     #[inline(always)]
     fn link_double<T>(&self, item: *const T)
     where
@@ -84,11 +85,11 @@ pub enum Part {
     Pages,
     /// A fit strategy over blocks of any size.
     Fit,
-    /// The free-space area of a lazy fit, by the increment of a pointer.
+    /// The free-space area of a lazy fit, where an allocation only increments a pointer.
     Area,
 }
 
-// SAFETY: nothing is done.
+// SAFETY: the methods do nothing.
 unsafe impl Meter for () {
     #[inline(always)]
     fn item(&self, _: usize, _: u32) {}
@@ -96,7 +97,7 @@ unsafe impl Meter for () {
     fn served(&self, _: Part) {}
 }
 
-// SAFETY: the meter's own promise.
+// SAFETY: every call is forwarded to a `Meter`.
 unsafe impl<M: Meter + ?Sized> Meter for &M {
     #[inline(always)]
     fn item(&self, address: usize, weight: u32) {
@@ -108,7 +109,7 @@ unsafe impl<M: Meter + ?Sized> Meter for &M {
     }
 }
 
-/// A meter that counts items visited, in all and for what pages served.
+/// A meter that counts the items visited, in total and for the operations that pages served.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     pending: Cell<u64>,
@@ -119,7 +120,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// A counter at zero.
+    /// Returns a counter at zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -131,28 +132,28 @@ impl Counter {
         }
     }
 
-    /// Items visited by all operations.
+    /// Returns the items visited by all operations.
     pub fn items(&self) -> u64 {
         self.items.get()
     }
 
-    /// Items visited by the operations that pages served.
+    /// Returns the items visited by the operations that pages served.
     pub fn paged_items(&self) -> u64 {
         self.paged_items.get()
     }
 
-    /// Allocations and frees served.
+    /// Returns the number of allocations and frees served.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }
 
-    /// Allocations and frees served by pages.
+    /// Returns the number of allocations and frees that pages served.
     pub fn paged_operations(&self) -> u64 {
         self.paged_operations.get()
     }
 }
 
-// SAFETY: counts are added up without a check for overflow, and nothing else is used.
+// SAFETY: the methods only change the counters, which wrap around instead of overflowing.
 unsafe impl Meter for Counter {
     fn item(&self, _: usize, weight: u32) {
         self.pending.set(self.pending.get().wrapping_add(u64::from(weight)));

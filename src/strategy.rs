@@ -1,8 +1,8 @@
-//! The contract every allocation strategy fulfils: [`Strategy`], and what it reports about itself:
-//! [`Usage`] and [`Span`]s.
+//! The contract of every allocation strategy, [`Strategy`], and its reports: [`Usage`] and
+//! [`Span`]s.
 //!
-//! A strategy is single-threaded and knows nothing of threads, traces or the operating system; it
-//! takes its memory from a [`Source`](crate::source::Source). An arena adds a lock, the global
+//! A strategy is single-threaded. It knows nothing of threads, traces or the operating system, and
+//! takes its memory from a [`Source`](crate::source::Source). An arena adds a lock; the global
 //! allocator adds threads.
 
 use core::alloc::Layout;
@@ -10,24 +10,27 @@ use core::ptr::NonNull;
 
 use crate::error::{AllocError, Fault, Freed};
 
-/// A dynamic storage allocation strategy over some source of memory.
+/// A dynamic storage allocation strategy over a source of memory.
 ///
 /// # Zero-sized requests
-/// A layout of size 0 is served by a dangling pointer aligned to the layout; it uses no memory, is
-/// not counted in [`Usage`], and may be passed back with the same layout.
+/// A strategy serves a layout of size 0 with a dangling pointer that is aligned for the layout. The
+/// pointer uses no memory, is not counted in [`Usage`], and may be freed with the same layout.
 ///
 /// # Exhaustion
-/// A strategy that cannot serve a request returns an error and is exactly as it was before.
-/// Freeing never needs memory, so it cannot fail.
+/// A strategy that cannot serve a request returns an error and stays unchanged. Freeing never needs
+/// memory, so it cannot fail.
 ///
 /// # Safety
-/// An implementer promises that a block returned by [`allocate`](Self::allocate), or by what resizes
-/// one, is valid for reads and writes of its whole length, as long as asked or longer, aligned as
-/// asked, disjoint from every other block in use and from the strategy's own bookkeeping, and stays so
-/// until it is freed — also when the strategy itself is moved; that a block that is resized keeps its
-/// contents; that [`has_block`](Self::has_block) is `true` of a block in use alone, by a layout with
-/// which it may be freed; and that [`owns`](Self::owns) is `true` for the blocks of this strategy
-/// and for those of no other. A caller may rely on all of it.
+/// Implementers guarantee all of the following, and callers may rely on it:
+/// - A block returned by [`allocate`](Self::allocate), or by a method that resizes one, is valid
+///   for reads and writes of its whole length. It is at least as long as requested, aligned as
+///   requested, and disjoint from every other block in use and from the strategy's own bookkeeping.
+///   All of this holds until the block is freed, even if the strategy itself is moved.
+/// - A block that is resized keeps its contents.
+/// - [`has_block`](Self::has_block) is `true` only for a block in use and a layout with which it
+///   may be freed.
+/// - [`owns`](Self::owns) is `true` for the blocks of this strategy, and for no block of another
+///   one.
 pub unsafe trait Strategy {
     /// Allocates a block of at least `layout.size()` bytes, aligned to `layout.align()` bytes.
     ///
@@ -35,20 +38,20 @@ pub unsafe trait Strategy {
     /// caller may use all of it.
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] when the source has no more memory that would do;
+    /// [`AllocError::Exhausted`] if the source has no suitable memory left;
     /// [`AllocError::UsedSource`] if it was used before the strategy got it.
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError>;
 
     /// Frees a block.
     ///
     /// # Safety
-    /// `block` was returned by this strategy for `layout` (or resized to it) and was not freed
-    /// since.
+    /// This strategy returned `block` for `layout`, or resized it to `layout`, and the block was
+    /// not freed since.
     unsafe fn deallocate(&mut self, block: NonNull<u8>, layout: Layout);
 
-    /// Changes a block's size to `new_size` bytes without moving it, if that can be done; `None`
-    /// leaves the block as it was. The alignment stays. On success the block is known by the new
-    /// layout and the slice is its whole usable length.
+    /// Changes a block's size to `new_size` bytes without moving the block. The alignment stays the
+    /// same. Returns the block with its whole usable length; its layout is the new one from then
+    /// on. Returns `None`, and changes nothing, if the block cannot be resized in place.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate); `new_size`, rounded up to the alignment, does not
@@ -60,12 +63,12 @@ pub unsafe trait Strategy {
         new_size: usize,
     ) -> Option<NonNull<[u8]>>;
 
-    /// Changes a block's size to `new_size` bytes, moving its contents where it must. On an error
-    /// the block is untouched.
+    /// Changes a block's size to `new_size` bytes, and moves the block if necessary. On an error
+    /// the block is unchanged.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate), but a block that shrinks [stays](Self::keep) where it is if
-    /// there is no memory to move it.
+    /// As for [`allocate`](Self::allocate). But a block that shrinks [stays](Self::keep) where it
+    /// is if there is no memory to move it.
     ///
     /// # Safety
     /// As for [`resize_in_place`](Self::resize_in_place).
@@ -75,7 +78,8 @@ pub unsafe trait Strategy {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller guarantees what both ask for.
+        // SAFETY: the caller guarantees what the methods require, and that the new size, rounded
+        // up, does not overflow.
         unsafe {
             match self.resize_in_place(block, layout, new_size) {
                 Some(resized) => Ok(resized),
@@ -87,11 +91,12 @@ pub unsafe trait Strategy {
         }
     }
 
-    /// Moves a block that cannot be resized where it starts: its contents go to another block, which may
-    /// overlap it if a strategy knows how, and it is freed. [`reallocate`](Self::reallocate) calls this.
+    /// Moves a block that cannot be resized in place: moves its contents to another block and frees
+    /// it. Some strategies let the new block overlap the old one. [`reallocate`](Self::reallocate)
+    /// calls this method.
     ///
     /// # Errors
-    /// As [`allocate`](Self::allocate).
+    /// As for [`allocate`](Self::allocate).
     ///
     /// # Safety
     /// As for [`resize_in_place`](Self::resize_in_place).
@@ -101,16 +106,17 @@ pub unsafe trait Strategy {
         layout: Layout,
         new_size: usize,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { move_to_another(self, block, layout, new_size) }
     }
 
-    /// Gives a block another layout, of any size and alignment, without moving it, if the block is long
-    /// enough and aligned; `None` leaves it as it was. This is called where there is no memory to move the
-    /// block to, so it may leave the block in a place that suits the new size badly.
+    /// Changes a block's layout, to one of any size and alignment, without moving the block.
+    /// Returns `None`, and changes nothing, unless the block is long enough and aligned. This
+    /// method is called if there is no memory to move the block to, so it may leave the block in a
+    /// place that suits the new size badly.
     ///
-    /// By default it keeps blocks that can be [resized](Self::resize_in_place), and no block whose
-    /// alignment changes.
+    /// By default, [resizes](Self::resize_in_place) the block, and returns `None` if the alignment
+    /// changes.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate).
@@ -123,64 +129,66 @@ pub unsafe trait Strategy {
         if layout.align() != new_layout.align() {
             return None;
         }
-        // SAFETY: the caller guarantees it; a layout's size, rounded up to its alignment, does not overflow.
+        // SAFETY: the caller gives the same guarantees; a layout's size, rounded up to its
+        // alignment, does not overflow.
         unsafe { self.resize_in_place(block, layout, new_layout.size()) }
     }
 
-    /// Whether a block in use starts at `block` that could be known by `layout`. Any pointer and any
-    /// layout may be passed; a layout of size 0 has no block.
+    /// Returns whether a block in use that fits `layout` starts at `block`. Any pointer and any
+    /// layout are allowed; no block fits a layout of size 0.
     fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
         layout.size() > 0
             && block.addr().get().is_multiple_of(layout.align())
             && self.has_block(block, layout)
     }
 
-    /// As [`is_in_use`](Self::is_in_use), of a `layout` that is not of size 0 and an address that is
-    /// aligned for it. Any pointer may be passed.
+    /// Like [`is_in_use`](Self::is_in_use), for a `layout` whose size is not 0 and a `block` that
+    /// is aligned for it. Any pointer is allowed.
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool;
 
-    /// Whether this address lies in memory from which this strategy serves requests: whose block it
-    /// is where there are several strategies. Any pointer may be passed; the block of a layout of size
-    /// 0 is nobody's.
+    /// Returns whether this address is in memory from which this strategy serves requests. It tells
+    /// which of several strategies allocated a block. Any pointer is allowed. No strategy owns the
+    /// pointer for a layout of size 0.
     fn owns(&self, block: NonNull<u8>) -> bool;
 
-    /// Frees a block after verifying that `block` is the start of one [in use](Self::is_in_use) that
-    /// could be known by `layout`; answers [`Freed::Unallocated`] otherwise and changes nothing. Any
-    /// pointer may be passed. A strategy whose blocks have owners may answer [`Freed::NotOwner`].
+    /// Frees a block after checking that a block [in use](Self::is_in_use) that fits `layout`
+    /// starts at `block`. Otherwise returns [`Freed::Unallocated`] and changes nothing. Any pointer
+    /// is allowed. A strategy whose blocks have owners may return [`Freed::NotOwner`].
     ///
     /// # Safety
-    /// If the answer is [`Freed::Freed`], nobody uses the block any more. No check can tell a block
-    /// that is still used from one that is not.
+    /// If the result is [`Freed::Freed`], the block is not used any more. No check can tell whether
+    /// a block is still used.
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
         if !self.is_in_use(block, layout) {
             return Freed::Unallocated;
         }
-        // SAFETY: a block in use of this layout starts there, which the caller gives up.
+        // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
+        // any more.
         unsafe { self.deallocate(block, layout) };
         Freed::Freed
     }
 
-    /// What is in use and what is held, now and at most. O(1).
+    /// Returns the memory in use and held, now and at the peak. O(1).
     fn usage(&self) -> Usage;
 
     /// Calls `visit` for every span of the memory held, in address order: blocks, free memory,
-    /// bookkeeping and slack. The spans tile what is held: their lengths add up to
-    /// [`Usage::held`].
+    /// bookkeeping and slack. The spans are disjoint and cover all memory held: their lengths add
+    /// up to [`Usage::held`].
     fn walk(&self, visit: &mut dyn FnMut(Span));
 
     /// Checks every invariant of the strategy's structures, and that [`walk`](Self::walk) agrees
     /// with [`usage`](Self::usage).
     ///
     /// # Errors
-    /// The first invariant found violated, and where.
+    /// The first violated invariant, and the address of the structure that violates it.
     fn audit(&self) -> Result<(), Fault>;
 }
 
-/// Moves a block's contents to another of `new_size` bytes, and frees it. On an error the block is
-/// untouched.
+/// Copies a block's contents to a new block of `new_size` bytes, and frees the old block. On an
+/// error the block is unchanged.
 ///
 /// # Errors
-/// As [`Strategy::allocate`].
+/// As for [`Strategy::allocate`].
 ///
 /// # Safety
 /// As for [`Strategy::relocate`].
@@ -190,12 +198,12 @@ pub(crate) unsafe fn move_to_another<S: Strategy + ?Sized>(
     layout: Layout,
     new_size: usize,
 ) -> Result<NonNull<[u8]>, AllocError> {
-    // SAFETY: the caller promises that the rounded size does not overflow, and `layout` has a valid
-    // alignment.
+    // SAFETY: the caller guarantees that the rounded size does not overflow, and `layout` has a
+    // valid alignment.
     let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
     let moved = strategy.allocate(new_layout)?;
     // SAFETY: both blocks are in use, hence disjoint, and at least `len` bytes long; the old one is
-    // freed once and not used after.
+    // freed once and not used afterwards.
     unsafe {
         let len = layout.size().min(new_size);
         moved.cast::<u8>().copy_from_nonoverlapping(block, len);
@@ -204,14 +212,14 @@ pub(crate) unsafe fn move_to_another<S: Strategy + ?Sized>(
     Ok(moved)
 }
 
-/// The block that serves a layout of size 0.
+/// Returns the block that serves a layout of size 0.
 pub(crate) fn empty_block(layout: Layout) -> NonNull<[u8]> {
     let address = core::ptr::without_provenance_mut(layout.align());
     // SAFETY: an alignment is not 0.
     NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(address) }, 0)
 }
 
-/// A stretch of memory that a strategy holds.
+/// A range of memory that a strategy holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Address of its first byte.
@@ -223,14 +231,14 @@ pub struct Span {
 }
 
 impl Span {
-    /// Address behind its last byte.
+    /// Returns the address behind the last byte.
     #[must_use]
     pub fn end(&self) -> usize {
         self.start + self.len
     }
 }
 
-/// What a span is used for.
+/// The uses of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SpanKind {
@@ -240,19 +248,19 @@ pub enum SpanKind {
     Free,
     /// Bookkeeping: page headers, left headers, size-class tables, tags.
     Header,
-    /// Memory that can serve no request as things are: the rest of a page behind its last block,
+    /// Memory that cannot serve a request at present: the rest of a page behind its last block,
     /// alignment gaps.
     Slack,
 }
 
-/// What a strategy has in use and holds, in bytes and blocks. A strategy of one's own starts from
-/// `Usage::default()`.
+/// The memory that a strategy has in use and holds, in bytes and blocks. A strategy of your own can
+/// start from `Usage::default()` and set the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Usage {
     /// Bytes requested and not yet freed.
     pub requested: usize,
-    /// Bytes of the blocks that serve those requests (requested ≤ block).
+    /// Bytes of the blocks that serve those requests; not less than `requested`.
     pub block: usize,
     /// Bytes taken from the source: blocks, free memory and bookkeeping.
     pub held: usize,
@@ -286,13 +294,14 @@ impl core::iter::Sum for Usage {
 }
 
 impl Usage {
-    /// Storage efficiency E = requested ÷ held (Brent §5.3); 1 when nothing is held.
+    /// Returns the storage efficiency E = requested ÷ held (Brent §5.3); 1 if nothing is held.
     #[must_use]
     pub fn efficiency(&self) -> f64 {
         if self.held == 0 { 1.0 } else { self.requested as f64 / self.held as f64 }
     }
 
-    /// Fragmentation = 1 − (most bytes requested ÷ most bytes held), be it at the same time or not.
+    /// Returns the fragmentation, 1 − (most bytes requested ÷ most bytes held); 0 if nothing was
+    /// ever held. The two peaks need not have been at the same time.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         if self.peak_held == 0 {

@@ -1,11 +1,11 @@
-//! What a heap has in use, counted as it goes.
+//! Counts the memory that a heap has in use.
 
 use crate::strategy::Usage;
 
-/// Counts what is in use, cheaply.
+/// Counters of the blocks in use.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// May be negative: a checked free takes any layout that fits the block.
+    /// May be negative: a checked free accepts any layout that fits the block.
     requested: isize,
     block: usize,
     peak_requested: isize,
@@ -14,24 +14,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing in use, nothing held.
+    /// Returns counters at zero.
     pub(crate) const fn new() -> Self {
         Self { requested: 0, block: 0, peak_requested: 0, allocations: 0, frees: 0 }
     }
 
-    /// Counts a block put to use.
+    /// Counts an allocated block.
     #[inline(always)]
     pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
         self.requested += requested as isize;
         self.block += block;
         self.allocations += 1;
-        // Unlike a maximum, a branch costs next to nothing: it goes the same way for long.
+        // A branch costs less than a maximum: it is predicted, as it mostly goes the same way.
         if self.requested > self.peak_requested {
             self.peak_requested = self.requested;
         }
     }
 
-    /// Counts a block freed.
+    /// Counts a freed block.
     #[inline(always)]
     pub(crate) fn freed(&mut self, requested: usize, block: usize) {
         self.requested -= requested as isize;
@@ -39,7 +39,7 @@ impl Tally {
         self.frees += 1;
     }
 
-    /// Counts blocks put to use, each requested with all of its size.
+    /// Counts allocated blocks of `size` bytes each, as if the program had requested all bytes.
     pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
         self.requested += (blocks * size) as isize;
         self.block += blocks * size;
@@ -47,14 +47,14 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
-    /// Counts blocks freed, each requested with all of its size: how many, and their bytes together.
+    /// Counts freed blocks of `bytes` bytes together, as if the program had requested all bytes.
     pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
         self.requested -= bytes as isize;
         self.block -= bytes;
         self.frees += blocks as u64;
     }
 
-    /// Counts a block that changed its size in place, from the first to the second.
+    /// Counts a resized block: the bytes requested, and those of the block, before and after.
     #[inline(always)]
     pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
         self.requested += requested.1 as isize - requested.0 as isize;
@@ -62,23 +62,23 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
-    /// Blocks in use.
+    /// Returns the number of blocks in use.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
         (self.allocations - self.frees) as usize
     }
 
-    /// Bytes of the blocks in use.
+    /// Returns the bytes of the blocks in use.
     pub(crate) fn block_bytes(&self) -> usize {
         self.block
     }
 
-    /// Blocks freed since the beginning.
+    /// Returns the number of blocks freed since the beginning.
     pub(crate) fn frees(&self) -> u64 {
         self.frees
     }
 
-    /// All but what is held, which the source knows.
+    /// Returns the usage without the bytes held, which only the source knows.
     #[inline]
     pub(crate) fn usage(&self) -> Usage {
         Usage {

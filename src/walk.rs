@@ -1,18 +1,21 @@
-//! A heap as a sequence of [`Span`]s in address order, and the one checker that consumes it.
+//! A heap as a sequence of [`Span`]s in address order, and the checks of it.
 //!
-//! Every strategy describes the memory it holds by [`Strategy::walk`]. What
-//! must be true of any such description is checked here, once, by [`check`].
+//! Every strategy describes the memory that it holds by [`Strategy::walk`]. [`check`] checks what
+//! must be true of every such description.
 
 use crate::error::Fault;
 pub use crate::strategy::{Span, SpanKind};
 use crate::strategy::{Strategy, Usage};
 
-/// Walks a strategy's heap and checks what must hold of every heap: spans are not empty, in
-/// address order and disjoint; blocks and their bytes are as many as [`Usage`] says; all lengths
-/// add up to the bytes held.
+/// Walks a strategy's heap and checks the invariants of every heap:
+/// - Spans are in address order, disjoint and not empty.
+/// - Their lengths add up to the bytes held.
+/// - The number of blocks in use and their bytes are those of the [`Usage`].
+/// - The bytes requested do not exceed those of the blocks.
+/// - The blocks in use are the allocations less the frees.
 ///
 /// # Errors
-/// The first rule found broken.
+/// The first invariant found violated.
 pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     let mut end = 0;
     let mut seen = Usage::default();
@@ -43,11 +46,11 @@ pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     Fault::unless(balance, "allocations less frees are the blocks in use", end)
 }
 
-/// Checks that all bookkeeping lies apart from the blocks: above the last page (Brent §4). True of
-/// every strategy whose headers are out of page.
+/// Checks that all bookkeeping is apart from the blocks, above the last page (Brent §4). This holds
+/// for every strategy that stores its headers outside the pages.
 ///
 /// # Errors
-/// The first header that is followed by something else.
+/// The first header, if a span that is no header follows it.
 pub fn check_apart<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     let mut first_header = None;
     let mut fault = Ok(());
