@@ -1,23 +1,23 @@
-//! Kingsley's allocator, as 4.2BSD had it: powers of two, one stack of free blocks for each, no
-//! splitting, no joining (Wilson et al. 1995, §3.6; CK in Hasan & Chang 2006, §4.2).
+//! Kingsley's allocator, as in 4.2BSD: powers of two, one stack of free blocks for each, no
+//! splitting, no coalescing (Wilson et al. 1995, §3.6; CK in Hasan & Chang 2006, §4.2).
 //!
 //! ```text
-//! class   4     5     6     7    …        blocks of 2ᵏ bytes, header of 4 included
+//! class   0     1     2     3    …        blocks of 16·2ᵏ bytes, with a header of 4
 //! head    ●           ●
 //!         ▼           ▼
 //!         ●           ●  freed last
 //! ```
-//! A block of class k stays one for ever. When a class has no free block, a page's worth of them is
-//! cut from fresh memory, or a single block if it is larger than a page. It is as fast as an
-//! allocator can be that keeps a header, and on average a quarter of its blocks is unused, beside
-//! what other sizes needed once.
+//! A block stays in its class for ever. When a class has no free block, a page of new memory is cut
+//! into blocks of the class; if a block is larger than a page, a single block is cut. No allocator
+//! with headers can be much faster. But on average a quarter of each block is unused, and memory
+//! that one class no longer needs serves no other class.
 //!
-//! The tags and the stacks are those of the other heaps, and nothing else could be: nothing is split or
-//! joined, so there are no free blocks for an index to know.
+//! The tags and the stacks are those of the other heaps. There is no index of free blocks, because
+//! blocks are neither split nor coalesced.
 //!
-//! The original returns blocks that are aligned to 4 or 8 bytes. Here they are aligned to 16; for a
-//! greater alignment a larger block is taken, and a second header before the aligned place says
-//! how far it is from the block's own.
+//! The original returns blocks that are aligned to 4 or 8 bytes. Here they are aligned to 16. For a
+//! greater alignment, a larger block is taken and its contents start at an aligned address; a
+//! second header in front of them contains the distance from the block's start.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -30,16 +30,16 @@ use crate::source::Source;
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, Cells, Link, MAX_CELLS, TAG, header};
 
-/// Classes there are: blocks of 2^k cells.
+/// The number of classes. Class k has blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;
 
-/// A stack for each of them.
+/// The number of stacks: one for each class, rounded up to a power of two.
 const STACKS: usize = CLASSES.next_power_of_two();
 
 /// Kingsley's allocator over a source.
 ///
-/// Allocating and freeing take O(1), but for cutting a page. Blocks never change their size, so
-/// memory once held for blocks of one size serves no other. A heap has at most 16 GiB.
+/// Allocating and freeing take O(1), except when a page is cut. A block never changes its class, so
+/// its memory never serves a request of another class. A heap has at most 16 GiB.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -55,10 +55,11 @@ const STACKS: usize = CLASSES.next_power_of_two();
 pub type Kingsley<S, M = ()> = Heap<PowersOfTwo, S, M>;
 
 /// The engine of [`Kingsley`]. Invariants:
-/// - blocks tile the cells from 1 on, each of 2^k cells;
-/// - the list of class k has the blocks of 2^k cells that are not in use, each once;
-/// - PREV_IN_USE, which tells nothing here, is missing iff a block's contents do not start where
-///   it does; then its first link, which is not in use either, is the cell where they start.
+/// - The blocks tile the cells from 1 on. Each has 2^k cells.
+/// - The stack of class k contains every block of 2^k cells that is not in use, exactly once.
+/// - A block's PREV_IN_USE, which says nothing about the block below here, is clear exactly if the
+///   contents do not start at the block's start. The block's first link, otherwise unused in a
+///   block in use, is then the cell where they start.
 #[derive(Debug)]
 pub struct PowersOfTwo {
     cells: Cells,
@@ -67,22 +68,23 @@ pub struct PowersOfTwo {
     stacks: Stacks<STACKS>,
 }
 
-/// The class of the blocks that hold this many bytes, if any do.
+/// Returns the class of the blocks that hold this many bytes; `None` if there is none.
 #[inline(always)]
 fn class_of(bytes: usize) -> Option<usize> {
     let cells = bytes.checked_add(TAG)?.div_ceil(CELL);
-    // A power of two that is no less: one bit more than the number before has.
+    // The exponent of the next power of two is the number of bits of `cells - 1`.
     let class = (usize::BITS - (cells - 1).leading_zeros()) as usize;
     (class < CLASSES).then_some(class)
 }
 
-/// Bytes that a block of a class holds.
+/// Returns the number of bytes that a block of a class holds.
 #[inline(always)]
 fn bytes(class: usize) -> usize {
     (CELL << class) - TAG
 }
 
-/// What must be asked for so that a layout fits wherever the block starts.
+/// Returns the number of bytes in which a layout fits at any start of the block; `None` if it
+/// overflows.
 #[inline(always)]
 fn room(layout: Layout) -> Option<usize> {
     let gap = if layout.align() <= CELL { 0 } else { layout.align() - CELL };
@@ -90,11 +92,11 @@ fn room(layout: Layout) -> Option<usize> {
 }
 
 impl<S: Source, M: Meter> Heap<PowersOfTwo, S, M> {
-    /// The allocator over `source`, which cuts pages of `page` bytes. Takes no memory before the
-    /// first allocation.
+    /// Returns an allocator over `source` that cuts pages of `page` bytes. It takes no memory
+    /// before the first allocation.
     ///
     /// # Panics
-    /// Unless `page` is a power of two from 16 bytes to 1 GiB; in a `const`, at compile time.
+    /// If `page` is not a power of two from 16 bytes to 1 GiB; in a `const`, at compile time.
     #[must_use]
     pub const fn new(page: usize, source: S, meter: M) -> Self {
         assert!(page.is_power_of_two() && page >= CELL && page <= 1 << 30);
@@ -105,8 +107,8 @@ impl<S: Source, M: Meter> Heap<PowersOfTwo, S, M> {
 }
 
 impl PowersOfTwo {
-    /// Cuts a page into blocks of a class, or a single block, puts them on their stack, and takes the
-    /// lowest.
+    /// Cuts a page into blocks of a class, or cuts a single block; pushes them onto their stack,
+    /// and pops the lowest one.
     #[cold]
     #[inline(never)]
     fn cut<S: Source, M: Meter>(
@@ -115,7 +117,7 @@ impl PowersOfTwo {
         backing: &mut Backing<S, M>,
     ) -> Result<u32, AllocError> {
         let len = 1 << class;
-        // As many as fit a page, or as the source still has.
+        // As many blocks as fit into a page, halved until the source has the memory.
         let mut blocks = (self.page / len).max(1);
         let memory = loop {
             match self.append(blocks * len, &mut backing.source) {
@@ -124,7 +126,7 @@ impl PowersOfTwo {
                 Err(_) => blocks /= 2,
             }
         };
-        // The lowest comes last, and so is taken first.
+        // The lowest block is pushed last, so it is popped first.
         for place in (0..blocks).rev() {
             let block = Block { start: memory + place * len, len };
             self.cells.put_withheld(block);
@@ -133,17 +135,18 @@ impl PowersOfTwo {
         self.stacks.pop(class, &mut self.cells, &backing.meter).ok_or(AllocError::Exhausted)
     }
 
-    /// Takes `len` cells from the source; returns where they start.
+    /// Takes `len` cells from the source. Returns the first one.
     fn append<S: Source>(&mut self, len: u32, source: &mut S) -> Result<u32, AllocError> {
         let start = self.cells.end().max(1);
         let end = start.checked_add(len).ok_or(AllocError::Exhausted)?;
-        // SAFETY: the source's extent is the heap's alone.
+        // SAFETY: only this heap uses the source's extent.
         unsafe { self.cells.append(end, source)? };
         self.cells.put_end(true);
         Ok(start)
     }
 
-    /// Where in its block, which holds that much, a layout lies.
+    /// Returns the cell where a layout's contents start in the block at `start`, which has room for
+    /// it.
     #[inline(always)]
     fn place(&self, start: u32, layout: Layout) -> u32 {
         self.cells.aligned(start, layout.align()).unwrap_or(start)
@@ -151,11 +154,11 @@ impl PowersOfTwo {
 
     #[inline(always)]
     fn contents(&self, start: u32) -> NonNull<u8> {
-        // SAFETY: a block lies in the heap, which is valid memory, hence not at address 0.
+        // SAFETY: a block is in the heap's valid memory, so its address is not 0.
         unsafe { NonNull::new_unchecked(self.cells.contents(start)) }
     }
 
-    /// The block in use whose contents lie at this address, and its class.
+    /// Returns the start and the class of the block in use whose contents are at this address.
     #[inline(always)]
     fn block_of(&self, block: NonNull<u8>) -> (u32, usize) {
         let offset = block.addr().get() - self.cells.origin().addr();
@@ -169,8 +172,8 @@ impl PowersOfTwo {
     }
 }
 
-// SAFETY: blocks tile the source's extent; tags and links lie between them and in free ones. They
-// stay in place when the engine moves.
+// SAFETY: blocks tile the source's extent; tags and links are outside the contents of blocks in
+// use. All of them stay in place when the engine moves.
 unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
     #[inline]
     fn take(&mut self, layout: Layout, backing: &mut Backing<S, M>) -> Result<Served, AllocError> {
@@ -210,7 +213,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         if class_of(room(new_layout)?)? != self.block_of(block).1 {
             return None;
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.keep(block, layout, new_layout, backing) }
     }
 
@@ -222,7 +225,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         _: &mut Backing<S, M>,
     ) -> Option<Resized> {
         let (start, class) = self.block_of(block);
-        // A kept block may lie behind a gap that its alignment does not ask for.
+        // A block that was kept may start behind a gap that its alignment does not need.
         let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
         (new_layout.size() <= len).then(|| Resized {
             contents: NonNull::slice_from_raw_parts(block, len),
@@ -230,8 +233,8 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         })
     }
 
-    /// A block may be known by any layout that it can hold: it may have been [kept](Engine::keep) when
-    /// it shrank.
+    /// A block fits every layout that it has room for, because it may have been
+    /// [kept](Engine::keep) when it shrank.
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
         let Some(wanted) = self.cells.cell_at(block.addr().get()) else { return false };
         let found = self.cells.block_around(wanted, self.cells.end(), &());

@@ -119,17 +119,17 @@
 //! # The modules, in dependency order
 //! A module uses only modules above it.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
 //! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | counts items visited and addresses looked at; compiles to nothing if unused |
 //! | `os` | the operating system: one interface, one implementation for each system |
 //! | [`source`] | where memory comes from |
-//! | [`walk`] | a heap as spans in address order, and the checks of them |
+//! | [`walk`] | a heap as spans in address order, and the checks of the spans |
 //! | `tally` | counts the memory that a heap has in use |
-//! | `engine` | [`Heap`]: the one implementation of [`Strategy`], around the engines below |
-//! | [`sizemap`] | size classes, four ways, one of them optimal |
+//! | `engine` | [`Heap`]: implements [`Strategy`] around the engines below |
+//! | [`sizemap`] | four ways to choose size classes, one of them optimal |
 //! | [`small`] | the heap for small machines: a bitmap instead of headers |
 //! | `words` | plain words in dedicated memory: tables, pools, bitmaps |
 //! | `tags` | boundary tags: cells, headers with their legal flags, and the audit of them |

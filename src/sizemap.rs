@@ -1,8 +1,9 @@
-//! SIZEMAP: from requested size to size class (Brent §5), the four ways to choose one.
+//! SIZEMAP: the mapping from requested sizes to size classes (Brent §5), and four ways to choose
+//! the classes.
 //!
-//! A SIZEMAP is fully described by its classes s₁ < s₂ < … < s_k: a request of s bytes is served by
-//! the least class ≥ s. Which classes are best depends on the page size p, because only
-//! c = ⌊p/s⌋ blocks fit a page:
+//! A SIZEMAP is determined by its classes s₁ < s₂ < … < s_k: the smallest class ≥ s serves a
+//! request of s bytes. The best classes depend on the page size p, because only c = ⌊p/s⌋ blocks
+//! fit into a page:
 //!
 //! | map | classes | source |
 //! |---|---|---|
@@ -11,35 +12,35 @@
 //! | [`Geometric`](SizeMap::Geometric) | s_{j+1} = ⌊ρ s_j⌋ | Brent §6.1 |
 //! | [`Classes`](SizeMap::Classes) | given; [`optimise`] finds the best for a known distribution | Brent §5.3 |
 //!
-//! All sizes are multiples of a *unit* (bytes), which is also the alignment every block has.
+//! All sizes are multiples of a *unit* (bytes), which is also the alignment of every block.
 
 /// How requested sizes are rounded up to size classes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SizeMap {
-    /// Every multiple of the unit is a class. No internal fragmentation; many classes.
+    /// Every multiple of the unit is a class: no internal fragmentation, but many classes.
     Linear,
-    /// One class for each page capacity (Brent §5.1): k ≈ 2√p classes, and no smaller block would
-    /// let more of them fit a page.
+    /// One class for each page capacity c: the largest size that fits c times into a page (Brent
+    /// §5.1); k ≈ 2√p classes.
     PageFitting,
-    /// Each class `ratio` times the one before (Brent §6.1, where ratio e gives the best
+    /// Each class is `ratio` times the one before (Brent §6.1, where the ratio e gives the best
     /// worst-case bound).
     Geometric {
         /// ρ > 1.
         ratio: f64,
     },
-    /// These classes, ascending; sizes above the last are not served by pages.
+    /// These classes, in ascending order. Pages do not serve sizes above the last one.
     Classes(&'static [u32]),
 }
 
 impl SizeMap {
-    /// Class that follows `class` (0: none yet) for pages of `page_size` bytes, in bytes; always
-    /// a multiple of `unit` above `class`, perhaps beyond the page size.
+    /// Returns the class in bytes that follows `class` (0: none yet) for pages of `page_size`
+    /// bytes: a multiple of `unit`, which may exceed the page size.
     fn next(&self, class: usize, index: usize, unit: usize, page_size: usize) -> Option<usize> {
         let least = class.checked_add(unit)?;
         match *self {
             Self::Linear => Some(least),
             Self::PageFitting => {
-                // All sizes with the same ⌊p/s⌋ as `least` are as good as the largest of them.
+                // The largest size with the same ⌊p/s⌋ as `least`.
                 let capacity = page_size / least;
                 (capacity > 0).then(|| (page_size / capacity / unit * unit).max(least))
             }
@@ -54,8 +55,8 @@ impl SizeMap {
         }
     }
 
-    /// The classes for pages of `page_size` bytes, up to the first ≥ `largest`, each at most
-    /// `page_size`. All multiples of `unit`, ascending; none if that is 0.
+    /// Returns the classes for pages of `page_size` bytes: multiples of `unit` in ascending order,
+    /// up to the first one ≥ `largest`, none above `page_size`. There are none if `unit` is 0.
     pub fn classes(
         self,
         unit: usize,
@@ -70,7 +71,8 @@ impl SizeMap {
             }
             let mut next = self.next(class, index, unit, page_size)?;
             if let Self::Geometric { .. } = self {
-                // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), n the largest size, in whole units.
+                // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), where n is the largest size, rounded up
+                // to units.
                 next = next.min(largest.checked_next_multiple_of(unit)?);
             }
             index += 1;
@@ -82,31 +84,31 @@ impl SizeMap {
     }
 }
 
-/// How much of a size a program wants: the demand that [`optimise`] fits a SIZEMAP to.
+/// A program's demand for one size. [`optimise`] fits a SIZEMAP to such demands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Requested size, bytes.
+    /// Requested size in bytes.
     pub size: usize,
-    /// Blocks of that size in use at one time, on average (by Little's law, allocation rate ×
-    /// mean lifetime) or at the peak.
+    /// Number of blocks of that size in use: the average (by Little's law, allocation rate × mean
+    /// lifetime) or the peak.
     pub live: f64,
 }
 
-/// The classes that hold least memory for a known demand (Brent §5.3): a dynamic programme over
-/// the sizes in demand, in time O(d²), d the number of distinct ones up to `largest`.
+/// Returns the classes that hold the least memory for a known demand (Brent §5.3), by dynamic
+/// programming in time O(d²), where d is the number of distinct sizes up to `largest`.
 ///
-/// A class of block size b that serves N live blocks is expected to take p·N/⌊p/b⌋ bytes of pages
-/// — which counts internal fragmentation and the rest of each page (a, b) — and half a page more,
-/// since its last page is half used on average (c). Page headers (d) cost every page alike. The
-/// paper omits the details; these are ours.
+/// A class of block size b that serves N blocks in use is expected to take p·N/⌊p/b⌋ bytes of
+/// pages, which includes internal fragmentation and the rest of each page (a, b), and half a page
+/// more, since its last page is half used on average (c). Page headers (d) cost the same for every
+/// page. The paper omits the details; these are ours.
 ///
-/// The classes are ascending multiples of `unit`; the last serves `largest` (FFCROSSOVER), and
-/// each is as large as its number of blocks in a page allows. Sizes of 0 and above `largest` do
-/// not count, nor do sizes above 4 GiB. There are no classes if `unit` is 0.
+/// The classes are multiples of `unit` in ascending order. The last one serves `largest`
+/// (FFCROSSOVER), and each is as large as its number of blocks in a page allows. Sizes of 0, above
+/// `largest` or above 4 GiB do not count. There are no classes if `unit` is 0.
 #[cfg(feature = "std")]
 #[must_use]
 pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize) -> Vec<u32> {
-    // Candidates for a class: every size in demand, rounded up, and the largest.
+    // The candidates for classes: every size in demand, rounded up, and the largest size.
     let mut live_at = std::collections::BTreeMap::<usize, f64>::new();
     let demand = demand.iter().filter(|d| d.size > 0 && d.size <= largest);
     for &Demand { size, live } in demand.chain(&[Demand { size: largest.max(1), live: 0.0 }]) {
@@ -118,8 +120,8 @@ pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize
     let (sizes, live): (Vec<usize>, Vec<f64>) = live_at.into_iter().unzip();
     let page = page_size as f64;
 
-    // best[j]: least memory for the sizes below candidate j when j − 1 is a class; from[j]: the
-    // candidate after the class before.
+    // best[j]: the least memory for the sizes below candidate j if candidate j − 1 is a class.
+    // from[j]: the candidate after the class that precedes j − 1.
     let mut best = vec![f64::INFINITY; sizes.len() + 1];
     let mut from = vec![0; sizes.len() + 1];
     best[0] = 0.0;
@@ -160,8 +162,8 @@ mod tests {
         while let Some(&last) = expected.last().filter(|&&last| last < p) {
             expected.push((last + 1).max(p / (p / last - 1).max(1)));
         }
-        // His recurrence skips from s to the next capacity; ours enlarges s first. Both have the
-        // same capacities, which is all that counts.
+        // Brent's recurrence steps from s to the next capacity; ours enlarges s first. Only the
+        // capacities count, and both have the same.
         let ours: Vec<usize> = SizeMap::PageFitting.classes(1, p, p).filter(|&s| s >= 8).collect();
         let capacities = |sizes: &[usize]| {
             let mut capacities: Vec<usize> = sizes.iter().map(|s| p / s).collect();
@@ -192,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Memory that a SIZEMAP is expected to take, counted class by class.
+    /// Returns the memory that a SIZEMAP is expected to take, counted class by class.
     fn expected_memory(demand: &[Demand], classes: &[u32], page_size: usize) -> f64 {
         let mut below = 0;
         let mut memory = 0.0;

@@ -1,4 +1,5 @@
-//! The default strategy, made of what the papers do best.
+//! The default strategy, composed of the best parts of the papers, and the strategy for small
+//! machines.
 
 family! {
     "default", "made of the papers' best", "pages";

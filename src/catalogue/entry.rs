@@ -13,27 +13,28 @@ pub struct Entry {
     pub name: &'static str,
     /// Paper and section.
     pub source: &'static str,
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
-    /// An allocation or a free may visit every free block there is, as the strategy is by nature:
-    /// O(n). On a large heap that takes long.
+    /// Whether an allocation or a free may, by the strategy's nature, visit every free block: O(n).
+    /// On a large heap this is slow.
     pub linear: bool,
-    /// Headers or tags lie among the blocks, not apart from them.
+    /// Whether headers or tags are between the blocks, not apart from them.
     pub in_band: bool,
-    /// A freed block can serve the next request of its size. NOFREE never uses it again, QUICK only
-    /// when all of its page is free.
+    /// Whether a freed block can serve the next request of its size. NOFREE never uses it again,
+    /// QUICK only once its whole page is free.
     pub reuses: bool,
-    /// One of the best known: a comparison of strategies shows it unless it is asked for others.
+    /// Whether it is one of the best known: a comparison of strategies shows these by default.
     pub compared: bool,
-    /// One of those that a user would choose among for an arena.
+    /// Whether it is a good choice for an arena.
     pub chosen: bool,
-    /// The configuration that it ships with.
+    /// The default configuration.
     pub config: Config,
     pub(super) plain: Plain,
     pub(super) over: Over,
 }
 
-/// Makes a strategy over a reservation of this many bytes, for timing: nothing in it is `dyn`.
+/// Makes a strategy over a reservation of this many bytes. Nothing inside it is `dyn`, so it can be
+/// timed.
 pub(super) type Plain = fn(Config, usize) -> Box<dyn Strategy + Send>;
 
 /// Makes a strategy over any source.
@@ -65,11 +66,11 @@ impl Entry {
         Self { config: Config::arena(), ..self }
     }
 
-    /// The strategy with these parameters, over at most `capacity` bytes of address space,
-    /// bookkeeping included. Memory is reserved at the first allocation.
+    /// Returns the strategy with these parameters, over at most `capacity` bytes of address space,
+    /// including bookkeeping. The memory is reserved at the first allocation.
     ///
     /// # Errors
-    /// [`ConfigError`] if the parameters make no sense.
+    /// [`ConfigError`] if the parameters are invalid.
     pub fn build(
         &self,
         config: Config,
@@ -79,10 +80,10 @@ impl Entry {
         Ok((self.plain)(config, capacity))
     }
 
-    /// As [`build`](Self::build), with a meter that hears of every item visited. Not for timing.
+    /// Returns the strategy as [`build`](Self::build) does, with a meter. Not for timing.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// As for [`build`](Self::build).
     pub fn build_metered<'m>(
         &self,
         config: Config,
@@ -92,10 +93,11 @@ impl Entry {
         self.build_over(config, Reserved::new(capacity), meter)
     }
 
-    /// As [`build_metered`](Self::build_metered), over any source. `&()` is a meter that hears nothing.
+    /// Returns the strategy as [`build_metered`](Self::build_metered) does, over any source. `&()`
+    /// is a meter that ignores all reports.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// As for [`build`](Self::build).
     pub fn build_over<'a>(
         &self,
         config: Config,
@@ -107,13 +109,13 @@ impl Entry {
     }
 }
 
-/// The strategies of one paper, or of one idea.
+/// The strategies of one paper or one idea.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Family {
-    /// What to call it on a command line: `brent`.
+    /// The name on a command line: `brent`.
     pub name: &'static str,
-    /// The paper, or where else it comes from.
+    /// The paper, or another origin.
     pub source: &'static str,
     /// Its strategies, in the order of the paper.
     pub entries: &'static [Entry],

@@ -1,8 +1,8 @@
-//! Hasan & Chang's tunable hybrid (2006) and Kingsley's powers of two, beside which they put it.
+//! Hasan & Chang's tunable hybrid (2006), and Kingsley's powers of two, with which they compare it.
 
 use crate::hybrid::{self, Constant, Hybrid};
 
-/// Kingsley's page, bytes: the system's, as in 4.2BSD.
+/// Kingsley's page in bytes: an OS page, as in 4.2BSD.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 const KINGSLEY_PAGE: usize = 4096;
 
@@ -23,7 +23,7 @@ family! {
         /// assert_eq!(heap.settings().ql_high, 144);
         /// # Ok::<(), pagewise::AllocError>(())
         /// ```
-        /// With settings of your own, or such that change while it is used, take
+        /// For settings of your own, or settings that change at run time, use
         /// [`Hybrid`](crate::hybrid::Hybrid).
         pub type HcGen<S, M = ()> = Hybrid<Constant<hybrid::Generic>, S, M>;
     }

@@ -1,6 +1,7 @@
-//! Head-first best fit with space-fitting (Hakarsa 2024), searched in O(log n); the paper's two
-//! heaps as they are there, which traverse all blocks; and other fits from the head, which the paper leaves
-//! open (§6).
+//! Head-first best fit with space-fitting (Hakarsa 2024):
+//! - with a search in O(log n);
+//! - the paper's two heaps as published, which traverse all blocks;
+//! - other fits from the head, which the paper leaves open (§6).
 
 use crate::fit;
 use crate::head_first::{self, ChunkUp, NoChunkUp, SpaceFitting, Traverse};
@@ -11,9 +12,9 @@ family! {
     "HEAD-FIRST", "Hakarsa §3.1",
     "the unallocated region's high end, else the smallest free block that fits",
     [compared] (growing HeadFirst) {
-        /// Every block has an [`Owner`](crate::head_first::Owner), and a checked free is refused for another's.
-        /// See [`set_owner`](crate::Heap::set_owner), [`allocate_for`](crate::Heap::allocate_for) and
-        /// [`owner_of`](crate::Heap::owner_of):
+        /// Every block has an [`Owner`](crate::head_first::Owner). A checked free refuses the block
+        /// of another owner. See [`set_owner`](crate::Heap::set_owner),
+        /// [`allocate_for`](crate::Heap::allocate_for) and [`owner_of`](crate::Heap::owner_of):
         /// ```
         /// use core::alloc::Layout;
         /// use pagewise::catalogue::HeadFirst;
@@ -30,8 +31,8 @@ family! {
         /// assert_eq!(answer, Freed::NotOwner, "it is not the block of Owner(0)");
         /// # Ok::<(), pagewise::AllocError>(())
         /// ```
-        /// In an [`Arena`](crate::Arena) that is shared, the owner that was set last allocates and frees;
-        /// another is set through [`Arena::get_mut`](crate::Arena::get_mut) only.
+        /// In a shared [`Arena`](crate::Arena), the owner that was set last allocates and frees. An
+        /// owner can be set only through [`Arena::get_mut`](crate::Arena::get_mut).
         pub type HeadFirst<S, M = ()> =
             SpaceFitting<head_first::RegionFirst, NoChunkUp, fit::Best, S, M>;
     }

@@ -1,16 +1,16 @@
-//! Lazy fits (Chung & Moon 2000), under the paper's abbreviations: with explicit frees and, marked
-//! (GC), in the garbage-collected mode.
+//! Lazy fits (Chung & Moon 2000), under the paper's abbreviations, with explicit frees. Those
+//! marked (GC) are in the garbage-collected mode.
 
 use crate::fit::{self, BoundaryTagHeap, Collected, Immediate};
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 use crate::fit::{Apart, Bounded, Joining, NoArea, Releasing};
 
-/// Lazy first fit: LF, LFB and LFL where `A` is [`Apart`](fit::Apart), [`Joining`](fit::Joining) or
-/// [`Releasing`](fit::Releasing), and F, the conventional one, where it is [`NoArea`](fit::NoArea)
-/// (Chung & Moon).
+/// Lazy first fit (Chung & Moon): LF, LFB or LFL if `A` is [`Apart`](fit::Apart),
+/// [`Joining`](fit::Joining) or [`Releasing`](fit::Releasing); the conventional first fit F if it
+/// is [`NoArea`](fit::NoArea).
 ///
-/// Made by `new(growth, source, meter)`: the heap grows by multiples of `growth` bytes, 64 KiB for example.
-/// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
+/// Made by `new(growth, source, meter)`: the heap grows by multiples of `growth` bytes, 64 KiB for
+/// example. [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -22,7 +22,8 @@ use crate::fit::{Apart, Bounded, Joining, NoArea, Releasing};
 /// let mut heap = LazyFirstFit::<Releasing, _>::new(1 << 16, Reserved::new(1 << 30), ());
 /// let layout = Layout::new::<[u64; 5]>();
 /// let [one, two] = [heap.allocate(layout)?, heap.allocate(layout)?];
-/// assert_eq!(two.addr().get() - one.addr().get(), 48, "one bump of 40 bytes and a header, rounded up");
+/// let distance = two.addr().get() - one.addr().get();
+/// assert_eq!(distance, 48, "one bump by 40 bytes and a header, rounded up");
 /// # Ok::<(), pagewise::AllocError>(())
 /// ```
 pub type LazyFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Immediate, A, S, M>;
@@ -37,16 +38,16 @@ pub type LazyWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Immediate, A, 
 /// [Which lazy fit?](crate::fit#which-lazy-fit) explains the choice.
 pub type LazyBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Immediate, A, S, M>;
 
-/// Lazy first fit in address order, made as [`LazyFirstFit`]: the next area is the lowest free block that
-/// is large enough (Chung & Moon §3, Figure 1).
+/// Lazy first fit in address order, made as [`LazyFirstFit`]: the next area is the lowest free
+/// block that is large enough (Chung & Moon §3, Figure 1).
 pub type LazyLowestFit<A, S, M = ()> = BoundaryTagHeap<fit::First, Immediate, A, S, M>;
 
-/// Lazy first fit in address order by pointer decrements: the area is a block of the free list and stays
-/// there (Chung & Moon §3, footnote 1). Made as [`LazyFirstFit`]. [`fit::Decrement`] tells more.
+/// Lazy first fit in address order by pointer decrements: the area is a block of the free list and
+/// stays there (Chung & Moon §3, footnote 1). Made as [`LazyFirstFit`]. See [`fit::Decrement`].
 pub type LazyDecrement<S, M = ()> = BoundaryTagHeap<fit::Decrement, Immediate, fit::NoArea, S, M>;
 
-/// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails (Chung &
-/// Moon §4.2). Made in the same way.
+/// [`LazyFirstFit`] in the garbage-collected mode: freed blocks wait until an allocation fails
+/// (Chung & Moon §4.2). Made in the same way.
 pub type CollectedFirstFit<A, S, M = ()> = BoundaryTagHeap<fit::Segregated, Collected, A, S, M>;
 
 /// [`LazyWorstFit`] in the garbage-collected mode, made in the same way.
@@ -55,15 +56,16 @@ pub type CollectedWorstFit<A, S, M = ()> = BoundaryTagHeap<fit::Worst, Collected
 /// [`LazyBestFit`] in the garbage-collected mode, made in the same way.
 pub type CollectedBestFit<A, S, M = ()> = BoundaryTagHeap<fit::Best, Collected, A, S, M>;
 
-/// An area small enough for LFL to fragment as F does.
+/// An area so small that LFL fragments memory no more than F does.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 type Bounded256 = Bounded<Releasing, 256>;
 
-/// [`LazyDecrement`] as the rows below name types: its area is a policy of the index.
+/// [`LazyDecrement`] with the parameters that the rows below expect. `A` is [`NoArea`]: the index
+/// has its own area.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 type Decremented<A, S, M> = BoundaryTagHeap<fit::Decrement, Immediate, A, S, M>;
 
-/// The family, whose rows are types with one more parameter than other strategies have.
+/// Defines the family. Its types have one parameter more than other strategies: the area.
 macro_rules! lazy {
     ($($name:literal, $paper:literal, $about:literal, $flags:tt
         $fit:ident<$area:ident>;)*) => {

@@ -1,5 +1,5 @@
-//! Every named strategy, with its source in the literature: as a type for programs that know at
-//! compile time what they want, and, with `std`, by name for tools that choose at run time.
+//! Every named strategy, with its source in the literature: as a type, for programs that choose at
+//! compile time, and with `std` by name, for tools that choose at run time.
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -13,22 +13,24 @@
 //! # Ok::<(), pagewise::pages::ConfigError>(())
 //! ```
 //!
-//! To make one takes a [`Source`](crate::Source), where its memory comes from; a
-//! [`Meter`](crate::meter::Meter), which hears what it does, or `()`; and what the type's page says. What it
-//! can do is [`Strategy`](crate::Strategy).
+//! The constructor of each strategy takes a [`Source`](crate::Source) of memory and a
+//! [`Meter`](crate::meter::Meter), which may be `()`. The documentation of the type lists the other
+//! parameters. All strategies implement [`Strategy`](crate::Strategy).
 
-/// A family of strategies, as types and by name: the only place where a strategy is entered. What it is
-/// called on a command line, where it comes from and which module explains it; then each strategy, in the
-/// order of the paper:
+/// Defines a family of strategies, as types and by name. This is the only place where a strategy is
+/// entered. The macro takes the family's name on a command line, its origin, and the module that
+/// explains it; then one row for each strategy, in the order of the paper:
 /// ```text
 /// NAME, paper and section,
 /// what it does,
-/// [what holds of it] (how it is made) { its type, if it has a name }
+/// [attributes] (constructor) { its type, if it has a name }
 /// ```
-/// What may hold of it is said at [`Entry`]: `linear`, `apart` (not `in_band`), `not_reused`, `compared`,
-/// `chosen`, `of_arenas` (it ships with the configuration of an arena). It is made of a configuration, a
-/// source and a meter: by a closure, or by a type's `new` (`paged`: of the configuration; `growing`: of its
-/// page size) or its `constant`; the type's page says so.
+/// The attributes are methods of [`Entry`]: `linear`, `apart` (not `in_band`), `not_reused`,
+/// `compared`, `chosen`, `of_arenas` (ships with the configuration of an arena). The constructor
+/// takes a configuration, a source and a meter. It is a closure, or a keyword and a type:
+/// - `paged`: the type's `new`, which takes the configuration;
+/// - `growing`: the type's `new`, which takes the configuration's page size;
+/// - `constant`: the type's `constant`, which takes only source and meter.
 macro_rules! family {
     (
         $family:literal, $origin:literal, $module:literal;
@@ -51,7 +53,7 @@ macro_rules! family {
     };
 }
 
-/// How a strategy is made, for the page of its type.
+/// Describes a strategy's constructor, for the documentation of its type.
 macro_rules! made {
     ((paged $strategy:ident)) => {
         "Made by `new(config, source, meter)`, with a [`Config`](crate::pages::Config)."
@@ -68,7 +70,7 @@ macro_rules! made {
     };
 }
 
-/// An [`Entry`] with this and no more.
+/// Makes an [`Entry`] without attributes.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 macro_rules! entry {
     ($name:literal, $paper:literal, $about:literal, (paged $strategy:ident)) => {
@@ -132,7 +134,7 @@ pub use self::hasan::*;
 pub use self::head_firsts::*;
 pub use self::lazy::*;
 
-/// Every family: the papers', then the default.
+/// All families: those of the papers, then the default.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 const FAMILIES: &[Family] = &[
     brent::FAMILY,
@@ -144,20 +146,20 @@ const FAMILIES: &[Family] = &[
     default::FAMILY,
 ];
 
-/// Every family: the papers', then the default.
+/// Returns all families: those of the papers, then the default.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[must_use]
 pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// All named strategies, family by family.
+/// Returns all named strategies, family by family.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
     families().iter().flat_map(|family| family.entries)
 }
 
-/// The strategy of this name; case does not matter.
+/// Returns the strategy with this name; case does not matter.
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -2,10 +2,10 @@
 //! allocation in computer simulation", Communications of the ACM 20 (1977), 864–873), as
 //! compositions of search, list order, overhead fields and compaction.
 //!
-//! Each is a type, [`I1`] to [`VI2`], named and numbered as in the paper's Table III. All of them search
-//! lists, as they are published: an operation may take time in proportion to the number of blocks. For a
-//! program that has more than some hundreds of them at a time, other strategies of the
-//! [`catalogue`](super) are the better choice; these are here to be compared with.
+//! Each algorithm is a type, [`I1`] to [`VI2`], named and numbered as in the paper's Table III. All
+//! of them search lists, as published, so an operation may take time proportional to the number of
+//! blocks. They are here for comparison. A program with more than some hundred blocks at a time is
+//! better served by other strategies of the [`catalogue`](super).
 //!
 //! ```
 //! use core::alloc::Layout;
@@ -24,16 +24,16 @@
 //! ```
 //!
 //! # Words and bytes
-//! A word has 4 bytes, as on the paper's IBM 360, and each overhead field is one. So the paper's
-//! fixed memory of M words is a [`Region`](crate::source::Region) of 4 M bytes, and its request for
-//! n words a layout of 4 n bytes aligned to 4: nothing else tells its experiments from a program's
-//! use. Over a source that has more, memory grows by a block at its end when, after all compaction,
-//! no block is large enough.
+//! A word has 4 bytes, as on the paper's IBM 360, and each overhead field takes one word. So the
+//! paper's fixed memory of M words is a [`Region`](crate::source::Region) of 4 M bytes, and its
+//! request for n words is a layout of 4 n bytes aligned to 4. In all other respects a program uses
+//! the algorithms as the paper's experiments do. If no block is large enough after all compaction
+//! and the source has more memory, the heap grows by a block at its end.
 //!
 //! # Cost
-//! The meter hears of every block looked at on the way along a list or through memory (1), every
-//! block put on a list (1, or 2 with pointers both ways), and every pointer to a preceding block
-//! that is written (1).
+//! The meter gets a report of every block that is visited along a list or through memory (weight
+//! 1), of every block that is put on a list (1, or 2 with pointers both ways), and of every pointer
+//! to a preceding block that is written (1).
 
 use crate::nielsen::WordHeap;
 use crate::nielsen::buddies::Buddies;
@@ -48,7 +48,7 @@ use crate::nielsen::list::{Fifo, Lifo, MemoryOrder, SizeOrder};
 use crate::nielsen::search::{ExactOrBest, FirstFit, Rotating};
 use crate::nielsen::size_lists::{Actual, ManyLists, RoundUp};
 
-/// Category I: search `Q` over all blocks in memory order, which have the fields `F`.
+/// Category I: search `Q` over all blocks, in memory order. Blocks have the fields `F`.
 type InMemoryOrder<Q, F, C> = Indexed<AllBlocks<Q, F>, C>;
 
 /// Categories II, III and VI: search `Q` over one free list in the order `O`.
@@ -57,14 +57,15 @@ type FreeList<O, Q, F, C> = Indexed<OneList<O, Q, F>, C>;
 /// Category IV: a free list for each of the sizes `Z`, and a residual queue in the order `R`.
 type SizeLists<Z, R, F, C> = Indexed<ManyLists<Z, R, F>, C>;
 
-/// IV-1 to IV-5 with what the paper leaves open as parameters: the largest size that has a list, at most 128
-/// words, and whether a block of a larger size serves where all else fails. Those of the family have 128
-/// and `true`.
+/// Defines IV-1 to IV-5 with two parameters that the paper leaves open: the largest size that has a
+/// list, at most 128 words, and whether a block from the list of a larger size serves a request if
+/// all else fails. In the family, the parameters are 128 and `true`.
 macro_rules! with_lists {
     ($($name:literal $alias:ident $sizes:ident, $order:ident, $fields:ty, $compaction:ident;)*) => {$(
-        #[doc = concat!($name, " with lists for sizes up to `MOST` words, at most 128, and without `LARGER` such that a \
-            block of a larger size never serves.\n\nMade by `new(growth, source, meter)`. For memories of a \
-            fixed size, as the paper's are; or let `growth` be more than `MOST` words.")]
+        #[doc = concat!($name, " with lists for sizes up to `MOST` words, at most 128. Without \
+            `LARGER`, a block from the list of a larger size never serves a request.\n\nMade by \
+            `new(growth, source, meter)`. Without `LARGER`, use it with memory of a fixed size, as \
+            in the paper, or with a `growth` of more than `MOST` words.")]
         pub type $alias<const MOST: u32, const LARGER: bool, S, M = ()> = WordHeap<
             Indexed<ManyLists<$sizes, $order, $fields, MOST, LARGER>, $compaction>,
             S,
@@ -81,8 +82,8 @@ with_lists! {
     "IV-5" IV5Listed Actual, Lifo, (Size, Double, Preceding), OnDeallocation;
 }
 
-/// The family: each algorithm is a type expression that says what the table says. They search lists as
-/// published.
+/// Defines the family: each algorithm is a type expression that corresponds to the paper's table.
+/// All are `linear`: they search lists, as published.
 macro_rules! algorithms {
     ($($name:literal $alias:ident: $about:literal = $algorithm:ty;)*) => {
         family! {
@@ -145,7 +146,7 @@ algorithms! {
     "III-6" III6: "FIFO + Exact/Best; S + FP; Garbage Collection"
         = FreeList<Fifo, ExactOrBest, (Size, Forward), GarbageCollection>;
 
-    // Category 4: multiple free lists, all LIFO but the residual queue of IV-4.
+    // Category 4: multiple free lists, all of them LIFO except the residual queue of IV-4.
     "IV-1" IV1: "multiple free lists: Actual; S + FP; Garbage Collection"
         = SizeLists<Actual, Lifo, (Size, Forward), GarbageCollection>;
     "IV-2" IV2: "multiple free lists: Round Up; S + FP; Garbage Collection"
