@@ -12,8 +12,8 @@ use super::Arena;
 use super::lock::Lock;
 use crate::strategy::Strategy;
 
-/// Shortens a block to the size that a collection asked for. A longer one could come back with any size
-/// that fits, but a strategy identifies a block by its layout.
+/// Shortens a block to the size that a collection asked for. A collection may free a longer block
+/// with any size that fits, but a strategy identifies a block by its layout.
 #[inline]
 fn as_asked(block: NonNull<[u8]>, layout: Layout) -> NonNull<[u8]> {
     debug_assert!(block.len() >= layout.size());
@@ -33,8 +33,8 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         let changed = if old.align() == new.align() {
-            // SAFETY: the caller guarantees that the block is in use and that `old` fits it, which only
-            // the block's own layout does.
+            // SAFETY: the caller guarantees that the block is in use and that `old` fits it, which
+            // only the block's own layout does.
             unsafe { self.reallocate(block, old, new.size()) }.map_err(|_| AllocError)
         } else {
             self.with(|strategy| {
@@ -42,8 +42,8 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
                     // SAFETY: as above.
                     return unsafe { strategy.keep(block, old, new) }.ok_or(AllocError);
                 };
-                // SAFETY: both blocks are in use, with at least `len` bytes; the old one is freed once
-                // and not used afterwards.
+                // SAFETY: both blocks are in use, with at least `len` bytes; the old one is freed
+                // once and not used afterwards.
                 unsafe {
                     let len = old.size().min(new.size());
                     moved.cast::<u8>().copy_from_nonoverlapping(block, len);

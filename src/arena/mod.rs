@@ -290,8 +290,8 @@ impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
     }
 }
 
-/// Stops the process when dropped during a panic: a panic during another one aborts, with or without
-/// `std`. Holds the place of the first panic, for the message.
+/// Stops the process when dropped during a panic: a panic during another one aborts, with or
+/// without `std`. Holds the place of the first panic, for the message.
 struct NoUnwinding(&'static str);
 
 impl Drop for NoUnwinding {

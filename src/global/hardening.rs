@@ -14,7 +14,8 @@
 /// use pagewise::global::{Hardening, Tuning};
 ///
 /// #[global_allocator]
-/// static ALLOCATOR: Pagewise = Pagewise::with(Tuning::new().hardening(Hardening::ON.quarantine(0)));
+/// static ALLOCATOR: Pagewise =
+///     Pagewise::with(Tuning::new().hardening(Hardening::ON.quarantine(0)));
 /// # fn main() { drop(vec![1, 2, 3]); }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,13 +10,13 @@
 //! ```
 //!
 //! ```text
-//!  thread      thread      thread        quick lists: bounded arrays of free blocks,
-//!  | | | |     | | | |     | | | |       one for each size class (Hasan & Chang §3.10)
+//!  thread      thread      thread      quick lists: bounded arrays of free blocks,
+//!  | | | |     | | | |     | | | |     one for each size class (Hasan & Chang §3.10)
 //!     │ batches of blocks │    │
-//!  ┌──▼────────┐       ┌──▼────▼───┐     heaps, each behind a lock: small blocks in LEAST-FREE pages
-//!  │ heap      │       │ heap      │     whose headers are stored elsewhere (Brent §2.10, §4),
-//!  └───────────┘       └───────────┘     larger blocks beside them, with boundary tags
-//!    slot 0              slot 1          one window of addresses
+//!  ┌──▼────────┐       ┌──▼────▼───┐   heaps, each behind a lock: small blocks in LEAST-FREE pages
+//!  │ heap      │       │ heap      │   whose headers are stored elsewhere (Brent §2.10, §4),
+//!  └───────────┘       └───────────┘   larger blocks beside them, with boundary tags
+//!    slot 0              slot 1        one window of addresses
 //! ```
 //! A block's address determines its heap and its size class. `free` pushes a block onto a quick
 //! list of the freeing thread, even if another thread allocated it; the lists return blocks to

@@ -26,21 +26,21 @@
 //! | `MOVES`, `move_into` | whether a mapping can move to a given address; moves it |
 //! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |
-//! | `discard_all`, `discards_many` | gives back several runs by one call; whether the system is known to refuse that |
-//! | `advise_huge_pages`, `backs_all_with_huge_pages` | tells the system whether to use huge pages; whether it uses them unasked, and builds them from pages that take no memory |
+//! | `discard_all`, `discards_many` | gives back several runs by one call; whether that may work |
+//! | `advise_huge_pages`, `ADVISES_HUGE_PAGES`, `backs_all_with_huge_pages` | tells the system whether to use huge pages; whether it takes such advice; whether it uses them unasked, and builds them from pages that take no memory |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages are resident, or readable at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and its share of processor time |
 //! | `node` | the NUMA node of the calling thread's processor |
 //! | `wait`, `wait_for`, `wake`, `wake_all` | sleep while a word has a value; the lock is built on them |
 //! | `announce_barriers`, `others_pass_barrier` | has all other threads pass a memory barrier |
-//! | `at_thread_end`, `at_exit` | calls a function when a thread ends, or when the process exits |
+//! | `prepare_thread_end`, `at_thread_end`, `at_exit` | called once before `at_thread_end`; calls a function when a thread ends, or when the process exits |
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
 //! | `on_fault`, `return_addresses`, `origin` | reports faults; a thread's call stack (may allocate); the file and function of a code address |
 //! | `File`, `on_signal`, `process` | Linux only: files without allocating, signal handlers, the process's number |
 //! | `random` | an unpredictable number |
 //! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |
-//! | `Uncancelled` | on Unix: keeps the calling thread from being cancelled while it waits |
+//! | `Uncancelled`, `return_addresses_beyond` | on Unix: keeps the calling thread from being cancelled while it waits; its call stack without the innermost functions |
 //! | `start_thread`, `join_thread` | a thread of our own with all signals blocked; allocates |
 //! | `standard_error`, `has_terminal` | identifies the file that standard error is; whether it is a terminal |
 //! | `is_privileged` | whether the environment comes from a user with fewer rights |

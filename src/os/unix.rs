@@ -30,7 +30,8 @@ pub(crate) fn map_lazily(len: usize) -> Option<NonNull<u8>> {
     const UNCOUNTED: libc::c_int = 0;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | UNCOUNTED;
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory in use.
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory in
+    // use.
     let base = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) };
     if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
 }
@@ -57,9 +58,9 @@ pub(crate) fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
-/// While this lives, the calling thread cannot be cancelled. POSIX ends a cancelled thread within calls that
-/// wait; it would then never return from the allocator, which may hold locks or be about to stop the
-/// process.
+/// Keeps the calling thread from being cancelled until it is dropped. POSIX ends a cancelled thread
+/// within calls that wait. The thread would then never return from the allocator, which may hold
+/// locks or be about to stop the process.
 pub(crate) struct Uncancelled(c_int);
 
 #[cfg(all(any(target_os = "linux", target_os = "macos", target_os = "freebsd"), not(miri)))]
@@ -75,7 +76,7 @@ mod cancel {
     pub(super) const DISABLE: c_int = if cfg!(target_os = "macos") { 0 } else { 1 };
 }
 
-/// Elsewhere threads are not cancelled.
+/// On other systems, threads are not cancelled.
 #[cfg(not(all(any(target_os = "linux", target_os = "macos", target_os = "freebsd"), not(miri))))]
 mod cancel {
     use core::ffi::c_int;

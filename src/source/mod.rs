@@ -33,14 +33,16 @@ pub(crate) const OWNERS: usize = 16;
 /// A range of addresses that is used from both ends.
 ///
 /// # Safety
-/// The memory of [`extend`](Self::extend), [`dedicate`](Self::dedicate) and [`map`](Self::map) has the
-/// address, length, alignment and zeros that they document. It is valid for reads and writes, is
-/// disjoint from everything else, and stays valid and in place until it is given back or the source is
-/// dropped, even if the source is moved. No byte is handed out twice, except after
-/// [`retract`](Self::retract). The methods report extent, dedicated memory and mappings correctly,
-/// and these change only by calls of the methods: nothing else takes memory from the source. A strategy
-/// calls its source in the middle of its updates. So no method unwinds, except with a panic of the
-/// visitor of [`mapped`](Self::mapped), and none uses the strategy.
+/// Implementers guarantee all of the following:
+/// - The memory of [`extend`](Self::extend), [`dedicate`](Self::dedicate) and [`map`](Self::map)
+///   has the address, length, alignment and zeros that they document.
+/// - It is valid for reads and writes, is disjoint from everything else, and stays valid and in
+///   place until it is given back or the source is dropped, even if the source is moved.
+/// - No byte is handed out twice, except after [`retract`](Self::retract).
+/// - The methods report extent, dedicated memory and mappings correctly, and these change only by
+///   calls of the methods: nothing else takes memory from the source.
+/// - A strategy calls its source in the middle of its updates. So no method unwinds, except with a
+///   panic of the visitor of [`mapped`](Self::mapped), and none uses the strategy.
 pub unsafe trait Source {
     /// Extends the extent upwards by `bytes` bytes, and returns the start of the new part, which is
     /// the extent's old end. The first call places the extent's start at a multiple of `align`
@@ -304,7 +306,8 @@ impl Reserved {
     /// Returns a reservation of at most `capacity` bytes for extent and bookkeeping together.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        // Pointers into one allocation are at most this far apart. A 32-bit system may reserve more.
+        // Pointers into one allocation are at most this far apart. A 32-bit system may reserve
+        // more.
         let most = isize::MAX as usize;
         let capacity = if capacity < most { capacity } else { most };
         // SAFETY: a region of 0 bytes hands out no memory.

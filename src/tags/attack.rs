@@ -10,10 +10,10 @@ use crate::{Freed, Strategy};
 /// Bytes of each block.
 const SIZE: usize = 200;
 
-/// Addresses on both sides of the lowest block that are tried; Miri takes its time for each.
+/// The number of addresses that are tried on each side of the lowest block. Miri is slow.
 const NEAR: usize = if cfg!(miri) { 40 } else { 5_000 };
 
-/// A checked free in a test, which uses no block that it has freed.
+/// Frees a block with a check, in a test that uses no block after it has freed it.
 pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layout) -> Freed {
     // SAFETY: if the block is freed, the test is done with it.
     unsafe { heap.try_free(block, layout) }

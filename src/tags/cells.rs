@@ -3,11 +3,11 @@
 use super::header::{MAX_CELLS, write_word};
 use super::layout::{CELL, NONE};
 
-/// The cells of a heap: the one place that reads and writes tags.
+/// The cells of a heap. All tags are read and written through this type.
 ///
-/// Invariant: the memory of the cells 0 to `end` − 1 starts at `origin`, is the heap's alone but
-/// for the contents of blocks in use, and is aligned to a cell. Blocks start at `first` and above;
-/// the header at `end` is the last. The cells below the first header are the index's own.
+/// Invariant: the memory of the cells 0 to `end` − 1 starts at `origin` and is aligned to a cell.
+/// Only the heap uses it, except for the contents of blocks in use. Blocks start at `first` and
+/// above; the header at `end` is the last. The cells below the first header belong to the index.
 #[derive(Debug)]
 pub struct Cells {
     origin: *mut u8,
@@ -19,12 +19,12 @@ pub struct Cells {
 unsafe impl Send for Cells {}
 
 impl Cells {
-    /// No cells.
+    /// Returns an empty set of cells.
     pub(crate) const fn new() -> Self {
         Self::starting_at(NONE + 1)
     }
 
-    /// No cells; the first block will start at `first`, not 0.
+    /// Returns an empty set of cells. The first block will start at `first`, which is not 0.
     pub(crate) const fn starting_at(first: u32) -> Self {
         assert!(NONE < first && first < MAX_CELLS);
         Self { origin: core::ptr::null_mut(), first, end: 0 }
@@ -47,7 +47,7 @@ impl Cells {
         self.origin
     }
 
-    /// Returns where the first block starts.
+    /// Returns the cell where the first block starts.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }

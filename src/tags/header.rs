@@ -28,11 +28,11 @@ use super::layout::HEADER;
 /// Bits of a header below the size.
 const SIZE_SHIFT: u32 = 2;
 
-/// Cells a heap may have, and one more than a block may have.
+/// The most cells of a heap. A block has fewer.
 pub(crate) const MAX_CELLS: u32 = 1 << (u32::BITS - SIZE_SHIFT);
 
 bitflags! {
-    /// The flags of a header, beside the size.
+    /// The flags of a header.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Flags: u32 {
         /// The block is in use.

@@ -1,4 +1,4 @@
-//! Converts bytes to cells and back, where a block has `OVERHEAD` bytes beside its contents.
+//! Converts bytes to cells and back, for blocks with `OVERHEAD` bytes in addition to the contents.
 
 use super::header::MAX_CELLS;
 use super::layout::CELL;
@@ -7,7 +7,7 @@ use super::layout::CELL;
 pub(crate) enum Sizes<const OVERHEAD: usize> {}
 
 impl<const OVERHEAD: usize> Sizes<OVERHEAD> {
-    /// The most bytes a block holds, as far as they can be addressed.
+    /// The most bytes that a block holds and that the machine can address.
     pub(crate) const MOST: usize = {
         let most = (MAX_CELLS as u64 - 1) * CELL as u64 - OVERHEAD as u64;
         if most > usize::MAX as u64 / 2 { usize::MAX / 2 } else { most as usize }
@@ -19,7 +19,7 @@ impl<const OVERHEAD: usize> Sizes<OVERHEAD> {
         (bytes <= Self::MOST).then(|| Self::cells_of(bytes))
     }
 
-    /// Like [`cells_for`](Self::cells_for), of bytes that a block is known to hold.
+    /// Like [`cells_for`](Self::cells_for), for a number of bytes that a block is known to hold.
     #[inline(always)]
     pub(crate) fn cells_of(bytes: usize) -> u32 {
         // Rounds up; `div_ceil` would take twice the instructions, as it must not overflow.

@@ -39,8 +39,8 @@ impl Cells {
         self.set_prev(block.end(), false);
     }
 
-    /// Makes `used`, a part of `whole`, a block in use, and the cells below and above it free blocks,
-    /// which it returns; either may be empty. The block below `whole` is in use exactly if
+    /// Makes `used`, a part of `whole`, a block in use, and the cells below and above it free
+    /// blocks, which it returns; either may be empty. The block below `whole` is in use exactly if
     /// `prev_in_use`; the block above has its header already.
     #[inline(always)]
     pub(crate) fn carve(&mut self, whole: Block, used: Block, prev_in_use: bool) -> (Block, Block) {

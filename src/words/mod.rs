@@ -1,5 +1,5 @@
-//! Plain words in dedicated memory, apart from the blocks: growable arrays whose records never move, and
-//! words of bits.
+//! Plain words in dedicated memory, apart from the blocks: growable arrays whose records never
+//! move, and words of bits.
 
 pub(crate) mod bits;
 #[cfg(feature = "strategies")]

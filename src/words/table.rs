@@ -1,16 +1,17 @@
 //! A growable array in dedicated memory whose records never move.
 //!
-//! Page headers, left headers and tags must be apart from the pages they describe (Brent §4), be
-//! found by index in O(1), and grow with the heap. Reallocating the array would leave its old copy
-//! behind, since dedicated memory is never given back; so it grows by chunks of about a kilobyte,
-//! and only the directory of chunks, a hundredth of its size, is ever copied:
+//! Page headers, left headers and tags must be apart from the pages that they describe (Brent §4).
+//! They are found by index in O(1), and their number grows with the heap. Reallocating the array
+//! would leave its old copy behind, since dedicated memory is never given back. So the array grows
+//! by chunks of about a kilobyte, and only the directory of chunks, a hundredth of its size, is
+//! ever copied:
 //!
 //! ```text
 //! directory   0 ─▶ | record 0 | record 1 | … | record 2ᵏ − 1 |
 //!             1 ─▶ | record 2ᵏ | …
 //! ```
-//! (Chunks that double in size need no directory, but finding the chunk took three times the
-//! instructions, and a fifth of the memory lay idle.)
+//! (Chunks that double in size would need no directory. But finding a chunk took three times the
+//! instructions, and a fifth of the memory was unused.)
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -18,7 +19,7 @@ use core::marker::PhantomData;
 use crate::error::AllocError;
 use crate::source::Source;
 
-/// A type for which all bits zero is a value. Records are born zeroed.
+/// A type for which all bits zero is a value. New records are zeroed.
 ///
 /// # Safety
 /// All bits zero is a valid value, and the type needs no drop.
@@ -29,7 +30,7 @@ unsafe impl Plain for u32 {}
 // SAFETY: as above.
 unsafe impl Plain for u64 {}
 
-/// Bytes of a chunk, unless a record is larger: the most memory that may be idle.
+/// Bytes of a chunk, unless a record is larger: the most memory that may be unused.
 const CHUNK: usize = 1024;
 
 /// Chunks in the first directory.
@@ -73,7 +74,7 @@ impl<T: Plain> Table<T> {
         }
     }
 
-    /// Returns the number of records there is memory for.
+    /// Returns the number of records for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         (self.chunks as usize) << self.shift
     }

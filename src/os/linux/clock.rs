@@ -1,11 +1,11 @@
-//! The kernel's clocks, asked without the C library.
+//! The kernel's clocks, read without the C library.
 //!
-//! A program may bring a `clock_gettime` or a `nanosleep` of its own (libfaketime does), and that may
-//! allocate. The allocator looks at the clock while it holds locks, so such a function would wait for
-//! itself. Its time may also stand still, and then no memory would ever go back.
+//! A program may replace `clock_gettime` or `nanosleep` (libfaketime does) by functions that
+//! allocate. The allocator reads the clock while it holds locks, so such a function would deadlock.
+//! Its time may also stand still, and then no memory would ever go back.
 //!
-//! The kernel maps a small library into each process (the vDSO) whose functions read clocks without a
-//! system call. Where it has none of a known name, the system call is made.
+//! The kernel maps a small library into each process (the vDSO), whose functions read clocks
+//! without a system call. If the library has no function of a known name, the system call is made.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_ulong};
 use core::sync::atomic::AtomicUsize;
@@ -22,7 +22,7 @@ const NAME: &CStr =
 
 /// Writes the time of a clock. Returns whether it did.
 pub(crate) fn read_clock(clock: clockid_t, time: &mut timespec) -> bool {
-    /// The function was not looked for yet.
+    /// The function has not been looked for yet.
     const UNKNOWN: usize = 0;
     /// There is no function.
     const NONE: usize = 1;
@@ -99,7 +99,7 @@ unsafe fn find(image: c_ulong) -> Option<usize> {
         let symbols = table(SYMBOLS)?.cast::<Elf64_Sym>();
         let strings = table(STRINGS)?.cast::<c_char>();
         let count = match table(HASH) {
-            // The buckets, the chains: one for each symbol.
+            // The second word is the number of chains: one for each symbol.
             Some(hash) => *hash.cast::<u32>().add(1),
             None => symbols_of_gnu_hash(table(GNU_HASH)?.cast()),
         };
@@ -111,7 +111,8 @@ unsafe fn find(image: c_ulong) -> Option<usize> {
     }
 }
 
-/// Returns how many symbols a table of GNU's format has, with those before its first.
+/// Returns the number of symbols in the library, from a hash table in GNU's format. The table
+/// starts with the first symbol that can be looked up; the ones before it are included.
 ///
 /// # Safety
 /// `table` is a valid table.

@@ -20,8 +20,8 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Returns how many CPUs this process may run on, at least 1.
 pub(crate) fn cpus() -> usize {
-    // The kernel refuses a set smaller than its own, and does not tell the size. The smallest that it
-    // takes is used, since a thread may have little stack.
+    // The kernel refuses a set that is smaller than its own, and does not tell its size. The
+    // smallest set that it accepts is used, since a thread may have little stack.
     let sets = [affine_cpus::<16>, affine_cpus::<128>, affine_cpus::<1024>];
     sets.into_iter().find_map(|ask| ask()).unwrap_or_else(|| {
         // SAFETY: the call touches no memory of ours.

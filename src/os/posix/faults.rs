@@ -13,8 +13,9 @@ const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 static BEFORE: [(AtomicUsize, AtomicBool); 2] =
     [const { (AtomicUsize::new(libc::SIG_DFL), AtomicBool::new(false)) }; 2];
 
-/// Written to the end of a signal's information, which the system leaves zeros, once this handler has
-/// seen the signal. Nothing else may remember that: the previous handler may jump out and never return.
+/// Marks a signal that this handler has seen. It is written to the end of the signal's information,
+/// which the system leaves zeros. A flag elsewhere would not do, since the previous handler may
+/// jump out and never return.
 const SEEN: u64 = 0x7061_6765_7769_7365;
 
 /// How many times the handler was installed, for both signals together.
@@ -64,8 +65,8 @@ pub(crate) fn on_fault(callback: fn(*mut u8)) {
 
 /// Handles a fault: calls the function in [`CALLBACK`], then the previous handler.
 extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the system passes valid pointers, and the signal's information belongs to this handler;
-    // each function is called by the type that it was stored with.
+    // SAFETY: the system passes valid pointers, and the signal's information belongs to this
+    // handler; each function is called by the type that it was stored with.
     unsafe {
         let seen = info.add(1).cast::<u64>().sub(1);
         // The previous handler may call this one again.

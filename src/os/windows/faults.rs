@@ -18,8 +18,8 @@ static CALLBACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// The thread whose fault is being handled; 0 if none.
 static HANDLING: AtomicI32 = AtomicI32::new(0);
 
-/// Has `callback` called with the address of each fault, before any other handling. May be called again
-/// with the same function.
+/// Has `callback` called with the address of each fault, before any other handling. May be called
+/// again with the same function.
 pub(crate) fn on_fault(callback: fn(*mut u8)) {
     if CALLBACK.swap(callback as *mut c_void, Release).is_null() {
         // SAFETY: the function has the type of a vectored handler.
