@@ -258,9 +258,10 @@ pub enum SpanKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Bytes requested and not yet freed.
+    /// Bytes requested and not yet freed. Inexact after a checked free with another layout than the
+    /// one that the block was requested with.
     pub requested: usize,
-    /// Bytes of the blocks that serve those requests; not less than `requested`.
+    /// Bytes of the blocks that serve those requests.
     pub block: usize,
     /// Bytes taken from the source: blocks, free memory and bookkeeping.
     pub held: usize,
