@@ -226,7 +226,8 @@ impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
-        let new_layout = resized(layout, new_size)?;
+        // SAFETY: the caller guarantees that the rounded size does not overflow.
+        let new_layout = unsafe { resized(layout, new_size)? };
         // SAFETY: the caller gives the same guarantees.
         let moved = unsafe { self.engine.slide(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, moved))
@@ -234,12 +235,15 @@ impl<E: Engine<S, M>, S: Source, M: Meter> Heap<E, S, M> {
 }
 
 /// Returns the layout with another size; `None` if either size is 0, since there is no block then.
+///
+/// # Safety
+/// The new size, rounded up to the alignment, does not overflow `isize`.
 #[inline(always)]
-fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
+unsafe fn resized(layout: Layout, new_size: usize) -> Option<Layout> {
     if layout.size() == 0 || new_size == 0 {
         return None;
     }
-    // SAFETY: whoever resizes a block guarantees that the rounded size does not overflow.
+    // SAFETY: the caller guarantees that the rounded size does not overflow.
     Some(unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) })
 }
 
@@ -267,7 +271,8 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<[u8]>> {
-        let new_layout = resized(layout, new_size)?;
+        // SAFETY: the caller guarantees that the rounded size does not overflow.
+        let new_layout = unsafe { resized(layout, new_size)? };
         // SAFETY: the caller gives the same guarantees.
         let block = unsafe { self.engine.resize(block, layout, new_layout, &mut self.backing)? };
         Some(self.backing.resized(layout, new_layout, block))
@@ -329,6 +334,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if !self.engine.may_free(block) {
             return Freed::NotOwner;
         }
+        self.backing.tally.note_unknown_layout();
         // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
         // any more.
         unsafe { self.deallocate(block, layout) };

@@ -234,7 +234,7 @@ impl Span {
     /// Returns the address behind the last byte.
     #[must_use]
     pub fn end(&self) -> usize {
-        self.start + self.len
+        self.start.saturating_add(self.len)
     }
 }
 

@@ -11,12 +11,21 @@ pub(crate) struct Tally {
     peak_requested: isize,
     allocations: u64,
     frees: u64,
+    /// Whether blocks were freed by a layout that may not be the one they were requested with.
+    is_estimate: bool,
 }
 
 impl Tally {
     /// Returns counters at zero.
     pub(crate) const fn new() -> Self {
-        Self { requested: 0, block: 0, peak_requested: 0, allocations: 0, frees: 0 }
+        Self {
+            requested: 0,
+            block: 0,
+            peak_requested: 0,
+            allocations: 0,
+            frees: 0,
+            is_estimate: false,
+        }
     }
 
     /// Counts an allocated block.
@@ -62,6 +71,12 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
+    /// Notes that a block is freed whose layout nobody vouches for: it fits the block, but the
+    /// program may have requested another size. From now on the bytes requested are an estimate.
+    pub(crate) fn note_unknown_layout(&mut self) {
+        self.is_estimate = true;
+    }
+
     /// Returns the number of blocks in use.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
@@ -81,8 +96,9 @@ impl Tally {
     /// Returns the usage without the bytes held, which only the source knows.
     #[inline]
     pub(crate) fn usage(&self) -> Usage {
+        let requested = self.requested.max(0) as usize;
         Usage {
-            requested: self.requested.max(0) as usize,
+            requested: if self.is_estimate { requested.min(self.block) } else { requested },
             block: self.block,
             held: 0,
             blocks: self.blocks(),

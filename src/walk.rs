@@ -29,10 +29,10 @@ pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
         }
         if fault.is_ok() {
             end = span.end();
-            seen.held += span.len;
+            seen.held = seen.held.saturating_add(span.len);
             if span.kind == SpanKind::Block {
                 seen.blocks += 1;
-                seen.block += span.len;
+                seen.block = seen.block.saturating_add(span.len);
             }
         }
     });
@@ -42,7 +42,7 @@ pub fn check<S: Strategy + ?Sized>(strategy: &S) -> Result<(), Fault> {
     Fault::unless(seen.blocks == usage.blocks, "the walk meets every block in use", end)?;
     Fault::unless(seen.block == usage.block, "the blocks in use add up to usage", end)?;
     Fault::unless(usage.requested <= usage.block, "a block is as long as its request", end)?;
-    let balance = usage.allocations - usage.frees == usage.blocks as u64;
+    let balance = usage.allocations.checked_sub(usage.frees) == Some(usage.blocks as u64);
     Fault::unless(balance, "allocations less frees are the blocks in use", end)
 }
 

@@ -247,7 +247,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Engine<S, M> for ByAlgorithm<A> {
             let serves = found.start == start && !is_free && A::serves(found, request);
             let gap = self.gap(found, layout.align());
             serves
-                && self.contents(found, layout.align()).cast() == block
+                && self.address_of(found, layout.align()) == block.addr().get()
                 && self.words.gap::<A::Fields>(start) == gap
         })
     }

@@ -8,6 +8,7 @@
 #[path = "../child/mod.rs"]
 mod child;
 
+mod a_block_freed_by_a_smaller_layout;
 mod a_block_freed_to_the_wrong_claim;
 mod a_block_kept_with_a_gap;
 #[cfg(feature = "allocator-api2")]
@@ -24,6 +25,7 @@ mod a_lock_held_across_a_fork;
 mod a_lock_printed_while_it_is_taken;
 #[cfg(all(feature = "allocator-api2", feature = "lock_api"))]
 mod a_lock_whose_release_panics;
+mod a_misaligned_address_of_a_block;
 mod a_panic_out_of_a_global_allocator;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;
