@@ -23,7 +23,7 @@ pub struct Facts {
     pub frees: u64,
     /// Blocks still live when the trace ends; a replay frees them.
     pub live_at_end: u64,
-    /// Peak of the bytes requested and not yet freed.
+    /// Peak of the bytes requested and not yet freed; `u64::MAX` if it is more.
     pub peak_requested: u64,
     /// Upper bound on the peak number of live blocks: the length of the slot table.
     pub slots: usize,
@@ -61,7 +61,8 @@ impl Live {
 pub(super) struct Decoder<I> {
     events: I,
     live: Vec<Option<Live>>,
-    requested: u64,
+    /// The sum of the live blocks' sizes, which may exceed an address space.
+    requested: u128,
     facts: Facts,
     /// The next slot to free after the last event; `None` before.
     emptying: Option<usize>,
@@ -138,7 +139,7 @@ where
                 block.requested = check_size(size, old.align)?;
                 let new = block.size();
                 self.facts.reallocations += 1;
-                self.requested -= old.requested;
+                self.requested -= u128::from(old.requested);
                 self.record_request(size);
                 Op { old: old.size(), new, slot, align: old.align, kind: Kind::Reallocate }
             }
@@ -146,7 +147,7 @@ where
                 let block = *self.find(slot)?;
                 self.live[slot as usize] = None;
                 self.facts.frees += 1;
-                self.requested -= block.requested;
+                self.requested -= u128::from(block.requested);
                 free(slot, block)
             }
             Event::Thread { .. } | Event::Tick { .. } => return Ok(None),
@@ -175,8 +176,9 @@ where
     }
 
     fn record_request(&mut self, size: u64) {
-        self.requested = self.requested.saturating_add(size);
-        self.facts.peak_requested = self.facts.peak_requested.max(self.requested);
+        self.requested += u128::from(size);
+        let requested = u64::try_from(self.requested).unwrap_or(u64::MAX);
+        self.facts.peak_requested = self.facts.peak_requested.max(requested);
     }
 }
 
@@ -224,6 +226,16 @@ mod tests {
             allocate(0, 20),
         ];
         assert_eq!(decode(&events).unwrap().0.peak_requested, 30);
+    }
+
+    /// More bytes than an address space has: only events that were not read from a trace.
+    #[test]
+    fn the_bytes_live_may_exceed_an_address_space() {
+        let huge = |slot| allocate(slot, i64::MAX as u64 - 15);
+        let frees = (0..4).map(|slot| Event::Free { slot });
+        let events: Vec<_> = (0..4).map(huge).chain(frees).chain([allocate(0, 1)]).collect();
+        let facts = decode(&events).unwrap().0;
+        assert_eq!((facts.peak_requested, facts.frees, facts.live_at_end), (u64::MAX, 4, 1));
     }
 
     #[test]
