@@ -105,6 +105,16 @@ fn a_raw_log_becomes_a_trace() {
     assert_eq!(origin.arguments, ["/"]);
     assert!(reader.collect::<Result<Vec<_>, _>>().unwrap().len() > 10);
 
+    // A sparse file of a terabyte takes no space; reading it to its end took minutes.
+    fs::copy(log, place.path().join("sparse")).unwrap();
+    let sparse = fs::File::options().write(true).open(place.path().join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let output = import(place.path(), &["sparse", "-o", "sparse.pwt"]);
+    let told = stderr(&output);
+    assert!(output.status.success() && told.contains("64 MiB of the log were never"), "{told}");
+    let header = trace::open(place.path().join("sparse.pwt")).unwrap().header().clone();
+    assert!(header.events > 10 && header.recorded_events == trace::Header::UNKNOWN);
+
     let bytes = fs::read(log).unwrap();
     fs::write(place.path().join("cut"), &bytes[..1000]).unwrap();
     let output = import(place.path(), &["--format", "raw", "cut", "-o", "out.pwt"]);

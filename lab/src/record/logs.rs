@@ -23,6 +23,8 @@ pub(crate) struct Log {
     origin: LogOrigin,
     counts: Counts,
     holes: u64,
+    /// Whether too much of it was never written to be read to its end.
+    is_cut: bool,
     dropped: Dropped,
     /// Whether it has call stacks.
     stacks: bool,
@@ -33,6 +35,7 @@ pub(crate) struct Log {
 struct Converted {
     /// Truncated records.
     holes: u64,
+    is_cut: bool,
     dropped: Dropped,
     stacks: Option<Stacks>,
 }
@@ -128,6 +131,7 @@ impl Log {
             origin: reader.origin().clone(),
             counts: Counts::default(),
             holes: 0,
+            is_cut: false,
             dropped: Dropped::default(),
             stacks: reader.stacks().is_some(),
             draft: None,
@@ -145,7 +149,7 @@ impl Log {
             Ok(true)
         })?;
         log.counts = ledger.counts();
-        (log.holes, log.dropped) = (converted.holes, converted.dropped);
+        log.note_losses(&converted);
         Ok(log)
     }
 
@@ -162,11 +166,17 @@ impl Log {
         })?;
         if has_room {
             self.counts = draft.timed.writer.counts();
-            (self.holes, self.dropped) = (converted.holes, converted.dropped);
+            self.note_losses(&converted);
             draft.stacks = converted.stacks.unwrap_or_default();
             self.draft = Some(draft);
         }
         Ok(has_room)
+    }
+
+    fn note_losses(&mut self, converted: &Converted) {
+        self.holes = converted.holes;
+        self.is_cut = converted.is_cut;
+        self.dropped = converted.dropped;
     }
 
     /// Passes the log's events to `each`, with their sites and the nanoseconds since the log began,
@@ -195,6 +205,7 @@ impl Log {
         }
         Ok(Converted {
             holes: records.holes(),
+            is_cut: records.is_cut(),
             dropped: converter.dropped(),
             stacks: records.stacks().cloned(),
         })
@@ -233,10 +244,10 @@ impl Log {
 
     /// Returns the number of events of the whole run.
     fn recorded(&self) -> u64 {
-        match self.origin.stopped {
-            Some(_) => Header::UNKNOWN,
-            None => self.counts.events,
+        if self.origin.stopped.is_some() || self.is_cut {
+            return Header::UNKNOWN;
         }
+        self.counts.events
     }
 
     /// Writes the trace `path`.
@@ -327,6 +338,9 @@ impl Log {
         }
         if !self.dropped.is_nothing() {
             text += &format!("; {}", self.dropped);
+        }
+        if self.is_cut {
+            text += "; more than 64 MiB of the log were never written: what follows is missing";
         }
         if let Some(why) = self.origin.stopped {
             text += &format!("; {why}: the rest of the run is missing");

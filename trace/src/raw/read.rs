@@ -89,8 +89,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
 /// Words read at once.
 const AHEAD: usize = 8192;
 
+/// Maximum number of empty words: 64 MiB. A recorder leaves at most a chunk of 16 MiB at the end, and
+/// a few words for each thread that is killed; a crash of the machine, or a sparse file, any number.
+const MOST_EMPTY: u64 = 8 << 20;
+
 /// Reads a raw log, record by record, each with the thread that made it. It is an iterator; it ends
-/// after an error. Zeros at the end of a log end it, and so does a truncated word.
+/// after an error. Zeros at the end of a log end it, and so do more than 64 MiB of zeros in all and a
+/// truncated word.
 pub struct LogReader<R> {
     input: R,
     file: Option<PathBuf>,
@@ -119,6 +124,8 @@ pub struct LogReader<R> {
     at: u64,
     records: u64,
     holes: u64,
+    /// Words so far that are 0: places that were claimed but not written.
+    empty: u64,
     done: bool,
 }
 
@@ -172,6 +179,7 @@ impl<R: Read> LogReader<R> {
             at: 0,
             records: 0,
             holes: 0,
+            empty: 0,
             done: false,
         })
     }
@@ -187,6 +195,13 @@ impl<R: Read> LogReader<R> {
     #[must_use]
     pub fn holes(&self) -> u64 {
         self.holes
+    }
+
+    /// Returns whether the log ended because more than 64 MiB of it were never written. Records may
+    /// follow.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.empty > MOST_EMPTY
     }
 
     /// Returns the site of the last record read: a node of the tree of [`stacks`](Self::stacks),
@@ -285,6 +300,10 @@ impl<R: Read> LogReader<R> {
                 Role::First(len) => len,
                 Role::Empty => {
                     empty = true;
+                    self.empty += 1;
+                    if self.is_cut() {
+                        return Ok(None);
+                    }
                     continue;
                 }
                 Role::Further => {
@@ -308,10 +327,11 @@ impl<R: Read> LogReader<R> {
                 found += 1;
             }
             if found == len {
-                self.records += 1;
                 let (node, at) = self.announced;
                 self.site = if at == self.at { self.named(node) } else { 0 };
-                return self.form.decode(&words[..len]).map(Some).map_err(Reason::Record);
+                let decoded = self.form.decode(&words[..len]).map_err(Reason::Record)?;
+                self.records += 1;
+                return Ok(Some(decoded));
             }
             self.holes += 1;
         }
@@ -373,7 +393,7 @@ impl<R: Read> LogReader<R> {
         result
             .map_err(|reason| {
                 let offset = HEAD as u64 + self.at * WORD as u64;
-                let error = ReadError::new(reason, self.records.saturating_sub(1), offset);
+                let error = ReadError::new(reason, self.records, offset);
                 match &self.file {
                     Some(file) => error.in_file(file),
                     None => error,
@@ -504,6 +524,19 @@ mod tests {
             assert_eq!(sites.len(), before);
             assert_eq!(reader.holes(), 1);
         }
+    }
+
+    /// A sparse file of a terabyte takes no space, but reading it to its end took minutes.
+    #[test]
+    fn a_log_of_zeros_is_not_read_to_its_end() {
+        let words = [FORM.short(1, Record::Freeing { address: 16 })];
+        let endless = |zeros: u64| io::Cursor::new(log(&words)).chain(io::repeat(0).take(zeros));
+        let mut whole = LogReader::new(endless(MOST_EMPTY * WORD as u64)).unwrap();
+        assert_eq!(whole.by_ref().map(Result::unwrap).count(), 1);
+        assert_eq!((whole.holes(), whole.is_cut()), (0, false));
+        let mut sparse = LogReader::new(endless(u64::MAX)).unwrap();
+        assert_eq!(sparse.by_ref().map(Result::unwrap).count(), 1);
+        assert!(sparse.is_cut());
     }
 
     #[test]
