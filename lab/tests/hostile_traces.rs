@@ -159,10 +159,14 @@ fn distinct_sizes_count_as_memory() {
 
 /// Returns a trace with a chain of callers of this depth. Each of them allocates a block.
 fn chain(depth: u32, name: &str) -> Vec<u8> {
+    chain_of_blocks(depth, name, 8)
+}
+
+fn chain_of_blocks(depth: u32, name: &str, size: u64) -> Vec<u8> {
     let mut file = std::io::Cursor::new(Vec::new());
     let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
     for site in 1..=depth {
-        writer.write_at(Event::Allocate { slot: 0, size: 8, align: 16 }, site).unwrap();
+        writer.write_at(Event::Allocate { slot: 0, size, align: 16 }, site).unwrap();
         writer.write(Event::Free { slot: 0 }).unwrap();
     }
     let line = Line { function: 0, file: None, line: 0 };
@@ -205,6 +209,22 @@ fn stacks_without_end() {
         .fails(1, "the call stacks would take");
     pagewise(&["who", "--folded", "--of", "allocated", "--memory", "1M", &some])
         .fails(1, "the call stacks would take");
+}
+
+#[test]
+fn more_bytes_in_all_than_a_number_holds() {
+    let bench = Workbench::new();
+    let path = bench.write("sum.pwt", chain_of_blocks(3, "f", i64::MAX as u64));
+    let json = pagewise(&["who", "--json", &path]).succeeds();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["total"]["allocated_bytes"], u64::MAX);
+    assert_eq!(json["groups"][0]["allocated_bytes"], u64::MAX);
+    let folded = pagewise(&["who", "--folded", "--of", "allocated", &path]).succeeds();
+    assert_eq!(folded.lines().last(), Some("f;f;f 9223372036854775807"));
+    // Sites of the same names are one line.
+    let same = bench.write("same.pwt", chain_of_blocks(3, "", i64::MAX as u64));
+    pagewise(&["who", "--by", "stack", "--of", "allocated", &same]).succeeds();
+    pagewise(&["who", &path]).succeeds();
 }
 
 /// Returns whether a text contains control characters other than line ends.

@@ -108,7 +108,7 @@ fn tree(
             });
         }
         for (sum, (_, figure)) in nodes[at].figures.iter_mut().zip(VIEWS) {
-            *sum += figure(figures);
+            *sum = figure(figures).saturating_add(*sum);
         }
         names.may_keep(nodes.len() as u64 * BYTES, "the tree of calls")?;
     }
@@ -116,7 +116,7 @@ fn tree(
         let figures = nodes[index].figures;
         let parent = nodes[index].parent;
         for (sum, figure) in nodes[parent].figures.iter_mut().zip(figures) {
-            *sum += figure;
+            *sum = figure.saturating_add(*sum);
         }
     }
     Ok(nodes)

@@ -23,6 +23,7 @@ pub(crate) enum At {
 pub(crate) struct Figures {
     /// Allocations and reallocations.
     pub(crate) allocations: u64,
+    /// `u64::MAX` if it is more.
     pub(crate) allocated_bytes: u64,
     /// Live at the chosen point.
     pub(crate) live_blocks: u64,
@@ -44,7 +45,7 @@ pub(crate) const SHORT: u64 = 1000;
 impl Figures {
     pub(crate) fn add(&mut self, other: &Self) {
         self.allocations += other.allocations;
-        self.allocated_bytes += other.allocated_bytes;
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
         self.live_blocks += other.live_blocks;
         self.live_bytes += other.live_bytes;
         self.leaked_blocks += other.leaked_blocks;
@@ -95,6 +96,14 @@ struct Block {
     turn: u64,
 }
 
+/// The blocks live after an event.
+#[derive(Default)]
+struct Snapshot {
+    at: u64,
+    at_operation: u64,
+    live: Vec<LiveBlock>,
+}
+
 struct Walk {
     blocks: Vec<Option<Block>>,
     indices: HashMap<u32, u32>,
@@ -113,6 +122,22 @@ struct Walk {
 }
 
 impl Walk {
+    /// Returns the state before the first of `events` events.
+    fn new(events: u64) -> Self {
+        Self {
+            blocks: Vec::new(),
+            indices: HashMap::new(),
+            figures: Vec::new(),
+            live: Vec::new(),
+            live_bytes: 0,
+            turns: HashMap::new(),
+            thread: 0,
+            now: 0,
+            operations: 0,
+            long: (events / 10).max(SHORT),
+        }
+    }
+
     fn enter(&mut self, event: Event, site: u32) {
         self.now += 1;
         self.operations += u64::from(!matches!(event, Event::Thread { .. } | Event::Tick { .. }));
@@ -145,7 +170,7 @@ impl Walk {
         self.blocks[slot] = Some(Block { size, index, born, made, thread, turn });
         let figures = &mut self.figures[index as usize].1;
         figures.allocations += 1;
-        figures.allocated_bytes += size;
+        figures.allocated_bytes = figures.allocated_bytes.saturating_add(size);
         let (blocks, bytes) = &mut self.live[index as usize];
         (*blocks, *bytes) = (*blocks + 1, *bytes + size);
         self.live_bytes += size;
@@ -164,15 +189,32 @@ impl Walk {
         figures.long_lived += u64::from(self.now - block.born >= self.long);
     }
 
-    /// Returns the current event and operation, and the live blocks.
-    fn snapshot(&mut self) -> (u64, u64, Vec<LiveBlock>) {
+    /// Enters the live blocks in the figures, and returns them.
+    fn snapshot(&mut self) -> Snapshot {
         for ((_, figures), &(blocks, bytes)) in self.figures.iter_mut().zip(&self.live) {
             (figures.live_blocks, figures.live_bytes) = (blocks, bytes);
         }
         let mut live: Vec<&Block> = self.blocks.iter().flatten().collect();
         live.sort_unstable_by_key(|block| block.made);
         let block = |block: &&Block| LiveBlock { index: block.index, size: block.size };
-        (self.now, self.operations, live.iter().map(block).collect())
+        Snapshot {
+            at: self.now,
+            at_operation: self.operations,
+            live: live.iter().map(block).collect(),
+        }
+    }
+
+    /// Enters the blocks live at the end in the figures. Returns their sizes and numbers, by site.
+    fn leaked(&mut self) -> HashMap<(u32, u64), u64> {
+        let mut sizes = HashMap::new();
+        for block in self.blocks.iter().flatten() {
+            let (site, figures) = &mut self.figures[block.index as usize];
+            figures.leaked_blocks += 1;
+            figures.leaked_bytes += block.size;
+            figures.long_lived += u64::from(self.now - block.born >= self.long);
+            *sizes.entry((*site, block.size)).or_default() += 1;
+        }
+        sizes
     }
 }
 
@@ -185,33 +227,19 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
         "{} has no call stacks: `pagewise record --stacks` records them",
         input::shown(path)
     );
-    let at = match at {
-        At::End => At::Event(header.events),
-        At::Event(event) if event > header.events => anyhow::bail!(
-            "{} has {} events: there is no event {event}",
-            input::shown(path),
-            header.events
-        ),
-        at => at,
-    };
-    let mut walk = Walk {
-        blocks: Vec::new(),
-        indices: HashMap::new(),
-        figures: Vec::new(),
-        live: Vec::new(),
-        live_bytes: 0,
-        turns: HashMap::new(),
-        thread: 0,
-        now: 0,
-        operations: 0,
-        long: (header.events / 10).max(SHORT),
-    };
+    if let At::Event(event) = at
+        && event > header.events
+    {
+        let (name, events) = (input::shown(path), header.events);
+        anyhow::bail!("{name} has {events} events: there is no event {event}");
+    }
+    let mut walk = Walk::new(header.events);
     let mut looked = None;
     while let Some(event) = events.next() {
         walk.enter(event?, events.site());
         let now = match at {
             At::Peak => walk.live_bytes == header.peak_bytes,
-            At::End => false,
+            At::End => walk.now == header.events,
             At::Event(event) => walk.now == event,
         };
         if now && looked.is_none() {
@@ -219,17 +247,10 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
         }
     }
     let stacks = events.take_stacks().context("the call stacks are missing")?;
-    let mut leaked_sizes = HashMap::new();
-    for block in walk.blocks.iter().flatten() {
-        let (site, figures) = &mut walk.figures[block.index as usize];
-        figures.leaked_blocks += 1;
-        figures.leaked_bytes += block.size;
-        figures.long_lived += u64::from(walk.now - block.born >= walk.long);
-        *leaked_sizes.entry((*site, block.size)).or_default() += 1;
-    }
+    let leaked_sizes = walk.leaked();
     let mut total = Figures::default();
     walk.figures.iter().for_each(|(_, figures)| total.add(figures));
-    let (at, at_operation, live) = looked.unwrap_or_default();
+    let Snapshot { at, at_operation, live } = looked.unwrap_or_default();
     Ok(Counted {
         path: path.to_owned(),
         stacks,

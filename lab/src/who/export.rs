@@ -34,7 +34,8 @@ pub(crate) fn folded(counted: &Counted, names: &Names<'_>, view: View) -> anyhow
         // Until all are written, there are two of each.
         kept += 2 * line.len() as u64;
         names.may_keep(kept, "the call stacks")?;
-        *lines.entry(line).or_default() += figure;
+        let sum = lines.entry(line).or_default();
+        *sum = sum.saturating_add(figure);
     }
     Ok(lines.iter().map(|(stack, figure)| format!("{stack} {figure}\n")).collect())
 }
@@ -109,7 +110,8 @@ impl Profile {
             }
             let mut sample = Message::default();
             sample.packed(1, &locations);
-            sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures)));
+            // The format's numbers are signed.
+            sample.packed(2, &SAMPLES.map(|(_, _, figure)| figure(figures).min(i64::MAX as u64)));
             self.message.message(2, &sample);
             names.may_keep(self.message.0.len() as u64, "the call stacks")?;
         }

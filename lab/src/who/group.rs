@@ -104,21 +104,7 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> anyhow::Re
         };
         let index = *indices.entry(key).or_insert(groups.len());
         if index == groups.len() {
-            let source = caller.source.clone();
-            let (file, line) = source.map_or((None, None), |(file, line)| (Some(file), Some(line)));
-            groups.push(Group {
-                function: caller.function.clone(),
-                file,
-                line: line.filter(|&line| line > 0),
-                module: caller.module.clone(),
-                figures: Figures::default(),
-                stacks: 0,
-                stack: Vec::new(),
-                leaked_sizes: Vec::new(),
-                taken: BTreeMap::new(),
-                heaviest: (0, 0),
-                kept: 0,
-            });
+            groups.push(Group::new(&caller));
         }
         of_site.push(index);
         let group = &mut groups[index];
@@ -135,24 +121,62 @@ pub(crate) fn groups(counted: &Counted, names: &Names<'_>, by: By) -> anyhow::Re
             names.may_keep(kept, "the call stacks")?;
             group.stack = stack.iter().map(Place::to_string).collect();
             // A function is shown with the line of its heaviest stack.
-            if let Some((file, line)) = caller.source {
-                (group.file, group.line) = (Some(file), Some(line).filter(|&line| line > 0));
-            }
+            group.locate(caller);
         }
     }
-    let mut sizes: Vec<HashMap<u64, u64>> = groups.iter().map(|_| HashMap::new()).collect();
-    let sites = counted.sites.iter().zip(&of_site);
-    let group_of: HashMap<u32, usize> = sites.map(|((site, _), &group)| (*site, group)).collect();
-    for (&(site, size), &count) in &counted.leaked_sizes {
-        *sizes[group_of[&site]].entry(size).or_default() += count;
+    let mut grouped = Groups { groups, of_site };
+    grouped.add_leaked_sizes(counted);
+    Ok(grouped)
+}
+
+impl Group {
+    /// Returns the group of this caller, without sites yet.
+    fn new(caller: &Place) -> Self {
+        let mut group = Self {
+            function: caller.function.clone(),
+            file: None,
+            line: None,
+            module: caller.module.clone(),
+            figures: Figures::default(),
+            stacks: 0,
+            stack: Vec::new(),
+            leaked_sizes: Vec::new(),
+            taken: BTreeMap::new(),
+            heaviest: (0, 0),
+            kept: 0,
+        };
+        group.locate(caller.clone());
+        group
     }
-    for (group, sizes) in groups.iter_mut().zip(sizes) {
-        let mut sizes: Vec<(u64, u64)> = sizes.into_iter().collect();
-        sizes.sort_by_key(|&(size, count)| std::cmp::Reverse((size.saturating_mul(count), size)));
-        sizes.truncate(SIZES);
-        group.leaked_sizes = sizes;
+
+    /// Takes over file and line of a caller, if they are known.
+    fn locate(&mut self, caller: Place) {
+        if let Some((file, line)) = caller.source {
+            (self.file, self.line) = (Some(file), Some(line).filter(|&line| line > 0));
+        }
     }
-    Ok(Groups { groups, of_site })
+}
+
+impl Groups {
+    /// Adds to each group the sizes of most leaked bytes.
+    fn add_leaked_sizes(&mut self, counted: &Counted) {
+        let Self { groups, of_site } = self;
+        let mut sizes: Vec<HashMap<u64, u64>> = groups.iter().map(|_| HashMap::new()).collect();
+        let sites = counted.sites.iter().zip(of_site);
+        let group_of: HashMap<u32, usize> =
+            sites.map(|((site, _), group)| (*site, *group)).collect();
+        for (&(site, size), &count) in &counted.leaked_sizes {
+            *sizes[group_of[&site]].entry(size).or_default() += count;
+        }
+        for (group, sizes) in groups.iter_mut().zip(sizes) {
+            let mut sizes: Vec<(u64, u64)> = sizes.into_iter().collect();
+            sizes.sort_by_key(|&(size, count)| {
+                std::cmp::Reverse((size.saturating_mul(count), size))
+            });
+            sizes.truncate(SIZES);
+            group.leaked_sizes = sizes;
+        }
+    }
 }
 
 impl std::fmt::Display for Place {
