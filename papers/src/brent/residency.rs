@@ -164,12 +164,6 @@ pub(super) fn table_3_2_2(options: Options, progress: &Progress) -> anyhow::Resu
         },
         "calls ÷ saved: mincore calls for each fault saved".into(),
     ];
-    let table = Table {
-        number: "3.2.2",
-        title: "as 3.2.1, simulated and on the machine's own pages".into(),
-        rows,
-        notes,
-        ..Table::uncompared(names)
-    };
-    Ok(table.into())
+    let title = "as 3.2.1, simulated and on the machine's own pages".into();
+    Ok(Table { number: "3.2.2", title, rows, notes, ..Table::uncompared(names) }.into())
 }

@@ -72,15 +72,7 @@ impl Paging for Unpaged {
 
 /// Table 3.1.
 pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result<Made> {
-    // A quarter of the order: a 64th of the work and of the blocks.
-    let shrink = if options.quick { 4 } else { 1 };
-    let cube = (shrink * shrink * shrink) as u64;
-    let Counts { allocations, frees, peak } = PAPER.counts;
-    let problem = Problem {
-        order: PAPER.order / shrink,
-        counts: Counts { allocations: allocations / cube, frees: frees / cube, peak: peak / cube },
-    };
-    let working_sets = WORKING_SETS.map(|pages| pages / cube as usize);
+    let (problem, working_sets) = plan(options);
     let one = |choice: &Choice| {
         let strategy = choice.build(NODE, PAGE, options.seed)?;
         let (virtual_size, counts, lru) = tridiag::run(&problem, strategy, Lru::new())?;
@@ -106,7 +98,6 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
         let time = times.get(index).map(|time| time / times[no_free]);
         (choice.name(), pairs.chain([Pair::new(theirs, time).derived()]).collect())
     });
-    let made = measured[random].1;
     let table = Table {
         number: "3.1",
         title: "TRIDIAG, working sets of 2000 and 4000 pages".into(),
@@ -119,19 +110,36 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
             Column::new("CPU ÷ NOFREE's", 2).near(Near::OrderAlone),
         ],
         rows: rows.collect(),
-        notes: vec![
-            format!(
-                "{}, {}, at most {} in use; the paper: 1,803,213, 1,789,653 and 545,777",
-                units::count(made.allocations, "allocation"),
-                units::count(made.frees, "free"),
-                units::count(made.peak, "block"),
-            ),
-            "CPU: of the whole program without paging, on a machine that has the memory; the paper's 1595 s, 5693 s and about 2500 s are of one with 3000 pages".into(),
-            "blocks of 12 bytes in pages of 1024 bytes for 6 in 512: c = 85 as in the paper".into(),
-        ],
+        notes: notes(measured[random].1),
         ..Table::default()
     };
     Ok(table.into())
+}
+
+/// Returns the problem and the working sets: the paper's, or with a quarter of the order, which is a
+/// 64th of the work and of the blocks.
+fn plan(options: Options) -> (Problem, [usize; 2]) {
+    let shrink = if options.quick { 4 } else { 1 };
+    let cube = (shrink * shrink * shrink) as u64;
+    let Counts { allocations, frees, peak } = PAPER.counts;
+    let problem = Problem {
+        order: PAPER.order / shrink,
+        counts: Counts { allocations: allocations / cube, frees: frees / cube, peak: peak / cube },
+    };
+    (problem, WORKING_SETS.map(|pages| pages / cube as usize))
+}
+
+fn notes(made: Counts) -> Vec<String> {
+    vec![
+        format!(
+            "{}, {}, at most {} in use; the paper: 1,803,213, 1,789,653 and 545,777",
+            units::count(made.allocations, "allocation"),
+            units::count(made.frees, "free"),
+            units::count(made.peak, "block"),
+        ),
+        "CPU: of the whole program without paging, on a machine that has the memory; the paper's 1595 s, 5693 s and about 2500 s are of one with 3000 pages".into(),
+        "blocks of 12 bytes in pages of 1024 bytes for 6 in 512: c = 85 as in the paper".into(),
+    ]
 }
 
 /// Returns the seconds of processor time that the program takes with each strategy when no paging
