@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use pagewise::trace::{ReadError, Reason};
 use pagewise_replay::output;
 use pagewise_replay::printable::printable;
 use pagewise_replay::usage::Usage;
+
+use crate::cli::Cli;
 
 /// Exit status for an invalid command line, as in clap.
 const USAGE: u8 = 2;
@@ -35,12 +38,9 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         };
     }
     let rendered = error.render().to_string();
-    let mut parts = rendered.split("\nUsage: pagewise");
-    let message = parts.next().unwrap_or_default();
-    // The subcommand, whose help has details.
-    let usage = parts.next().and_then(|usage| usage.split_whitespace().next());
-    let command = usage.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-    let command = command.map(|name| format!(" {name}")).unwrap_or_default();
+    let message = rendered.split("\nUsage: pagewise").next().unwrap_or_default();
+    let words = std::env::args_os().skip(1);
+    let command = subcommands(&Cli::command(), words.filter_map(|word| word.into_string().ok()));
     let message = match error.kind() {
         // Clap then has no complaint, but the help.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
@@ -49,6 +49,18 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let text = format!("pagewise: {message} (see `pagewise{command} --help`)");
     output::say(&printable(&text));
     ExitCode::from(USAGE)
+}
+
+/// Returns the subcommand that a command line names, whose help has details, after a space.
+fn subcommands(of: &clap::Command, words: impl Iterator<Item = String>) -> String {
+    let (mut command, mut names) = (of, String::new());
+    for word in words.take_while(|word| word != "--") {
+        if let Some(found) = command.find_subcommand(word).filter(|one| !one.is_hide_set()) {
+            names += &format!(" {}", found.get_name());
+            command = found;
+        }
+    }
+    names
 }
 
 /// Replaces line breaks, and the space around them, by "; ".
@@ -63,6 +75,18 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_to_see_is_that_of_the_subcommand() {
+        let named =
+            |line: &str| subcommands(&Cli::command(), line.split_whitespace().map(str::to_owned));
+        assert_eq!(named("tune --for speed --candidates 4 a.pwt"), " tune");
+        assert_eq!(named("--memory 1G compare --repeat 0"), " compare");
+        assert_eq!(named("tables nielsen --nosuch"), " tables nielsen");
+        assert_eq!(named("record -- compare"), " record");
+        assert_eq!(named("frobnicate --strategy"), "");
+        assert_eq!(named("alone x"), "");
+    }
 
     #[test]
     fn lines_are_joined() {

@@ -145,6 +145,8 @@ fn parameters_out_of_range_are_refused() {
     wrong("--repeat", "0", "--repeat");
     let audit = ["replay", &bench.trace(), "--strategy", "SYSTEM", "--audit"];
     pagewise(&audit).fails(2, "--audit checks only pagewise's own strategies, not SYSTEM");
+    let audit = ["replay", "--strategy", "MRU", "--audit", &bench.trace()];
+    pagewise(&audit).fails(2, "; a trace goes before --audit (see `pagewise replay --help`)");
 }
 
 #[test]

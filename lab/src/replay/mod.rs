@@ -30,7 +30,7 @@ pub(crate) struct Args {
     strategy: String,
     /// Verify the contents of every block, and check the whole heap every N operations
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = parse_interval)]
     audit: Option<u64>,
     /// Draw the bytes requested and held over time into this SVG file; `-` is standard output
     #[arg(long, value_name = "FILE")]
@@ -40,6 +40,11 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     config: ConfigArgs,
+}
+
+fn parse_interval(text: &str) -> Result<u64, &'static str> {
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or("expected a number of operations; a trace goes before --audit")
 }
 
 const HELP: &str = "\
