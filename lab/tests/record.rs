@@ -421,6 +421,70 @@ fn a_trace_on_standard_output_is_not_mixed_with_what_the_command_prints() {
     assert!(place.files().is_empty());
 }
 
+/// `sh` starts two other programs under names that it chooses; the second allocates most.
+#[test]
+fn another_process_than_the_command_s_is_explained() {
+    let place = Place::new();
+    fs::write(
+        place.path("wrapper"),
+        "#!/bin/sh\nls / | sort > /dev/null\nls -lR /etc > /dev/null\n",
+    )
+    .unwrap();
+    let line = ["sh", "wrapper"];
+    let output = place.record(&["-o", "trace.pwt"]).args(line).output().unwrap();
+    let last = |output: &Output| stderr(output).lines().last().unwrap().to_owned();
+    let told = last(&output);
+    assert!(told.starts_with("pagewise: ls has the most events of "), "{told}");
+    let choice = " process images; `--program NAME` writes another one, `--all` all";
+    assert!(told.ends_with(choice), "{told}");
+    // A script has the name of `sh`.
+    Command::new("chmod").arg("+x").arg(place.path("wrapper")).status().unwrap();
+    let output = place.record(&["-o", "trace.pwt"]).arg("./wrapper").output().unwrap();
+    let none = format!("{choice}. None is called wrapper: a script has its interpreter's name, ");
+    assert!(last(&output).contains(&none), "{}", stderr(&output));
+    // Nothing needs to be explained if the user chose, or if there is no choice.
+    for options in [&["--program", "sort"][..], &["--all"]] {
+        let output = place.record(&[options, &["-o", "trace.pwt"]].concat()).args(line).output();
+        assert!(!stderr(&output.unwrap()).contains("most events"));
+    }
+    let output = place.record(&["-o", "trace.pwt"]).args(["ls", "/"]).output().unwrap();
+    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+}
+
+/// A program chooses its name, from which that of the trace is made.
+#[test]
+fn a_name_of_several_lines_is_shown_on_one() {
+    let place = Place::new();
+    let ls = Command::new("sh").args(["-c", "command -v ls"]).output().unwrap().stdout;
+    let name = "x\npagewise: y";
+    std::os::unix::fs::symlink(String::from_utf8(ls).unwrap().trim(), place.path(name)).unwrap();
+    let output = place.record(&[]).args([&format!("./{name}"), "/nosuch"]).output().unwrap();
+    let text = stderr(&output);
+    // After what `ls` says itself.
+    let told: Vec<_> = text.lines().rev().take(2).collect();
+    assert!(told[1].contains(r" to x\npagewise: y.pwt, at most "), "{text}");
+    assert_eq!(told[0], r"pagewise: ./x\npagewise: y exited with status 2");
+}
+
+/// Reading a pipe waited for its writer, and nothing was run.
+#[test]
+fn a_control_file_that_is_a_pipe_is_refused() {
+    let place = Place::new();
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let begins = "pagewise: pipe is not a file: --control needs one";
+    refused(&place, place.record(&["--control", "pipe"]).arg("ls"), begins);
+}
+
+#[test]
+fn limits_that_leave_no_event_are_named() {
+    let place = Place::new();
+    let begins = "pagewise: ls left no recording (exited with status 0): --max-log leaves no room";
+    refused(&place, place.record(&["--max-log", "0"]).arg("ls"), begins);
+    let begins = "pagewise: invalid value '0' for '--max-events <N>'";
+    refused(&place, place.record(&["--max-events", "0"]).arg("ls"), begins);
+}
+
 #[test]
 fn a_program_is_chosen_by_name() {
     let place = Place::new();

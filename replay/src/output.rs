@@ -12,7 +12,7 @@ use pagewise::trace::WriteError;
 use serde::Serialize;
 
 use crate::input::STANDARD;
-use crate::printable::{printable_json, printable_lines};
+use crate::printable::{printable, printable_json, printable_lines};
 use crate::usage::Usage;
 
 /// Whether an output file (`-`) uses standard output, so that messages go to stderr.
@@ -106,9 +106,12 @@ fn unwritable(path: &Path) -> String {
     }
 }
 
-/// Returns an output's name for messages.
+/// Returns an output's name for messages, on one line.
 pub fn shown(path: &Path) -> String {
-    if path == Path::new(STANDARD) { "standard output".into() } else { path.display().to_string() }
+    if path == Path::new(STANDARD) {
+        return "standard output".into();
+    }
+    printable(&path.display().to_string()).into_owned()
 }
 
 /// Writes the output of `write` to a stream only when complete, since a trace's header is written

@@ -59,6 +59,9 @@ const LONGEST_EVENT: u64 = 2 * 3 * 8 + 1;
 /// Bytes of a log before its first record.
 const HEAD: u64 = 1 << 16;
 
+/// A log of fewer bytes may have no event.
+pub(super) const SHORTEST: usize = (HEAD + LONGEST_EVENT) as usize;
+
 impl Limits {
     /// Returns whether everything is kept.
     fn are_none(self) -> bool {

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use logs::{Limits, Log};
 use pagewise::trace::raw;
+use pagewise_replay::printable::printable;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// Keep only the first N events, and say so in the header. The log ends once it holds enough.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
     /// Keep only the first events, as many as fit into a file of this size, and say so in the
     /// header.
@@ -173,13 +174,18 @@ struct Recorded {
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.end {
-            Some(end) => write!(f, "{} {end}", self.name),
-            None => f.write_str(&self.name),
+            Some(end) => write!(f, "{} {end}", printable(&self.name)),
+            None => f.write_str(&printable(&self.name)),
         }
     }
 }
 
 impl Recorded {
+    /// Returns the name that a process of this command or process would have.
+    fn program(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Records a running process.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     fn process(
@@ -240,6 +246,9 @@ fn convert(
             None if args.paused => {
                 "recording was never turned on, or nothing was allocated while it was on".to_owned()
             }
+            None if args.max_log.is_some_and(|bytes| bytes < logs::SHORTEST) => {
+                "--max-log leaves no room for an event, or nothing was allocated".to_owned()
+            }
             None if end.is_none() => "nothing was allocated in that time".to_owned(),
             None => "is it statically linked, setuid, or allocating nothing?".to_owned(),
         };
@@ -255,15 +264,41 @@ fn convert(
         ));
     }
     let mut complete = failures.is_empty();
+    let images = logs.len();
+    let called_so = logs.iter().any(|log| log.program() == recorded.program());
     for (mut log, path) in chosen(logs, args)? {
         let header = log.write(&path, &args.note, limits).map_err(|error| {
             let log = if interrupted() { None } else { log.path().file_name() };
             Failure { error, log: log.map(ToOwned::to_owned) }
         })?;
         output::say(&format!("pagewise: {}", log.description(&header, &path)));
+        if images > 1 && !args.all && args.program.is_none() {
+            choice(&log, images, recorded.program(), called_so).inspect(|hint| output::say(hint));
+        }
         complete &= !log.failed();
     }
     Ok(complete)
+}
+
+/// Explains why another process than the command's own was written, if so.
+fn choice(log: &Log, images: usize, command: &str, called_so: bool) -> Option<String> {
+    if log.program() == command {
+        return None;
+    }
+    let (program, command) = (printable(log.program()), printable(command));
+    let why = if called_so {
+        String::new()
+    } else {
+        format!(
+            ". None is called {command}: a script has its interpreter's name, and a program that is \
+             statically linked, setuid or has its own allocator is not recorded"
+        )
+    };
+    let images = units::count(images as u64, "process image");
+    Some(format!(
+        "pagewise: {program} has the most events of {images}; `--program NAME` writes another one, \
+         `--all` all{why}"
+    ))
 }
 
 /// Returns the logs to write, each with its file.

@@ -7,14 +7,20 @@
 //! ```
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewise::trace::raw::{self, Control};
+use pagewise_replay::input::shown;
 use pagewise_replay::output;
+use pagewise_replay::usage::Usage;
 
 use super::logs;
 use crate::system::signals::{self, Request};
+
+/// Bytes of a control file to read; its words are shorter.
+const LONGEST: u64 = 64;
 
 /// A recording's switch, and its inputs: a control file, and signals.
 pub(super) struct Switch {
@@ -32,6 +38,12 @@ impl Switch {
     pub(super) fn new(directory: &Path, file: Option<&Path>, on: bool) -> anyhow::Result<Self> {
         let control = Control::create(directory, on)
             .with_context(|| format!("{} cannot be written", directory.display()))?;
+        if let Some(file) = file
+            && fs::metadata(file).is_ok_and(|about| !about.is_file())
+        {
+            // Reading a pipe would wait for its writer.
+            return Err(Usage(format!("{} is not a file: --control needs one", shown(file))).into());
+        }
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
         let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
         // The file's content applies from the start.
@@ -83,7 +95,8 @@ impl Switch {
     fn control_file_request(&mut self) -> Option<Request> {
         let file = self.file.as_ref()?;
         // A missing or unwritten file makes no request.
-        let text = fs::read(file).ok()?;
+        let mut text = Vec::new();
+        fs::File::open(file).ok()?.take(LONGEST).read_to_end(&mut text).ok()?;
         let text = String::from_utf8_lossy(&text).trim().to_owned();
         if text.is_empty() || text == self.said {
             return None;
@@ -94,7 +107,7 @@ impl Switch {
             _ => {
                 output::say(&format!(
                     "pagewise: {} contains neither `start` nor `stop`",
-                    file.display()
+                    shown(file)
                 ));
                 None
             }
