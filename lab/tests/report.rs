@@ -220,9 +220,31 @@ fn traces_without_operations_or_memory_have_a_page_too() {
         &[&empty, &greedy, "--strategy", "MRU,SYSTEM", "--memory=2305843009213693952"],
     );
     assert!(page.contains("out of memory at operation 1"));
+    assert!(!page.contains("Fewest page faults"), "the strategies have equally many");
     if let Some(browser) = Browser::find() {
         assert_eq!(examine(&browser, &path)["errors"], Value::Array(Vec::new()));
     }
+}
+
+/// A curve of one point was an invisible path.
+#[test]
+fn a_single_point_is_drawn() {
+    let Some(browser) = Browser::find() else { return };
+    let bench = Workbench::new();
+    let one = bench.path("one.pwt");
+    let file = File::create(&one).expect("a file");
+    let mut writer = Writer::new(file, Origin::default()).expect("a writer");
+    writer.write(Event::Allocate { slot: 0, size: 100, align: 16 }).expect("written");
+    writer.finish().expect("finished");
+    let (path, _) = report(&bench, &[&one, "--strategy", "MRU,SYSTEM"]);
+    let dom = browser.dom(&path);
+    let dots = |kind: &str| {
+        let figure = dom.split(&format!("data-kind=\"{kind}\"")).nth(1).expect("a figure");
+        let figure = figure.split("</figure>").next().unwrap_or_default();
+        figure.matches("<circle class=\"point ").count()
+    };
+    assert_eq!(["live", "held", "fragmentation", "faults"].map(dots), [1, 3, 2, 2]);
+    assert!(dom.contains(">1 operation</span>"), "the heaps' key");
 }
 
 /// Runs before the page's own script, to record errors.

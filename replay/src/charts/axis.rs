@@ -31,7 +31,9 @@ impl Axis {
         let span = if most > least { most - least } else { most.max(unit) };
         let range = (least - span * MARGIN).max(0.0)..most + span * MARGIN;
         let step = round(span / TICKS / unit) * unit;
-        let ticks = multiples(&range, step).map(|at| (at, text(at))).collect();
+        let mut ticks: Vec<_> = multiples(&range, step).map(|at| (at, text(at))).collect();
+        // Positions between whole bytes have the label of the byte before.
+        ticks.dedup_by(|tick, before| tick.1 == before.1);
         Self { name: name.into(), is_logarithmic: false, range, ticks }
     }
 
@@ -158,6 +160,12 @@ mod tests {
         let bytes = [3.1 * mebi, 17.9 * mebi].into_iter();
         let axis = Axis::linear("y", bytes, mebi, |value| format!("{}", value / mebi));
         assert_eq!(labels(&axis), ["4", "6", "8", "10", "12", "14", "16", "18"]);
+    }
+
+    #[test]
+    fn no_two_ticks_have_the_same_label() {
+        let whole = |value: f64| format!("{value:.0} B");
+        assert_eq!(labels(&Axis::linear("y", [0.0].into_iter(), 1.0, whole)), ["0 B", "1 B"]);
     }
 
     #[test]

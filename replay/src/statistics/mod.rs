@@ -241,8 +241,9 @@ impl Collector {
 
     /// Returns the statistics of all recorded events.
     fn finish(mut self) -> Statistics {
-        let segregated: f64 =
-            self.sizes.iter().map(|(&size, of_size)| size as f64 * of_size.most as f64).sum();
+        let of_sizes = self.sizes.iter().map(|(&size, of_size)| size as f64 * of_size.most as f64);
+        // The sum of no numbers would be -0.
+        let segregated = of_sizes.fold(0.0, |sum, one| sum + one);
         let most = self.statistics.max_allocated_bytes.all.max(1);
         self.statistics.segregated_storage_percent = 100.0 * segregated / most as f64;
         self.statistics
@@ -285,6 +286,11 @@ mod tests {
 
     fn allocate(slot: u32, size: u64) -> Event {
         Event::Allocate { slot, size, align: 16 }
+    }
+
+    #[test]
+    fn nothing_takes_zero_percent() {
+        assert!(collect(&[]).segregated_storage_percent.is_sign_positive());
     }
 
     #[test]

@@ -85,6 +85,13 @@ class Frame {
     return this.bottom - Frame.place(this.axes.y, value) * (this.bottom - this.top);
   }
 
+  // A single point is a dot, since a path of one point would be invisible.
+  line(points, style) {
+    if (points.length !== 1) return this.path(points, { class: `line ${style}` });
+    const [[cx, cy]] = points.map(([x, y]) => [this.x(x), this.y(y)]);
+    return this.svg.append(svg("circle", { class: `point ${style}`, cx, cy, r: 4 }));
+  }
+
   path(points, attributes) {
     const steps = points.map(([x, y], index) => `${index ? "L" : "M"}${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)}`);
     this.svg.append(svg("path", { d: steps.join(""), ...attributes }));

@@ -77,7 +77,7 @@ function heapMaps(figure, trace) {
   const key = figure.querySelector(".key");
   const draw = () => {
     const span = range(maps, layer);
-    const write = (digit) => (layer === "age" ? `${thousands(age(digit))} operations` : bytesTick(sizes(digit)));
+    const write = (digit) => (layer === "age" ? counted(age(digit), "operation") : bytesTick(sizes(digit)));
     key.querySelector(".least").textContent = write(span[0]);
     key.querySelector(".most").textContent = write(span[1]);
     drawn.forEach((one, index) => {
@@ -103,7 +103,7 @@ function heapMaps(figure, trace) {
         const state = ["not used yet", "empty, was in use"][fill] ?? `${Math.round(((fill - 1) / 62) * 100)} % in use`;
         const rows = [["", "state", state]];
         if (fill > 1) {
-          rows.push(["", "mean age", `${thousands(age(VALUES.get(map.age[cell])))} operations`]);
+          rows.push(["", "mean age", counted(age(VALUES.get(map.age[cell])), "operation")]);
           rows.push(["", "mean block", bytes(sizes(VALUES.get(map.size[cell])))]);
         }
         return {

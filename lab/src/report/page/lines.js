@@ -54,7 +54,7 @@ function lines(figure, series, axes, describe) {
       const ends = [[one.points.at(-1)[0], y.from], [one.points[0][0], y.from]];
       frame.path([...one.points, ...ends], { class: `area ${one.style}` });
     }
-    for (const one of shown) frame.path(one.points, { class: `line ${one.style}` });
+    for (const one of shown) frame.line(one.points, one.style);
     frame.hover((px) => {
       const share = (px - frame.left) / (frame.right - frame.left);
       const at = x.log ? x.from * (x.to / x.from) ** share : x.from + share * (x.to - x.from);
@@ -97,7 +97,7 @@ function timeAxis(trace) {
     .map((tick) => [(between(trace.clock, tick) * trace.operations) / parts, durationTick(tick)]);
   return {
     ...countAxis(`time (operations${hasClock ? "; by the clock" : ": allocations, reallocations, frees"})`, trace.operations),
-    told: (operation) => `${thousands(operation)} operations${hasClock ? `, ${duration(seconds(operation))}` : ""}`,
+    told: (operation) => `${counted(operation, "operation")}${hasClock ? `, ${duration(seconds(operation))}` : ""}`,
     clock: hasClock ? clock : null,
   };
 }

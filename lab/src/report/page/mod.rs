@@ -68,12 +68,29 @@ pub(super) fn of(
         names if names.len() <= 4 => names.join(", "),
         names => count(names.len() as u64, "trace"),
     };
+    let content = html! {
+        (heading(&title, parameters))
+        main {
+            @if several { (overall(&compared, &names)) }
+            @for (index, one) in collected.iter().enumerate() {
+                (section(one, index, several))
+            }
+            @if let Some(tuned) = tuned { (tuned::section(tuned)) }
+        }
+        footer { (next(&collected)) (terms(&collected)) }
+    };
+    let page = document(&title, &content, &data);
+    // Escapes control characters in inserted texts, such as those that change the direction of text.
+    Ok(printable_lines(&page.into_string()).into_owned())
+}
+
+/// Returns the document with this content, which runs only its own script and loads nothing.
+fn document(title: &str, content: &Markup, data: &str) -> Markup {
     let nonce = format!("{:032x}", rand::random::<u128>());
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src data:"
     );
-    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
-    let page = html! {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -85,29 +102,30 @@ pub(super) fn of(
                 style nonce=(nonce) { (PreEscaped(STYLE)) }
             }
             body {
-                header {
-                    h1 { (title) }
-                    p.quiet {
-                        "A report of pagewise " (env!("CARGO_PKG_VERSION")) ", " (now) ". "
-                        "Strategies with " (parameters) "."
-                    }
-                    noscript { p { "The charts need JavaScript; the tables do not." } }
-                }
-                main {
-                    @if several { (overall(&compared, &names)) }
-                    @for (index, one) in collected.iter().enumerate() {
-                        (section(one, index, several))
-                    }
-                    @if let Some(tuned) = tuned { (tuned::section(tuned)) }
-                }
-                footer { (next(&collected)) (terms(&collected)) }
+                (content)
                 script type="application/json" id="data" nonce=(nonce) { (PreEscaped(data)) }
-                script nonce=(nonce) { (PreEscaped("\"use strict\";\n")) @for part in SCRIPT { (PreEscaped(part)) } }
+                script nonce=(nonce) {
+                    (PreEscaped("\"use strict\";\n"))
+                    @for part in SCRIPT { (PreEscaped(part)) }
+                }
             }
         }
-    };
-    // Escapes control characters in inserted texts, such as those that change the direction of text.
-    Ok(printable_lines(&page.into_string()).into_owned())
+    }
+}
+
+/// Writes the title, and when and with which parameters the page was made.
+fn heading(title: &str, parameters: &str) -> Markup {
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+    html! {
+        header {
+            h1 { (title) }
+            p.quiet {
+                "A report of pagewise " (env!("CARGO_PKG_VERSION")) ", " (now) ". "
+                "Strategies with " (parameters) "."
+            }
+            noscript { p { "The charts need JavaScript; the tables do not." } }
+        }
+    }
 }
 
 /// Makes JSON safe inside a `script` element by replacing `<`, which occurs only in strings.
@@ -227,13 +245,16 @@ fn fewest_faults(simulated: &Simulated) -> Option<String> {
     let rows = || simulated.rows.iter().filter(|row| faults(row).is_some());
     let best = rows().min_by_key(|row| faults(row))?;
     let worst = rows().max_by_key(|row| faults(row))?;
+    if faults(best) == faults(worst) {
+        return None;
+    }
     Some(format!(
-        "Fewest page faults: with memory for {} of {}, half of the peak requested, {} has {} \
-         faults; {} has the most, {}.",
+        "Fewest page faults: with memory for {} of {}, half of the peak requested, {} has {}; {} \
+         has the most, {}.",
         count(pages as u64, "page"),
         bytes(simulated.page_size as u64),
         best.strategy,
-        thousands(faults(best)?),
+        count(faults(best)?, "fault"),
         worst.strategy,
         thousands(faults(worst)?),
     ))

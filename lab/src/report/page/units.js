@@ -2,6 +2,8 @@
 
 const thousands = (count) => Math.round(count).toLocaleString("en-US");
 
+const counted = (count, noun) => `${thousands(count)} ${noun}${Math.round(count) === 1 ? "" : "s"}`;
+
 const percent = (share) => `${(share * 100).toFixed(1)} %`;
 
 function bytes(count) {
