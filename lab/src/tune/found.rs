@@ -74,11 +74,13 @@ impl Found {
         let held_out = &self.held_out;
         let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
         words += &self.gain_in_words(goal);
-        let known = |what: &str, noise: f64| format!(" {what} accurate to {:.1} %.", noise * 100.0);
-        words += &known("Times are", held_out.noise.time);
+        let percent = |noise: f64| format!("{:.1} %", noise * 100.0);
+        // A program's own runs may differ by more.
+        words += &format!(" Repeated replays differ by {} in time", percent(held_out.noise.time));
         if self.family != Family::Arena {
-            words += &known("Memory is", held_out.noise.memory);
+            words += &format!(" and {} in memory", percent(held_out.noise.memory));
         }
+        words += ".";
         words += &self.beside_others(goal);
         if !held_out.keeps_cap {
             words += " The chosen candidate exceeds the cap on the held-out part.";
@@ -218,6 +220,16 @@ mod tests {
         assert!(ours.starts_with("Gained: 10.0 % less peak resident than the default, in 0.90"));
         let tied = words(Family::Global, 0.9, &[(SYSTEM, 0.899)]);
         assert!(tied.starts_with("Gained"), "{tied}");
+    }
+
+    /// A program's memory may vary from run to run even if that of its replay does not.
+    #[test]
+    fn the_noise_is_that_of_the_replays() {
+        let time = "Repeated replays differ by 1.0 % in time";
+        let global = words(Family::Global, 0.9, &[]);
+        assert!(global.ends_with(&format!("{time} and 0.0 % in memory.")), "{global}");
+        let arena = words(Family::Arena, 0.9, &[]);
+        assert!(arena.ends_with(&format!("{time}.")), "{arena}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use pagewise::trace::{Event, Origin, Slots, Writer};
-use pagewise_replay::input;
+use pagewise_replay::{input, units};
 
 /// Minimum number of events of a half.
 const LEAST: u64 = 64;
@@ -32,9 +32,10 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let events = input::open(path)?.header().events;
     if events < 2 * LEAST {
         bail!(
-            "{}: {events} events are too few to hold half of them out; name another trace with \
+            "{}: a trace of {} is too short to hold half of it out; name another trace with \
              --held-out",
-            input::shown(path)
+            input::shown(path),
+            units::count(events, "event")
         );
     }
     let middle = events / 2;
@@ -43,7 +44,7 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
         let file = input::temporary(&name)
             .with_context(|| format!("cannot make a temporary file for {name}"));
         let (file, path) = file?;
-        anyhow::Ok((Half::new(Writer::new(file, Origin::default())?), path))
+        anyhow::Ok((Half::new(name, file)?, path))
     };
     let ((mut before, first), (mut after, second)) = (create("first")?, create("second")?);
     let mut thread = 0;
@@ -79,13 +80,15 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
             Event::Tick { .. } => {}
         }
     }
-    before.writer.finish()?;
-    after.writer.finish()?;
+    before.finish()?;
+    after.finish()?;
     Ok((first, second))
 }
 
 /// Writes one half, with slots and threads numbered by the format's rules.
 struct Half {
+    /// For messages.
+    name: String,
     writer: Writer<File>,
     slots: Slots,
     /// By the slot in the whole trace.
@@ -95,8 +98,15 @@ struct Half {
 }
 
 impl Half {
-    fn new(writer: Writer<File>) -> Self {
-        Self { writer, slots: Slots::new(), names: BTreeMap::new(), threads: vec![0] }
+    fn new(name: String, file: File) -> anyhow::Result<Self> {
+        let writer = Writer::new(file, Origin::default());
+        let writer = writer.with_context(|| format!("{name} cannot be written"))?;
+        Ok(Self { name, writer, slots: Slots::new(), names: BTreeMap::new(), threads: vec![0] })
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.writer.finish().with_context(|| format!("{} cannot be written", self.name))?;
+        Ok(())
     }
 
     fn write(&mut self, event: Event) -> anyhow::Result<()> {
@@ -125,7 +135,8 @@ impl Half {
             }
             tick @ Event::Tick { .. } => tick,
         };
-        Ok(self.writer.write(renamed)?)
+        let written = self.writer.write(renamed);
+        written.with_context(|| format!("{} cannot be written", self.name))
     }
 }
 
@@ -139,7 +150,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("whole.pwt");
         let file = File::create(&path).expect("a file");
-        let mut half = Half::new(Writer::new(file, Origin::default()).expect("a writer"));
+        let mut half = Half::new("whole".to_owned(), file).expect("a writer");
         for block in 0..200_u32 {
             half.write(Event::Allocate { slot: block, size: u64::from(block) + 1, align: 16 })
                 .unwrap();
@@ -153,7 +164,7 @@ mod tests {
                 half.write(Event::Reallocate { slot: block, size: 7 }).unwrap();
             }
         }
-        half.writer.finish().expect("finished");
+        half.finish().expect("finished");
         let whole = Workload::load(&path).expect("sound").facts;
         let (first, second) = halves(&[path]).expect("split");
         let facts = |path: &Path| Workload::load(path).expect("sound").facts;
@@ -166,6 +177,18 @@ mod tests {
         assert_eq!(second.peak_requested, whole.peak_requested);
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_half_without_space_is_named() {
+        let full = File::options().write(true).open("/dev/full").expect("the device");
+        let half = Half::new("the first half of x".to_owned(), full).and_then(|mut half| {
+            half.write(Event::Allocate { slot: 0, size: 1, align: 1 })?;
+            half.finish()
+        });
+        let told = format!("{:#}", half.unwrap_err());
+        assert!(told.starts_with("the first half of x cannot be written: No space left"), "{told}");
+    }
+
     #[test]
     fn a_trace_that_is_too_short_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -173,6 +196,8 @@ mod tests {
         let file = File::create(&path).expect("a file");
         Writer::new(file, Origin::default()).and_then(Writer::finish).expect("written");
         let error = halves(&[path]).unwrap_err().to_string();
-        assert!(error.contains("too few") && error.contains("--held-out"), "{error}");
+        let expected =
+            ": a trace of 0 events is too short to hold half of it out; name another trace ";
+        assert!(error.contains(expected) && error.contains("--held-out"), "{error}");
     }
 }
