@@ -42,39 +42,11 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+mod options;
 mod tables;
 mod wine;
 
-/// A row of the comparison: its name, the feature it is built with, its environment.
-type Peer = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const PEERS: &[Peer] = &[
-    ("pagewise", "pagewise", &[]),
-    ("pagewise-again", "pagewise", &[]),
-    ("pagewise-small-pages", "pagewise", &[("PAGEWISE_HUGE_PAGES", "0")]),
-    ("pagewise-huge", "pagewise", &[("PAGEWISE_HUGE_PAGES", "1")]),
-    ("pagewise-many-heaps", "many-heaps", &[]),
-    ("mimalloc3", "mimalloc3", &[]),
-    ("mimalloc3-small-pages", "mimalloc3", &[("MIMALLOC_ALLOW_THP", "0")]),
-    ("mimalloc2", "mimalloc2", &[]),
-    ("mimalloc-crate", "mimalloc-crate", &[]),
-    ("jemalloc", "jemalloc", &[]),
-    ("snmalloc", "snmalloc", &[]),
-    ("rpmalloc", "rpmalloc", &[]),
-    ("smmalloc", "smmalloc", &[]),
-    ("rusty_alloc", "rusty_alloc", &[]),
-    ("system", "", &[]),
-];
-
-#[derive(Default)]
-struct Options {
-    rounds: usize,
-    only: Option<Vec<String>>,
-    allocators: Option<Vec<String>>,
-    instructions: bool,
-    json: bool,
-    wine: bool,
-}
+use options::{Options, Peer};
 
 /// One run, or the median of several.
 #[derive(Clone)]
@@ -104,39 +76,13 @@ fn main() -> ExitCode {
         about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
-    match options().and_then(|options| compare(&options)) {
+    match Options::parse(env::args().skip(1)).and_then(|options| compare(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn options() -> Result<Options, String> {
-    let mut options = Options { rounds: 5, ..Options::default() };
-    let mut arguments = env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
-        let list = |value: String| Some(value.split(',').map(str::to_owned).collect());
-        match argument.as_str() {
-            "--rounds" => {
-                options.rounds = value()?.parse().map_err(|_| "--rounds needs a number")?;
-            }
-            "--only" => options.only = list(value()?),
-            "--allocators" => options.allocators = list(value()?),
-            "--instructions" => options.instructions = true,
-            "--json" => options.json = true,
-            "--wine" => options.wine = true,
-            // Cargo passes this to every bench.
-            "--bench" => {}
-            other => return Err(format!("unknown option {other}; see --help")),
-        }
-    }
-    if options.instructions {
-        options.rounds = 1;
-    }
-    Ok(options)
 }
 
 fn compare(options: &Options) -> Result<(), String> {
@@ -169,16 +115,7 @@ struct Column {
 
 /// Builds the chosen allocators.
 fn columns(options: &Options) -> Result<Vec<Column>, String> {
-    let names = || PEERS.iter().map(|(name, ..)| *name);
-    let chosen = options.allocators.as_ref();
-    if let Some(unknown) = chosen.into_iter().flatten().find(|one| names().all(|name| name != *one))
-    {
-        let names: Vec<_> = names().collect();
-        return Err(format!("unknown allocator {unknown:?}; available: {}", names.join(", ")));
-    }
-    let peers = PEERS
-        .iter()
-        .filter(|(name, ..)| chosen.is_none_or(|chosen| chosen.iter().any(|one| one == name)));
+    let peers = options.peers.iter().copied();
     let built: Vec<(&Peer, PathBuf)> = peers
         .map(|peer| build(peer.1, options.wine).map(|program| (peer, program)))
         .collect::<Result<_, _>>()?;

@@ -15,6 +15,7 @@
 //! only cargo and the linker differ.
 
 mod list;
+mod options;
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
 
@@ -22,7 +23,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 
-use list::{PROGRAMS, Program, THREADS};
+use list::{Program, THREADS};
+use options::Options;
 use preloaded::{Figures, Library};
 
 /// Returns this file's module documentation, for `--help`.
@@ -35,73 +37,116 @@ fn main() -> ExitCode {
         about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
         return ExitCode::SUCCESS;
     }
-    let mut rounds = 5;
-    let mut only = None;
-    let mut libraries = vec![Library::default()];
-    let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
-    while let Some(argument) = arguments.next() {
-        if argument == "--rounds" {
-            rounds = arguments.next().and_then(|value| value.parse().ok()).unwrap_or(rounds);
-        } else if argument == "--only" {
-            only = arguments.next();
-        } else if let Some(library) = Library::parse(&argument) {
-            libraries.push(library);
-        } else {
-            eprintln!("unknown library {argument}; see --help");
-            return ExitCode::FAILURE;
+    match Options::parse(env::args().skip(1)).and_then(|options| compare(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
         }
     }
-    let mut logarithms = vec![(0.0, 0.0); libraries.len()];
-    let mut measured = 0.0;
+}
+
+/// Runs every program that is installed, and prints the table row by row.
+fn compare(options: &Options) -> Result<(), String> {
+    let folder = env::temp_dir().join(format!("pagewise-programs-{}", std::process::id()));
+    fs::create_dir(&folder)
+        .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    print_head(&options.libraries);
+    let mut means = Means::new(options.libraries.len());
+    for program in &options.programs {
+        if let Some(medians) = measure(program, options, &folder)? {
+            means.enter(&medians);
+            print_row(program.name, &medians);
+        }
+    }
+    means.print();
+    // Leftovers stay among temporary files.
+    let _ = fs::remove_dir_all(&folder);
+    Ok(())
+}
+
+/// Returns the medians of a program, library by library; `None` if it is not installed.
+///
+/// # Errors
+/// The program failed under a library.
+fn measure(
+    program: &Program,
+    options: &Options,
+    folder: &Path,
+) -> Result<Option<Vec<Figures>>, String> {
+    let Program { name, needs, prepare, script } = program;
+    let libraries = &options.libraries;
+    let prepared = format!("command -v {needs} && {{ :\n{prepare}\n}}");
+    if run(&prepared, &libraries[0], folder).is_none() {
+        return Ok(None);
+    }
+    let mut runs = vec![Vec::new(); libraries.len()];
+    for _ in 0..options.rounds {
+        for (library, runs) in libraries.iter().zip(&mut runs) {
+            let figures = run(script, library, folder).ok_or_else(|| {
+                format!("{name} failed under “{library}”; its files are in {folder:?}")
+            })?;
+            runs.push(figures);
+        }
+    }
+    Ok(Some(runs.iter().map(|runs| median(runs)).collect()))
+}
+
+fn print_head(libraries: &[Library]) {
     println!("CPU time and peak memory; without a library = 1\n");
     print!("| program |");
     libraries.iter().skip(1).for_each(|library| print!(" {library} |"));
     print!("\n|---|");
     libraries.iter().skip(1).for_each(|_| print!("---:|"));
     println!();
-    let folder = env::temp_dir().join(format!("pagewise-programs-{}", std::process::id()));
-    if let Err(error) = fs::create_dir(&folder) {
-        eprintln!("{} cannot be made: {error}", folder.display());
-        return ExitCode::FAILURE;
-    }
-    let run = |script: &str, library: &Library| run(script, library, &folder);
-    let is_wanted =
-        |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name));
-    for Program { name, needs, prepare, script } in
-        PROGRAMS.iter().filter(|one| is_wanted(one.name))
-    {
-        if run(&format!("command -v {needs} && {{ :\n{prepare}\n}}"), &libraries[0]).is_none() {
-            continue;
-        }
-        let mut runs = vec![Vec::new(); libraries.len()];
-        for _ in 0..rounds {
-            for (library, runs) in libraries.iter().zip(&mut runs) {
-                let Some(figures) = run(script, library) else {
-                    eprintln!("{name} failed under “{library}”; its files are in {folder:?}");
-                    return ExitCode::FAILURE;
-                };
-                runs.push(figures);
-            }
-        }
-        let medians: Vec<Figures> = runs.iter().map(|runs| median(runs)).collect();
-        print!("| {name} |");
-        for (one, logarithm) in medians.iter().zip(&mut logarithms).skip(1) {
-            let (time, peak) = (one.seconds / medians[0].seconds, one.peak / medians[0].peak);
-            logarithm.0 += time.ln();
-            logarithm.1 += peak.ln();
-            print!(" {time:.2} / {peak:.2} |");
-        }
-        println!();
-        measured += 1.0;
-    }
-    print!("| **geometric mean** |");
-    for (time, peak) in logarithms.iter().skip(1) {
-        print!(" **{:.2}** / **{:.2}** |", f64::exp(time / measured), f64::exp(peak / measured));
+}
+
+fn print_row(name: &str, medians: &[Figures]) {
+    print!("| {name} |");
+    for [time, peak] in ratios(medians) {
+        print!(" {time:.2} / {peak:.2} |");
     }
     println!();
-    // Leftovers stay among temporary files.
-    let _ = fs::remove_dir_all(&folder);
-    ExitCode::SUCCESS
+}
+
+/// Returns time and peak memory under each library, divided by those without one.
+fn ratios(medians: &[Figures]) -> impl Iterator<Item = [f64; 2]> {
+    let without = medians[0];
+    let libraries = medians.iter().skip(1);
+    libraries.map(move |one| [one.seconds / without.seconds, one.peak / without.peak])
+}
+
+/// Geometric means over the programs, of each library's ratios.
+struct Means {
+    programs: f64,
+    /// Sums of logarithms.
+    sums: Vec<[f64; 2]>,
+}
+
+impl Means {
+    /// Returns the means of `runs` kinds of runs, the first of which is the reference.
+    fn new(runs: usize) -> Self {
+        Self { programs: 0.0, sums: vec![[0.0; 2]; runs - 1] }
+    }
+
+    fn enter(&mut self, medians: &[Figures]) {
+        self.programs += 1.0;
+        for (sums, ratios) in self.sums.iter_mut().zip(ratios(medians)) {
+            *sums = [sums[0] + ratios[0].ln(), sums[1] + ratios[1].ln()];
+        }
+    }
+
+    fn print(&self) {
+        if self.programs == 0.0 {
+            return println!("| none of them is installed |");
+        }
+        print!("| **geometric mean** |");
+        for sums in &self.sums {
+            let [time, peak] = sums.map(|sum| f64::exp(sum / self.programs));
+            print!(" **{time:.2}** / **{peak:.2}** |");
+        }
+        println!();
+    }
 }
 
 /// Runs a script in a folder with a library preloaded; `None` if it fails.
