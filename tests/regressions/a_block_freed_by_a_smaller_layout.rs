@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use pagewise::{Freed, Strategy, catalogue};
+use pagewise::{Freed, catalogue};
 
 use crate::layout;
 

@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use pagewise::{Strategy, catalogue};
+use pagewise::catalogue;
 
 use crate::layout;
 
