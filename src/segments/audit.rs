@@ -34,8 +34,10 @@ impl SegmentHeap {
             expected_start = block.end;
             before_was_free = free;
         }
-        if self.granules > 0 {
+        // The last block may cover further segments, in which none starts.
+        for segment in segment..self.granules as usize >> self.segment_shift {
             self.audit_leaf(segment, largest)?;
+            largest = 0;
         }
         let (starts, free) = (self.blocks().count(), self.blocks().filter(|b| b.1).count());
         let count = |kind| {
@@ -50,9 +52,37 @@ impl SegmentHeap {
             .map_err(|address| Fault { invariant: "a node is its children's maximum", address })
     }
 
+    /// Makes the segment of a granule forget its largest free block.
+    #[cfg(test)]
+    pub(crate) fn forget_largest(&mut self, granule: u32) {
+        self.tree.set(self.segment_of(granule), 0, &());
+    }
+
     fn audit_leaf(&self, segment: usize, largest: u32) -> Result<(), Fault> {
         let at = self.address(self.range(segment).0).addr().get();
         let known = self.tree.largest(segment);
         Fault::unless(known == largest, "a segment knows its largest free block", at)
+    }
+}
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::source::Reserved;
+
+    /// A segment in which no block starts has no free block, also behind the last block's start.
+    #[test]
+    fn segments_within_a_block_have_no_free_block() {
+        let mut heap = SegmentHeap::new(16, 1 << 10, 1 << 14);
+        let mut source = Reserved::new(1 << 20);
+        heap.allocate(1 << 10, 1, &mut source, &()).expect("there is memory");
+        assert_eq!((heap.blocks().count(), heap.audit_blocks()), (1, Ok(())));
+        for segment in [1, 8, 15] {
+            heap.tree.set(segment, 5, &());
+            let said = heap.audit_blocks().map_err(|fault| fault.invariant);
+            assert_eq!(said, Err("a segment knows its largest free block"), "{segment}");
+            heap.tree.set(segment, 0, &());
+        }
+        assert_eq!(heap.audit_blocks(), Ok(()));
     }
 }

@@ -89,3 +89,29 @@ impl Below for SegmentHeap {
         self.audit_blocks()
     }
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use core::alloc::Layout;
+
+    use crate::pages::placement::{CurrentPage, Least, LeftHeaders};
+    use crate::pages::{Config, Paged};
+    use crate::source::Reserved;
+    use crate::strategy::Strategy;
+
+    /// The audit of a paged heap includes that of the heap below.
+    #[test]
+    fn damage_below_the_pages_is_told() {
+        type Heap = Paged<CurrentPage<LeftHeaders<Least>>, Reserved>;
+        let mut heap = Heap::new(Config::with_page_size(4096), Reserved::new(1 << 24), ());
+        let layout = Layout::from_size_align(100_000, 8).expect("a valid layout");
+        let [low, _] = [(); 2].map(|()| heap.allocate(layout).expect("there is memory").cast());
+        // SAFETY: the block is in use, and freed once.
+        unsafe { heap.deallocate(low, layout) };
+        assert_eq!(heap.audit(), Ok(()));
+        let below = &mut heap.engine.pages.below;
+        below.forget_largest(below.granule_of(low));
+        let said = heap.audit().map_err(|fault| fault.invariant);
+        assert_eq!(said, Err("a segment knows its largest free block"));
+    }
+}
