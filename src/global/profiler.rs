@@ -293,4 +293,24 @@ mod tests {
         ];
         assert_eq!(figures, [2, 3, 4, 5, 6]);
     }
+
+    /// A snapshot tells the rate of its profile.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_snapshot_tells_its_rate() {
+        crate::os::alone::passes("global::profiler::tests::told");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own, with a profile"]
+    fn told() {
+        let pagewise = crate::global::Pagewise::new();
+        for rate in [1, 4096] {
+            pagewise.profiler().start(rate).expect("there is memory");
+            let told = pagewise.profiler().snapshot().map(|snapshot| snapshot.bytes_per_sample());
+            assert_eq!(told, Ok(rate));
+            pagewise.profiler().stop().expect("nobody else is at it");
+        }
+    }
 }

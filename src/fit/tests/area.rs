@@ -18,7 +18,7 @@ unsafe impl Meter for Bumps {
 }
 
 /// Uses up the area at the heap's end, to the last cell.
-fn use_up(heap: &mut dyn Strategy) {
+pub(super) fn use_up(heap: &mut dyn Strategy) {
     let mut last = 0;
     heap.walk(&mut |span| {
         if span.kind == SpanKind::Free {

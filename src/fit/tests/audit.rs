@@ -184,6 +184,32 @@ fn a_damaged_area_is_told() {
     assert_eq!(heap.engine.audit_blocks().unwrap_err().invariant, "the area is a block");
 }
 
+/// Free memory below or above an area that should have been joined with it.
+#[test]
+fn free_memory_beside_an_area_is_told() {
+    for above in [false, true] {
+        let (mut heap, holes) = holes::<First, Joining>(&[124, 124]);
+        // The first hole is the next area.
+        area::use_up(&mut heap);
+        assert_eq!(allocate(&mut heap, 60), holes[0]);
+        assert_eq!(heap.engine.audit_blocks(), Ok(()));
+        let engine = &mut heap.engine;
+        // A block in use is freed as if there were no area.
+        let beside = if above {
+            engine.block(engine.area.end())
+        } else {
+            engine.block_at(holes[0].addr().get())
+        };
+        let old = engine.free_above(beside.end()).filter(|_| above);
+        engine.exchange(old, None, &());
+        let joined = beside.joined_with(None, old);
+        engine.cells.put_free(joined, true);
+        engine.exchange(None, Some(joined), &());
+        let said = engine.audit_blocks().map_err(|fault| fault.invariant);
+        assert_eq!(said, Err("nothing beside the free-space area is free"), "{above}");
+    }
+}
+
 #[test]
 fn damaged_withheld_blocks_are_told() {
     type Collecting = super::Heap<Best, Collected, NoArea>;

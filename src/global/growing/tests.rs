@@ -61,6 +61,21 @@ fn a_region_has_room_for_what_it_is_made_for() {
     }
 }
 
+/// The audit is that of each region.
+#[test]
+fn damage_in_any_region_is_told() {
+    let mut heap = Growing::new(Below::new(33 << 20));
+    let mut blocks = Vec::new();
+    while heap.regions() < 2 {
+        blocks.push(heap.allocate(layout(100_000, 16)).expect("there is memory"));
+    }
+    assert_eq!(heap.audit(), Ok(()));
+    let first = blocks[0];
+    // SAFETY: behind the block is the tag of the next one, in the memory of the first region.
+    unsafe { first.cast::<u8>().add(first.len()).cast::<u32>().write(u32::MAX) };
+    assert!(heap.audit().is_err());
+}
+
 /// A region's strategy is at its start and uses the rest up to the last byte.
 #[test]
 fn a_region_is_used_to_its_end() {

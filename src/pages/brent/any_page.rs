@@ -161,3 +161,122 @@ impl Selection for AnyPage {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::pages::Config;
+    use crate::pages::brent::{CurrentPage, Paged};
+    use crate::pages::class::Class;
+    use crate::pages::headers::header::PageHeader;
+    use crate::source::Reserved;
+
+    type Heap = Paged<CurrentPage<AnyPage>, Reserved>;
+
+    const CLASS: u32 = 3;
+
+    /// Four pages of a class with φ0 = 2, and a selection that has them all.
+    struct Listed {
+        heap: Heap,
+        selection: AnyPage,
+        current: u32,
+        /// On S3.
+        eligible: [u32; 2],
+        /// φ is 1.
+        other: u32,
+    }
+
+    fn listed() -> Listed {
+        let config = Config::with_page_size(4096);
+        let mut heap = Heap::new(config, Reserved::new(1 << 24), ());
+        heap.open().expect("there is memory");
+        let size = heap.engine.pages.class(CLASS).size as usize;
+        let mut heap = Heap::new(config.freetol(2 * size), Reserved::new(1 << 24), ());
+        heap.open().expect("there is memory");
+        let mut selection = AnyPage::INITIAL;
+        let classes = heap.engine.pages.classes.count();
+        selection.open(classes, 0, &mut heap.backing.source).expect("there is memory");
+        selection.reserve(CLASS, 4, classes, &mut heap.backing.source).expect("there is memory");
+        let [current, first, second, other] = [(); 4].map(|()| {
+            let Heap { engine, backing } = &mut heap;
+            let page = engine.pages.acquire(CLASS, backing).expect("there is memory");
+            // Full, and on S4.
+            let header = engine.pages.headers.header_mut(page);
+            (header.free_count, header.left) = (0, NIL);
+            page
+        });
+        let mut listed = Listed { heap, selection, current, eligible: [first, second], other };
+        listed.selection.make_current(CLASS, current, &mut listed.heap.engine.pages, &());
+        for (page, phi) in [(first, 2), (second, listed.capacity() - 1), (other, 1)] {
+            assert!(!listed.free(page, phi));
+        }
+        assert_eq!(listed.selection.audit(&listed.heap.engine.pages), Ok(4));
+        listed
+    }
+
+    impl Listed {
+        fn capacity(&self) -> u32 {
+            self.heap.engine.pages.class(CLASS).capacity
+        }
+
+        /// Frees blocks of a page until it has `phi` free ones. Returns whether the page goes to S2.
+        fn free(&mut self, page: u32, phi: u32) -> bool {
+            let pages = &mut self.heap.engine.pages;
+            let Class { capacity, size, .. } = *pages.class(CLASS);
+            let mut goes = false;
+            while pages.headers.header(page).free_count < phi {
+                assert!(!goes, "it has gone");
+                let header = pages.headers.header_mut(page);
+                header.free_count += 1;
+                let (free, left) = (header.free_count, header.left);
+                let put = Put { page, class: CLASS, capacity, size, left, free };
+                goes = self.selection.freed(put, pages, &());
+            }
+            goes
+        }
+
+        fn header(&mut self, page: u32) -> &mut PageHeader {
+            self.heap.engine.pages.headers.header_mut(page)
+        }
+    }
+
+    /// Returns the audit's answer after damage.
+    fn told(damage: impl FnOnce(&mut Listed)) -> Result<usize, &'static str> {
+        let mut listed = listed();
+        damage(&mut listed);
+        listed.selection.audit(&listed.heap.engine.pages).map_err(|fault| fault.invariant)
+    }
+
+    #[test]
+    fn damage_to_s3_is_told() {
+        let said = told(|listed| listed.header(listed.eligible[0]).left += 1);
+        assert_eq!(said, Err("a page knows its place in S3"));
+        let said = told(|listed| listed.header(listed.eligible[1]).class += 1);
+        assert_eq!(said, Err("S3 has pages of its class"));
+        for phi in [0, 1, listed().capacity(), listed().capacity() + 1] {
+            let said = told(|listed| listed.header(listed.eligible[0]).free_count = phi);
+            assert_eq!(said, Err("S3 has pages with φ0 ≤ φ < c"), "{phi}");
+        }
+        for phi in [2, 3, listed().capacity() - 1] {
+            let said = told(|listed| listed.header(listed.other).free_count = phi);
+            assert_eq!(said, Err("a page with φ0 ≤ φ < c is in S3"), "{phi}");
+        }
+    }
+
+    /// The selection keeps all pages of its class but those on S2.
+    #[test]
+    fn pages_without_blocks_in_use_leave_s3() {
+        let mut listed = listed();
+        let capacity = listed.capacity();
+        let [first, second] = listed.eligible;
+        assert!(listed.free(first, capacity));
+        let count = |listed: &Listed| listed.selection.audit(&listed.heap.engine.pages);
+        assert_eq!(count(&listed), Ok(3));
+        let current = listed.current;
+        assert!(!listed.free(current, capacity), "the current page stays");
+        assert_eq!(count(&listed), Ok(3));
+        let pages = &mut listed.heap.engine.pages;
+        assert_eq!(listed.selection.choose(CLASS, pages, &()), Some(second), "only that is left");
+        assert_eq!(listed.selection.choose(CLASS, pages, &()), None);
+    }
+}

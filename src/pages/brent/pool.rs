@@ -334,6 +334,18 @@ mod tests {
         assert_eq!(linked(1, |link, blocks, _| link(blocks[3])), long, "too long");
     }
 
+    /// Links are distances from the origin, so that they do not depend on where the heap lies.
+    #[test]
+    fn links_are_distances_from_the_origin() {
+        let (heap, blocks, _) = heap::<Chain<false>>();
+        let class = heap.engine.pages.classes.of_size(32).expect("pages serve it");
+        let page = heap.engine.pages.headers.at(blocks[0].addr().get()).expect("it is in a page");
+        let slot = u64::from(heap.engine.pages.headers.header(page).slot);
+        // The last freed is the fourth of the page.
+        let first = heap.engine.placement.chains.get(class as usize).first;
+        assert_eq!(first, 4096 * slot + 3 * 32 + 1);
+    }
+
     #[test]
     fn a_damaged_pool_is_told() {
         let told = |damage: fn(&mut AtRandom, u32, u64)| {

@@ -173,11 +173,8 @@ impl<F: InPage> Headers for Numbered<F> {
     }
 
     fn audit(&self, page: u32, capacity: u32) -> Result<(), &'static str> {
-        let header = self.header(page);
-        if page >= self.count {
-            return Err("a page's header was made");
-        }
-        if header.fresh > capacity { Err("a page has at most c blocks") } else { Ok(()) }
+        let fresh = self.header(page).fresh;
+        if fresh > capacity { Err("a page has at most c blocks") } else { Ok(()) }
     }
 
     fn next(&self, page: u32) -> Option<u32> {
@@ -195,5 +192,34 @@ impl<F: InPage> Headers for Numbered<F> {
 
     fn for_each(&self, visit: &mut dyn FnMut(u32)) {
         (0..self.count).filter(|&page| self.header(page).slot != NIL).for_each(visit);
+    }
+}
+
+#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
+mod tests {
+    use core::alloc::Layout;
+
+    use super::*;
+    use crate::pages::placement::{CurrentPage, Least, LeftHeaders};
+    use crate::pages::{Config, Paged};
+    use crate::source::Reserved;
+    use crate::strategy::Strategy;
+
+    /// A page whose header says that more blocks were used than it has.
+    #[test]
+    fn a_page_with_too_many_blocks_is_told() {
+        type Heap = Paged<CurrentPage<LeftHeaders<Least>>, Reserved>;
+        let mut heap = Heap::new(Config::with_page_size(4096), Reserved::new(1 << 24), ());
+        let block = heap.allocate(Layout::new::<[u64; 4]>()).expect("there is memory");
+        let pages = &mut heap.engine.pages;
+        let page = pages.headers.at(block.addr().get()).expect("it is in a page");
+        let capacity = pages.class_of_page(page).capacity;
+        for (fresh, said) in
+            [(capacity, Ok(())), (capacity + 1, Err("a page has at most c blocks"))]
+        {
+            pages.headers.header_mut(page).fresh = fresh;
+            assert_eq!(pages.headers.audit(page, capacity), said);
+        }
+        assert!(heap.audit().is_err());
     }
 }

@@ -225,6 +225,20 @@ mod tests {
         assert_eq!(chance(0, 100), chance(1, 100));
     }
 
+    /// A thread's points follow from its seed. It draws one if it has none.
+    #[test]
+    fn a_seed_determines_the_points() {
+        let state_after_draws = |seed| {
+            let sampler = sampler(seed);
+            sampler.random.set(seed);
+            (0..4).for_each(|_| _ = sampler.distance());
+            sampler.random.get()
+        };
+        assert_eq!(state_after_draws(7), state_after_draws(7));
+        assert_ne!(state_after_draws(7), state_after_draws(8));
+        assert_ne!(state_after_draws(0), state_after_draws(0));
+    }
+
     /// Sizes in a repeating pattern, as trials and one at a time, with fixed seeds: the number of
     /// samples of each size is within 4.5 standard deviations of the expected number.
     #[test]

@@ -62,6 +62,16 @@ impl Visit {
 mod tests {
     use super::*;
 
+    /// A visit for many bytes lasts in proportion to them, and no visit is shorter than one in
+    /// passing.
+    #[test]
+    fn a_visit_takes_as_long_as_its_bytes() {
+        let takes = |bytes| Visit::for_bytes(bytes).takes;
+        assert_eq!([takes(0), takes(1000)], [Visit::in_passing().takes; 2]);
+        assert_eq!(takes(64 << 20), 32 * takes(2 << 20));
+        assert!(takes(2 << 20) > takes(1 << 20));
+    }
+
     /// A visit begins when it is first asked, and ends by processor time.
     #[test]
     fn a_visit_ends() {

@@ -115,3 +115,102 @@ fn say_where(here: &Trace, place: &Place) {
     }
     text.write();
 }
+
+#[cfg(all(test, feature = "guarded", unix, not(miri), target_pointer_width = "64"))]
+mod tests {
+    use core::ptr;
+    use core::sync::atomic::AtomicPtr;
+
+    use super::super::{allocate, free, open};
+    use super::*;
+    use crate::global::tuning::UNIT;
+    use crate::os::alone;
+
+    /// A report says what happened to which block, and which threads misused, freed and allocated
+    /// it, each with its calls. A fault elsewhere is not reported.
+    #[test]
+    fn a_report_tells_who_did_what() {
+        let run = alone::passes("global::native::guarded::report::tests::reported");
+        let said = String::from_utf8_lossy(&run.stderr);
+        let is_call = |line: &str| line.starts_with("pagewise:     ");
+        let lines: Vec<&str> = said.lines().filter(|line| !is_call(line)).collect();
+        let [known, in_use, misuser, first, after, second_misuser, freer, second, nowhere] =
+            lines[..]
+        else {
+            panic!("{said}")
+        };
+        let [thread, other, block, far] = known.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{said}")
+        };
+        let has = |line: &str, all: &[&str]| all.iter().all(|part| line.contains(part));
+        let block_told = [block, "100 bytes", "place 0 of", &format!("thread {thread}")];
+        assert!(has(in_use, &block_told) && in_use.contains("a fault in a block in use"), "{said}");
+        assert!(has(after, &block_told) && after.contains("used after it was freed"), "{said}");
+        assert!(has(nowhere, &[far, "near no guarded block"]), "{said}");
+        for (line, what, thread) in [
+            (misuser, "misused", thread),
+            (first, "allocated", thread),
+            (second_misuser, "misused", thread),
+            (freer, "freed", other),
+            (second, "allocated", thread),
+        ] {
+            assert!(line.contains(&format!("{what} by thread {thread}:")), "{said}");
+        }
+        let all: Vec<&str> = said.lines().collect();
+        let with_calls = all.windows(2).filter(|pair| is_call(pair[1]) && !is_call(pair[0]));
+        assert_eq!(with_calls.count(), 5, "{said}");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn reported() {
+        open();
+        let shared = AtomicPtr::new(allocate(100, UNIT).expect("there are places").as_ptr());
+        let block = shared.load(Relaxed);
+        let far = POOL.load(Relaxed).wrapping_add(10 * os::page_size());
+        let (begin, begun) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                begin.send(os::thread_id()).expect("it is received");
+                std::thread::park();
+                // SAFETY: the block is in use, and freed once.
+                unsafe { free(shared.load(Relaxed)) };
+            });
+            let number = begun.recv().expect("it begins");
+            let (thread, block, far) = (os::thread_id(), block.addr(), far.addr());
+            let mut text = Text::new();
+            writeln!(text, "{thread} {number} {block:#x} {far:#x}").expect("there is room");
+            text.write();
+            report_fault(POOL.load(Relaxed).wrapping_sub(1));
+            report_fault(shared.load(Relaxed));
+            other.thread().unpark();
+            other.join().expect("it ends");
+        });
+        report_fault(block);
+        report_fault(far);
+    }
+
+    /// A fault in the pool is reported before it ends the process.
+    #[test]
+    fn a_fault_is_reported() {
+        let ended = alone::run("global::native::guarded::report::tests::faulted");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("used after it was freed"), "{said}");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own, which it stops"]
+    fn faulted() {
+        open();
+        let block = allocate(100, UNIT).expect("there are places");
+        let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: the block is freed once, and the read is the misuse to be reported. An
+        // unoptimised report would not fit on the stack that Rust's threads have for signals, so
+        // this thread gives its own up.
+        unsafe {
+            free(block.as_ptr());
+            assert_eq!(libc::sigaltstack(&raw const none, ptr::null_mut()), 0);
+            std::hint::black_box(block.read_volatile());
+        }
+    }
+}

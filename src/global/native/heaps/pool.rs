@@ -438,6 +438,23 @@ mod tests {
         assert!((0..1000).any(|_| node() == Some(os::node())));
     }
 
+    /// A thread that is about to end, and so has no lists, still has a heap once there is one.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_thread_without_lists_has_a_heap() {
+        crate::os::alone::passes("global::native::heaps::pool::tests::serves");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn serves() {
+        assert!(for_thread_without_lists().is_none());
+        registry::heap_for_test();
+        let heap = for_thread_without_lists().expect("there are heaps");
+        assert!(all().any(|other| ptr::eq(heap, other)) && is_for_threads(heap));
+    }
+
     /// A thread gets an idle heap of its node if there is one.
     #[test]
     fn a_heap_is_of_the_node_of_its_threads() {

@@ -456,6 +456,12 @@ mod tests {
         });
     }
 
+    /// One in sixteen uses of a heap plans what goes back.
+    #[test]
+    fn few_uses_plan_a_purge() {
+        on_a_heap(|state| assert_eq!((0..160).filter(|_| state.tick()).count(), 10));
+    }
+
     /// A large block in memory that did not go back says nothing about memory that did.
     #[test]
     fn memory_that_stayed_is_not_used_again() {

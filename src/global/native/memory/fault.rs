@@ -79,3 +79,67 @@ pub(in crate::global::native) fn stop(fault: Fault, block: *mut u8) -> ! {
     text.write();
     os::abort()
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::global::Pagewise;
+    use crate::os::alone;
+
+    /// Each kind of misuse has its own text.
+    #[test]
+    fn misuses_are_told_apart() {
+        use Fault::*;
+        let all = [
+            FreedTwice,
+            NotInUse,
+            NoBlock,
+            FreedNotInUse,
+            WrongSize,
+            Overflow,
+            Underflow,
+            UsedAfterFree,
+            HandedOutTwice,
+            Damaged,
+        ];
+        let texts: std::collections::BTreeSet<_> = all.map(Fault::text).into();
+        assert!(texts.len() == all.len() && texts.iter().all(|text| text.contains(' ')));
+    }
+
+    /// The report has the block's address, and the class of a small block; other blocks have none.
+    #[test]
+    fn a_report_names_the_class_of_a_small_block() {
+        for (test, class) in [("small", Some("(112-byte class)")), ("large", None)] {
+            let ended = alone::run(&format!("global::native::memory::fault::tests::{test}"));
+            let said = String::from_utf8_lossy(&ended.stderr);
+            let [block, report] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+            assert!(
+                !ended.status.success() && report.contains("a block was freed twice"),
+                "{said}"
+            );
+            assert!(report.contains(block), "{said}");
+            assert_eq!(report.contains("class"), class.is_some(), "{said}");
+            assert!(class.is_none_or(|class| report.contains(class)), "{said}");
+        }
+    }
+
+    fn stop_with(size: usize) {
+        let block = Pagewise::new().allocate(size);
+        let mut text = Text::new();
+        writeln!(text, "{:#x}", block.addr()).expect("there is room");
+        text.write();
+        stop(Fault::FreedTwice, block);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own, which it stops"]
+    fn small() {
+        stop_with(100);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own, which it stops"]
+    fn large() {
+        stop_with(100 << 10);
+    }
+}

@@ -52,6 +52,7 @@ impl Modules {
         let mut used = 0;
         loop {
             match file.read(&mut line[used..]) {
+                // The file ends, or a line is longer than any path.
                 0 => return modules,
                 read => used += read,
             }
@@ -59,9 +60,6 @@ impl Modules {
             while let Some(len) = line[done..used].iter().position(|&byte| byte == b'\n') {
                 modules.add(&line[done..done + len]);
                 done += len + 1;
-            }
-            if done == 0 && used == LINE {
-                return modules;
             }
             line.copy_within(done..used, 0);
             used -= done;

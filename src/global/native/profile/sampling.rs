@@ -329,6 +329,34 @@ mod tests {
         }
     }
 
+    /// In the child of a fork the profile goes on, unless another thread had the book's lock.
+    #[test]
+    fn a_profile_ends_with_its_book() {
+        alone::passes("global::native::profile::sampling::tests::lost");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn lost() {
+        let pagewise = Pagewise::new();
+        assert!(!pagewise.allocate(100).is_null());
+        start(&pagewise.tuning, 1).expect("there is memory");
+        let is_on = || (mode::is_profiled(), sizes::offset_of_freed(100) == 0);
+        after_fork_in_child();
+        assert_eq!(is_on(), (true, true));
+        let (taken, is_taken) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            with(|_| {
+                taken.send(()).expect("the test waits");
+                // Until the process ends.
+                std::thread::sleep(std::time::Duration::from_secs(600));
+            })
+        });
+        is_taken.recv().expect("the thread has the lock");
+        after_fork_in_child();
+        assert_eq!(is_on(), (false, false));
+    }
+
     /// Each reason has its own text.
     #[test]
     fn reasons_are_told_apart() {
@@ -338,8 +366,9 @@ mod tests {
         assert!(texts.len() == 5 && texts.iter().all(|text| text.contains(' ')), "{texts:?}");
     }
 
-    /// While a small block is in the book, its granule's entry names the shadow of its list. A
-    /// block that is taken out and restored is in the book again, unless the profile has ended.
+    /// While a small block is in the book, its granule's entry names the shadow of its list, and
+    /// frees with a size take the slow path. A block that is taken out and restored is in the book
+    /// again, unless the profile has ended.
     #[test]
     fn a_sampled_block_has_the_shadow_of_its_list() {
         alone::passes("global::native::profile::sampling::tests::shadowed");
@@ -351,8 +380,11 @@ mod tests {
         let pagewise = Pagewise::new();
         let list = SPACE.list_of(pagewise.allocate(100));
         assert!(list.is_some_and(|list| list > 0));
+        let is_fast = || sizes::offset_of_freed(100) > 0;
+        assert!(is_fast());
         // At this rate every block is sampled.
         start(&pagewise.tuning, 1).expect("there is memory");
+        assert!(!is_fast());
         let block = pagewise.allocate(100);
         let entry = || (SPACE.list_of(block), presence::may_have(block.addr()));
         let [known, unknown] = [(list.map(quick::shadow), true), (list, false)];
@@ -379,6 +411,7 @@ mod tests {
         let taken = take(block);
         restore(block, taken);
         stop().expect("nobody else is at it");
+        assert!(is_fast());
         assert_eq!(entry(), unknown);
         restore(block, taken);
         assert_eq!(entry(), unknown);

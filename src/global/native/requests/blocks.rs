@@ -497,6 +497,33 @@ mod tests {
         }
     }
 
+    /// A block of a quarter of the least size of mappings, or more, takes a part of kept memory.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_block_in_kept_memory_may_be_smaller() {
+        alone::passes("global::native::requests::blocks::tests::part");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn part() {
+        const FROM: usize = 16 << 20;
+        registry::tuning(&Tuning::new().mapping_from(FROM));
+        let in_heap = |size| {
+            let block = PAGEWISE.allocate(size);
+            let found = SPACE.contains(block);
+            // SAFETY: the block is freed once.
+            unsafe { PAGEWISE.free(block) };
+            found
+        };
+        assert!(in_heap(FROM / 2), "nothing is kept");
+        (0..4).for_each(|_| assert!(!in_heap(2 * FROM)));
+        assert!(kept::bytes() >= 2 * FROM);
+        assert!(!in_heap(FROM / 2) && !in_heap(FROM / 4));
+        assert!(in_heap(FROM / 8));
+    }
+
     /// Trials begin behind the current block: one that is about to be popped counts as a pop but as
     /// no trial, and any other counts as neither.
     #[test]

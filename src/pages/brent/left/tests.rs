@@ -1,6 +1,9 @@
 //! Tests of single left headers, and of audits that find damage to their lists.
 
+use std::cell::Cell;
+
 use super::*;
+use crate::meter::Part;
 use crate::pages::brent::{CurrentPage, Paged};
 use crate::pages::headers::header::PageHeader;
 use crate::pages::{Config, brent};
@@ -117,4 +120,29 @@ fn left_headers_serve_again() {
         ring.push(lists.get(left).down);
     }
     assert_eq!(ring, [made + 3, made + 1, made, made + 2, CLASS]);
+}
+
+/// Counts the items visited (Brent §7.2).
+#[derive(Default)]
+struct Items(Cell<u32>);
+
+// SAFETY: it counts, and the test has few items.
+unsafe impl Meter for Items {
+    fn item(&self, _: usize, weight: u32) {
+        self.0.set(self.0.get() + weight);
+    }
+    fn served(&self, _: Part) {}
+}
+
+/// LH0 is the ring's anchor, not an item on it: to reach it counts nothing.
+#[test]
+fn an_anchor_is_no_item() {
+    let (_heap, mut lists, _) = listed::<Least>();
+    let left = lists.make_left(CLASS, 2, &());
+    let look = |from| {
+        let items = Items::default();
+        (lists.look_down(from, &items), items.0.get())
+    };
+    assert_eq!(look(CLASS), (left, 1));
+    assert_eq!(look(left), (CLASS, 0));
 }

@@ -146,13 +146,134 @@ mod tests {
         assert!((1..i32::MAX).contains(&pops_to_guarded(1 << 30, u64::MAX)));
     }
 
-    /// Makes lists that no thread has, in which neither sampling nor the clock is ever due.
-    #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
-    fn with_guarded_blocks_only() -> &'static Lists {
+    /// Makes lists that no thread has, in which this is due at once, and nothing else ever.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    fn with_only(due: Option<Due>) -> &'static Lists {
+        let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: they are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };
-        [Due::Clock, Due::Sample].iter().for_each(|&due| lists.countdown.set(due, NEVER));
+        lists.set_heap(heap);
+        lists.last_clock_read.set(os::now() as u32);
+        for other in [Due::Clock, Due::Guarded, Due::Sample] {
+            lists.countdown.set(other, if due == Some(other) { 0 } else { NEVER });
+        }
+        lists.countdown.arm();
         lists
+    }
+
+    /// Makes this due after some pops, whatever passed before.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    fn set(lists: &Lists, due: Due, pops: i32) {
+        lists.countdown.settle();
+        lists.countdown.set(due, pops);
+        lists.countdown.arm();
+    }
+
+    /// Pops until something is due; returns how often that went well.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    fn pops(lists: &Lists) -> usize {
+        (0..).find(|_| !lists.countdown.count_pop()).expect("something is due some time")
+    }
+
+    /// A thread looks at the clock once in 2,048 pops; while memory is going back, in 128.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_thread_looks_at_the_clock_now_and_then() {
+        let lists = with_only(Some(Due::Clock));
+        // The pops from a look to the next, where heaps were maintained `since` milliseconds ago.
+        // Repeats until the clock stands still meanwhile.
+        let pops_from = |since: u32| loop {
+            let now = os::now();
+            lists.last_clock_read.set((now as u32).wrapping_sub(since));
+            set(lists, Due::Clock, 0);
+            assert!(!lists.do_periodic_work(true, |_| ()));
+            if os::now() == now {
+                break pops(lists);
+            }
+        };
+        assert_eq!([pops_from(0), pops_from(63)], [2048, 128]);
+        // Not even a long time makes it look earlier.
+        lists.last_clock_read.set((os::now() as u32).wrapping_sub(1 << 20));
+        set(lists, Due::Clock, 1);
+        assert!(!lists.do_periodic_work(true, |_| unreachable!("it is not due")));
+        assert_eq!(pops(lists), 1);
+    }
+
+    /// While no block is sampled, it is not looked at often whether one should be.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn nothing_is_due_where_nothing_is_sampled() {
+        let lists = with_only(Some(Due::Sample));
+        for is_popped in [true, false] {
+            set(lists, Due::Sample, 0);
+            assert!(!lists.do_periodic_work(is_popped, |_| ()));
+            assert!((0..100_000).all(|_| lists.countdown.count_pop()));
+        }
+    }
+
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn blocks_are_sampled_where_they_contain_points() {
+        crate::os::alone::passes("global::native::lists::quick::periodic::tests::sampled");
+    }
+
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own, with a profile"]
+    fn sampled() {
+        use crate::global::native::base::sampler;
+        let other = with_only(Some(Due::Sample));
+        // Points are a byte apart, so that each block of 1,000 bytes has some.
+        sampler::begin(1);
+        assert!(mode::set_profiled(true));
+        let lists = with_only(None);
+        for _ in 0..10 {
+            assert!(lists.decide_small_sample(1000), "the first at once, though nothing was due");
+            assert!(!lists.decide_small_sample(1000), "the block at hand is not yet popped");
+            assert_eq!(pops(lists), 1);
+        }
+        // The block at hand counts only if it will be popped.
+        for (is_popped, left) in [(true, 1), (false, 0)] {
+            set(other, Due::Sample, 0);
+            assert!(!other.do_periodic_work(is_popped, |_| ()));
+            assert_eq!(pops(other), left);
+        }
+        // A larger block of a thread that does not know of the profile draws for small ones as well.
+        let larger = with_only(None);
+        assert!(larger.decide_other_sample(1000) && larger.countdown.is_over());
+
+        // Points are so far apart that few blocks have one.
+        sampler::begin(1 << 30);
+        assert!((0..100).all(|_| !larger.decide_other_sample(1)));
+        assert!(!lists.decide_small_sample(1000) && !lists.countdown.is_over());
+        // The trial, of 1 KiB, has a point; a block of 100 bytes, a tenth as long, may have it.
+        let hits = (0..400).filter(|_| {
+            set(lists, Due::Sample, 0);
+            let is_hit = lists.decide_small_sample(100);
+            assert!(!lists.countdown.is_over(), "the next point is far");
+            is_hit
+        });
+        let hits = hits.count();
+        assert!((10..100).contains(&hits), "{hits} of 400");
+        // If only something else is due, no block is sampled, and the trials go on.
+        set(lists, Due::Sample, 5);
+        set(lists, Due::Clock, 0);
+        assert!(!lists.decide_small_sample(1024));
+        set(lists, Due::Clock, NEVER);
+        assert_eq!(pops(lists), 5);
+    }
+
+    /// A thread that must take the slow path for its next block has still counted those before.
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn the_slow_path_can_be_forced() {
+        let lists = with_only(None);
+        set(lists, Due::Clock, 10);
+        assert!((0..3).all(|_| lists.countdown.count_pop()));
+        lists.force_slow_path();
+        assert!(lists.countdown.is_over());
+        lists.countdown.arm();
+        assert_eq!(pops(lists), 7);
     }
 
     /// The first time that a guarded block is due, none is guarded, but the first distance is
@@ -160,8 +281,7 @@ mod tests {
     #[cfg(all(feature = "guarded", not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_guards_from_the_second_time_on() {
-        super::super::super::registry::heap_for_test();
-        let lists = with_guarded_blocks_only();
+        let lists = with_only(Some(Due::Guarded));
         assert_eq!([(); 3].map(|()| lists.decide_guard()), [false; 3]);
         lists.countdown.arm();
         lists.countdown.settle();
@@ -176,18 +296,23 @@ mod tests {
         // The first block opens the allocator.
         let pagewise = crate::global::Pagewise { tuning: Tuning { guarded: 2, ..Tuning::new() } };
         assert!(!pagewise.allocate(1).is_null());
-        let lists = with_guarded_blocks_only();
-        assert_eq!([(); 3].map(|()| lists.decide_guard()), [false, true, true]);
-        lists.countdown.arm();
-        let pops = (0..).find(|_| !lists.countdown.count_pop());
-        assert!(matches!(pops, Some(1 | 2)), "{pops:?}");
+        let lists = with_only(Some(Due::Guarded));
+        for round in 0..20 {
+            let is_guarded = lists.do_periodic_work(true, |_| ());
+            assert_eq!(is_guarded, round > 0);
+            // Something else is due before that.
+            set(lists, Due::Clock, 0);
+            assert!(!lists.do_periodic_work(true, |_| ()));
+            let pops = pops(lists);
+            assert!(matches!(pops, 1 | 2), "{pops}");
+        }
     }
 
     /// A thread maintains its heap every 64 ms, or at each look while memory goes back.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_maintains_its_heap_every_64_ms() {
-        let heap = super::super::super::registry::heap_for_test();
+        let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: the lists belong to no thread, and are never freed.
         let lists = unsafe { make().expect("there is memory").as_ref() };
         lists.set_heap(heap);

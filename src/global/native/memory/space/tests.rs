@@ -256,6 +256,22 @@ fn bookkeeping_takes_what_it_needs() {
     unsafe { slot.give_up() };
 }
 
+/// As the extent grows, a 64th of its length becomes accessible for bookkeeping.
+#[test]
+#[cfg(all(unix, target_pointer_width = "64"))]
+fn bookkeeping_memory_is_set_aside_for_the_extent() {
+    let mut slot = beyond_heaps(198);
+    let Range { start, end } = slot.region.addresses();
+    for extent in [STEP, 64 * STEP, 256 * STEP, 1024 * STEP] {
+        let more = start + extent - slot.extent().end;
+        slot.extend(more, 1).expect("there is memory");
+        let aside = end - slot.high;
+        assert!((extent / 64..=extent / 64 + 2 * STEP).contains(&aside), "{aside} of {extent}");
+    }
+    // SAFETY: nobody uses the slot any more.
+    unsafe { slot.give_up() };
+}
+
 /// The extent becomes accessible in steps: most blocks need no system call.
 #[test]
 #[cfg(all(unix, target_pointer_width = "64"))]

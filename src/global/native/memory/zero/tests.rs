@@ -252,3 +252,16 @@ fn a_block_is_zeros_if_every_byte_is() {
         }
     }
 }
+
+/// All of a long extent is known but the OS pages at its ends.
+#[test]
+fn a_long_extent_is_known() {
+    let (page, start) = (os::page_size(), 1 << 28);
+    for len in [100 * MIB, 512 * MIB] {
+        let mut zeros = Zeros::new(start);
+        zeros.note_extended(start, start + len);
+        let last = start + len - page;
+        assert_eq!(zeros.skip(start + page..last), last);
+        assert_eq!((zeros.skip(start..last), zeros.skip(last..start + len)), (start, last));
+    }
+}
