@@ -36,11 +36,13 @@
 //! | `prepare_thread_end`, `at_thread_end`, `at_exit` | called once before `at_thread_end`; calls a function when a thread ends, or when the process exits |
 //! | `variable`, `for_each_variable` | the environment, read without allocating |
 //! | `on_fault`, `return_addresses`, `origin` | reports faults; a thread's call stack (may allocate); the file and function of a code address |
-//! | `File`, `on_signal`, `process` | Linux only: files without allocating, signal handlers, the process's number |
+//! | `File`, `on_signal` | Linux only: files without allocating, signal handlers |
+//! | `process` | the process's number; 0 if no child has a copy of its memory |
 //! | `random` | an unpredictable number |
 //! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |
 //! | `Uncancelled`, `return_addresses_beyond` | on Unix: keeps the calling thread from being cancelled while it waits; its call stack without the innermost functions |
+//! | `Unsignalled` | on Unix: keeps a write that fails from sending the calling thread a signal |
 //! | `start_thread`, `join_thread` | a thread of our own with all signals blocked; allocates |
 //! | `standard_error`, `has_terminal` | identifies the file that standard error is; whether it is a terminal |
 //! | `is_privileged` | whether the environment comes from a user with fewer rights |

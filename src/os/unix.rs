@@ -104,17 +104,99 @@ impl Drop for Uncancelled {
     }
 }
 
+/// While this lives, a write of the calling thread that fails sends it no signal. A write to a pipe
+/// that nobody reads (SIGPIPE), or beyond the limit on files (SIGXFSZ), would end the program.
+pub(crate) struct Unsignalled {
+    /// The signals that were blocked before.
+    before: libc::sigset_t,
+    /// The signals that a write may send, without those that the program has not received yet.
+    sent: libc::sigset_t,
+}
+
+impl Unsignalled {
+    const SIGNALS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
+    pub(crate) fn new() -> Self {
+        // SAFETY: all zeros is a valid value, and the calls write at most one set each.
+        unsafe {
+            let mut quiet = Self { before: core::mem::zeroed(), sent: core::mem::zeroed() };
+            libc::sigemptyset(&raw mut quiet.sent);
+            // Miri has no signals.
+            if cfg!(miri) {
+                return quiet;
+            }
+            for signal in Self::SIGNALS {
+                libc::sigaddset(&raw mut quiet.sent, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const quiet.sent, &raw mut quiet.before);
+            for signal in Self::SIGNALS {
+                // Only a signal that was blocked can have been sent and not be received.
+                if libc::sigismember(&raw const quiet.before, signal) == 1 && is_pending(signal) {
+                    libc::sigdelset(&raw mut quiet.sent, signal);
+                }
+            }
+            quiet
+        }
+    }
+
+    /// Receives the signal that a write sent, which failed with this error.
+    pub(crate) fn receive(&self, error: c_int) {
+        let signal = match error {
+            libc::EPIPE => libc::SIGPIPE,
+            libc::EFBIG => libc::SIGXFSZ,
+            _ => return,
+        };
+        // SAFETY: all zeros is a valid value, and the calls write at most one set, and one number.
+        unsafe {
+            if libc::sigismember(&raw const self.sent, signal) == 1 && is_pending(signal) {
+                let mut one = core::mem::zeroed();
+                let mut received = 0;
+                libc::sigemptyset(&raw mut one);
+                libc::sigaddset(&raw mut one, signal);
+                libc::sigwait(&raw const one, &raw mut received);
+            }
+        }
+    }
+}
+
+impl Drop for Unsignalled {
+    fn drop(&mut self) {
+        if cfg!(not(miri)) {
+            // SAFETY: the set is the one that the thread had.
+            unsafe {
+                libc::pthread_sigmask(
+                    libc::SIG_SETMASK,
+                    &raw const self.before,
+                    core::ptr::null_mut(),
+                )
+            };
+        }
+    }
+}
+
+/// Checks whether a signal was sent that the calling thread blocks.
+fn is_pending(signal: c_int) -> bool {
+    // SAFETY: all zeros is a valid value, and the call writes at most one set.
+    unsafe {
+        let mut pending = core::mem::zeroed();
+        libc::sigpending(&raw mut pending) == 0
+            && libc::sigismember(&raw const pending, signal) == 1
+    }
+}
+
 /// Writes to standard error. Ignores failure: there is nowhere else to report it.
 pub(crate) fn write(mut message: &[u8]) {
     let _uncancelled = Uncancelled::new();
+    let unsignalled = Unsignalled::new();
     while !message.is_empty() {
         // SAFETY: the message is valid for reads of its length.
         let written = unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };
         match usize::try_from(written) {
             Ok(written) => message = &message[written..],
-            Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {
-            }
-            Err(_) => return,
+            Err(_) => match std::io::Error::last_os_error().raw_os_error().unwrap_or(0) {
+                libc::EINTR => {}
+                error => return unsignalled.receive(error),
+            },
         }
     }
 }
@@ -133,5 +215,39 @@ pub(crate) unsafe fn at_fork(
     if cfg!(not(miri)) {
         // SAFETY: the caller guarantees that the handlers may run at any time.
         unsafe { libc::pthread_atfork(before, in_parent, in_child) };
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Sends the calling thread SIGXFSZ, as a write beyond the limit on files does.
+    fn send() {
+        // SAFETY: the signal is blocked.
+        unsafe { libc::raise(libc::SIGXFSZ) };
+    }
+
+    /// The signal of a write that failed is received, and one that the program blocked, and was sent
+    /// before, is left to the program.
+    #[test]
+    fn only_the_signal_of_a_write_is_received() {
+        let failed = || {
+            let unsignalled = Unsignalled::new();
+            send();
+            unsignalled.receive(libc::EFBIG);
+            assert!(!is_pending(libc::SIGXFSZ));
+        };
+        failed();
+        let outer = Unsignalled::new();
+        failed();
+        send();
+        let inner = Unsignalled::new();
+        send();
+        inner.receive(libc::EFBIG);
+        drop(inner);
+        assert!(is_pending(libc::SIGXFSZ));
+        outer.receive(libc::EFBIG);
+        assert!(!is_pending(libc::SIGXFSZ));
     }
 }

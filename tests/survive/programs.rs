@@ -101,4 +101,6 @@ programs! {
     threads_that_end: "threads";
     a_library_bound_to_itself: "deepbind";
     a_clock_that_allocates: "own-clock";
+    system_calls_that_allocate: "own-calls";
+    children_of_the_system_call_clone: "raw-clone";
 }

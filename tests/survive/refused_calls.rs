@@ -82,7 +82,7 @@ refused! {
 /// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that
 /// end the test. The page once lacked the three from `clock_gettime` on, and `clock_nanosleep` in
 /// `purge`.
-const KNOWN: [c_long; 17] = [
+const KNOWN: [c_long; 18] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -92,6 +92,7 @@ const KNOWN: [c_long; 17] = [
     libc::SYS_mincore,
     libc::SYS_futex,
     libc::SYS_gettid,
+    libc::SYS_getpid,
     libc::SYS_membarrier,
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,

@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -532,6 +532,42 @@ fn programs_are_profiled() {
         );
         assert!(largest.len() > 2_000, "{program}: {} bytes", largest.len());
     }
+}
+
+/// What the library writes may find no reader, or exceed the limit on files. Both send a signal that
+/// ends a program which does not expect it, but no program expects the library to write.
+#[test]
+fn a_write_that_fails_ends_no_program() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let profile = format!("{}:1000", folder.path().join("heap.pb.gz").display());
+    for (name, value) in [
+        ("PAGEWISE_SHOW_STATS", "1"),
+        ("PAGEWISE_NONSENSE", "1"),
+        ("PAGEWISE_PROFILE", "/nowhere/heap.pb.gz"),
+        ("PAGEWISE_PROFILE", "/dev/stderr"),
+    ] {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        drop(reader);
+        let mut program = Command::new("true");
+        program.env("LD_PRELOAD", library()).env("PAGEWISE_VERBOSE", "1").env(name, value);
+        let status = program.stderr(writer).status().expect("it runs");
+        assert!(status.success(), "{name}={value}: {status}");
+    }
+    let mut program = Command::new("true");
+    program.env("LD_PRELOAD", library()).env("PAGEWISE_PROFILE", profile);
+    // SAFETY: the call between `fork` and `exec` touches no memory but its argument.
+    unsafe {
+        program.pre_exec(|| {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &raw const none) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+    }
+    let output = program.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("cannot write the profile"), "{output:?}");
 }
 
 /// Calls the profile functions of `pagewise.h`.

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
-use crate::os::Uncancelled;
+use crate::os::{Uncancelled, Unsignalled};
 
 /// An open file.
 pub(crate) struct File(c_int);
@@ -61,6 +61,7 @@ impl File {
     /// Writes all of `bytes`.
     pub(crate) fn write(&self, mut bytes: &[u8]) -> Result<(), c_int> {
         let _uncancelled = Uncancelled::new();
+        let unsignalled = Unsignalled::new();
         while !bytes.is_empty() {
             // SAFETY: the bytes are valid for reads.
             let written = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
@@ -68,7 +69,11 @@ impl File {
                 Ok(0) => return Err(libc::ENOSPC),
                 Ok(written) => bytes = &bytes[written..],
                 Err(_) if errno() == libc::EINTR => {}
-                Err(_) => return Err(errno()),
+                Err(_) => {
+                    let error = errno();
+                    unsignalled.receive(error);
+                    return Err(error);
+                }
             }
         }
         Ok(())

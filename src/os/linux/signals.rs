@@ -1,4 +1,4 @@
-//! Signal handlers, and the process's number to send signals to.
+//! Signal handlers.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -14,10 +14,4 @@ pub(crate) fn on_signal(signal: c_int, run: extern "C" fn(c_int)) -> bool {
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0
     }
-}
-
-/// Returns the number of this process.
-pub(crate) fn process() -> u32 {
-    // SAFETY: the call touches no memory of ours.
-    unsafe { libc::getpid() as u32 }
 }

@@ -9,15 +9,7 @@ use super::system::errno_location;
 /// Sleeps while `word` has the value `value`, until woken; may also return for no reason. Yields if
 /// a sandbox forbids sleeping.
 pub(crate) fn wait(word: &AtomicU32, value: u32) {
-    let no_timeout = ptr::null::<libc::timespec>();
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word outlives the call; `errno` is the calling thread's own.
-    unsafe {
-        let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, no_timeout);
-        if answer != 0 && *errno_location() != libc::EAGAIN {
-            libc::sched_yield();
-        }
-    }
+    sleep(word, value, ptr::null());
 }
 
 /// Waits as [`wait`] does, for at most `milliseconds`.
@@ -28,9 +20,18 @@ pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
         tv_sec: (milliseconds / 1000).into(),
         tv_nsec: (milliseconds % 1000 * 1_000_000).into(),
     };
+    sleep(word, value, &raw const timeout);
+}
+
+fn sleep(word: &AtomicU32, value: u32, timeout: *const libc::timespec) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word and the timeout outlive the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const timeout) };
+    // SAFETY: the word and the timeout outlive the call; `errno` is the calling thread's own.
+    unsafe {
+        let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout);
+        if answer != 0 && ![libc::EAGAIN, libc::ETIMEDOUT].contains(&*errno_location()) {
+            libc::sched_yield();
+        }
+    }
 }
 
 /// Wakes one thread that [waits](wait) for `word`.

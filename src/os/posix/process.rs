@@ -1,4 +1,10 @@
-//! The process's standard error, and its exit.
+//! The process's number, its standard error, and its exit.
+
+/// Returns the number of this process, which is not 0.
+pub(crate) fn process() -> u32 {
+    // SAFETY: the call touches no memory of ours.
+    unsafe { libc::getpid() as u32 }
+}
 
 /// Identifies a file among all files that exist: device, number and type.
 #[derive(Debug, PartialEq, Eq)]

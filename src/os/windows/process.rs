@@ -7,6 +7,11 @@ use windows_sys::Win32::Security::Authentication::Identity::RtlGenRandom;
 use windows_sys::Win32::Storage::FileSystem::WriteFile;
 use windows_sys::Win32::System::Console::{GetConsoleMode, GetStdHandle, STD_ERROR_HANDLE};
 
+/// Returns 0: a process has no children with copies of its memory.
+pub(crate) fn process() -> u32 {
+    0
+}
+
 /// Writes one line on standard error and ends the process.
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {

@@ -61,6 +61,19 @@ mod sync {
         has_barriers()
     }
 
+    /// No thread waits in vain here: none asks for a second lock, and there are no children.
+    pub(super) fn is_unannounced_child() -> bool {
+        false
+    }
+
+    pub(super) fn holds_a_lock(_: u32) -> bool {
+        false
+    }
+
+    pub(super) fn holds_a_lock_again(_: u32) -> bool {
+        false
+    }
+
     loom::lazy_static! {
         static ref THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     }
@@ -86,6 +99,11 @@ mod os {
     std::thread_local! {
         /// The sleeping threads. One OS thread runs all threads of a model.
         static ASLEEP: RefCell<Vec<Thread>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// No time passes in a model: a thread that is not woken sleeps for ever.
+    pub(super) fn wait_for(word: &AtomicU32, value: u32, _: u64) {
+        wait(word, value);
     }
 
     /// Like futex(2), compares and falls asleep in one step: here with a read-modify-write.

@@ -12,7 +12,13 @@
 //!   waiting for memory;
 //! - the lock is lost: this is the child of a fork, and the lock's owner stayed behind;
 //! - the calling thread is forking, and handlers of the program run before or after ours: in the
-//!   child it is not known yet which locks are lost.
+//!   child it is not known yet which locks are lost;
+//! - after a tenth of a second, the calling thread turns out to hold another lock: it is within a
+//!   function of the program that takes the place of a system call and allocates, and the owner of
+//!   this lock may wait for the other one;
+//! - after a tenth of a second, this turns out to be a child that the program made without telling
+//!   the C library (the system call `clone`, `_Fork`): the owner may have stayed behind. The lock
+//!   counts as lost, until its owner unlocks it, if it exists after all.
 //!
 //! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
 //! empties.
@@ -31,6 +37,9 @@ const AWAITED: u32 = 1;
 const FORK: u32 = 2;
 /// Held for a fork, without an owner.
 const LOST: u32 = FORK;
+
+/// Milliseconds that a thread sleeps before it checks whether it waits in vain.
+const MOMENT: u64 = 100;
 
 /// Whether to wait for a lock that another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,14 +166,36 @@ impl<T> Locked<T> {
                 if self.word.compare_exchange(FREE, me | AWAITED, Acquire, Relaxed).is_ok() {
                     return true;
                 }
-            } else if may_wait_forever(held, me) || sync::is_forking(me) {
+            } else if may_wait_forever(held, me)
+                || sync::is_forking(me)
+                || sync::holds_a_lock_again(me)
+            {
                 return false;
             } else if held & AWAITED != 0
                 || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
             {
-                os::wait(&self.word, held | AWAITED);
+                os::wait_for(&self.word, held | AWAITED, MOMENT);
+                if self.word.load(Relaxed) == held | AWAITED && self.is_in_vain(held, me) {
+                    return false;
+                }
             }
         }
+    }
+
+    /// Checks whether the wait for an owner that has not unlocked for a moment might never end.
+    /// Marks a lock as lost whose owner may have stayed behind.
+    fn is_in_vain(&self, held: u32, me: u32) -> bool {
+        let is_left_behind = sync::is_unannounced_child();
+        if is_left_behind {
+            let _ = self.word.compare_exchange(held | AWAITED, LOST, Relaxed, Relaxed);
+            os::wake_all(&self.word);
+        }
+        is_left_behind || sync::holds_a_lock(me)
+    }
+
+    /// Checks whether the thread with this token holds the lock.
+    pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
+        owner(self.word.load(Relaxed)) == thread
     }
 
     /// Runs `action` if the calling thread holds the lock for a fork.

@@ -6,6 +6,7 @@ pub(super) use core::hint::spin_loop;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::compiler_fence;
 pub(in crate::global::native) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
+use std::sync::OnceLock;
 
 use super::apart::Apart;
 use crate::os;
@@ -51,11 +52,56 @@ pub(in crate::global::native) fn end_fork() {
 /// As [`end_fork`], in the child, where no other thread forks.
 pub(in crate::global::native) fn end_fork_in_child() {
     FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
+    note_process();
 }
 
 /// Checks whether the thread with this token is between [`begin_fork`] and [`end_fork`].
 pub(super) fn is_forking(me: u32) -> bool {
     FORKING.iter().any(|entry| entry.load(Relaxed) == me)
+}
+
+/// The process that uses this memory, as far as forks are announced by their handlers; 0: unknown.
+static PROCESS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
+/// Notes which process uses this memory.
+pub(in crate::global::native) fn note_process() {
+    PROCESS.store(os::process(), Relaxed);
+}
+
+/// Checks whether this is a child that no handler announced: one of the system call `clone`, not of
+/// `fork`. Also true in a child that shares its parent's memory.
+pub(super) fn is_unannounced_child() -> bool {
+    let known = PROCESS.load(Relaxed);
+    known != 0 && known != os::process()
+}
+
+/// Checks whether the thread with a token holds a lock.
+type Holds = fn(u32) -> bool;
+
+/// How to check whether a thread holds a lock: the locks are not known here.
+static HOLDS: Apart<OnceLock<Holds>> = Apart::new(OnceLock::new());
+
+/// Sets how [`holds_a_lock`] finds out.
+pub(in crate::global::native) fn set_holds(holds: Holds) {
+    let _ = HOLDS.set(holds);
+}
+
+/// Checks whether the calling thread, whose token is `me`, holds a lock of a heap, or the registry's.
+#[cold]
+pub(in crate::global::native) fn holds_a_lock(me: u32) -> bool {
+    let holds = HOLDS.get().is_some_and(|holds| holds(me));
+    if holds {
+        NESTS.store(true, Relaxed);
+    }
+    holds
+}
+
+/// Whether a thread that asked for memory held a lock.
+static NESTS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+
+/// As [`holds_a_lock`], but does not look if no thread that asked for memory was seen to hold one.
+pub(super) fn holds_a_lock_again(me: u32) -> bool {
+    NESTS.load(Relaxed) && holds_a_lock(me)
 }
 
 /// Whether a thread can make all others pass a barrier.

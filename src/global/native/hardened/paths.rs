@@ -118,7 +118,9 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     if list > 0 {
         let class = sizes::class_size(list);
-        let block = match own::of_thread() {
+        // SAFETY: `lists` are this thread's; the offset is from the tables.
+        let is_open = |&(lists, _): &(*mut Lists, &Own)| unsafe { !quick::is_shut(lists, list) };
+        let block = match own::of_thread().filter(is_open) {
             // SAFETY: `lists` are this thread's; the offset is from the tables.
             Some((lists, own)) => unsafe {
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
@@ -132,7 +134,10 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
             },
             None => blocks::allocate_small(caller, list),
         };
-        return block.map_or(ptr::null_mut(), |block| hand_out(parts, block, size, class));
+        return match block {
+            Some(block) => hand_out(parts, block, size, class),
+            None => blocks::allocate_nested(tuning, size, align),
+        };
     }
     if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {
         return block.as_ptr();

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use super::canary;
 use crate::global::native::base::mode;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::memory::fault::{self, Fault};
@@ -94,7 +95,9 @@ pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>)
     // SAFETY: the callees have the same contract.
     unsafe {
         quick::make_room(lists, list);
-        quick::push(lists, list, block);
+        if !quick::push(lists, list, block) {
+            Heap::put(&mut [block], Upkeep::IfDue);
+        }
     }
 }
 

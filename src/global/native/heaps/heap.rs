@@ -254,6 +254,11 @@ impl Heap {
         }
     }
 
+    /// Checks whether the thread with this token holds the lock.
+    pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
+        self.state.is_held_by(thread)
+    }
+
     /// Takes the lock for a fork; see [`Locked::take_for_fork`].
     pub(in crate::global::native) fn take_for_fork(&self, pause: impl FnMut() -> bool) {
         self.state.take_for_fork(pause);

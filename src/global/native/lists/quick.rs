@@ -192,7 +192,8 @@ pub(in crate::global::native) unsafe fn is_last(
 
 /// Takes a batch of blocks from a heap for a list: half of the list's capacity; up to the full
 /// capacity if the last two batches were taken as well. `wait`: whether to wait for the heap's
-/// lock. Returns whether there were any. The lowest addresses are popped first.
+/// lock. Returns whether there were any: none for a list that is [shut](is_shut). The lowest
+/// addresses are popped first.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -205,6 +206,9 @@ pub(in crate::global::native) unsafe fn refill(
     let list = at(lists, offset);
     // SAFETY: as in `pop`. The heap gives free blocks of the list's class.
     unsafe {
+        if (*list).is_shut() {
+            return false;
+        }
         let before = (*list).count() as usize;
         (*list).widen();
         let capacity = (*list).capacity() as usize;
@@ -212,15 +216,16 @@ pub(in crate::global::native) unsafe fn refill(
         let goes_on = (*list).note_batch_taken();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
+        (*list).shut();
         let count = heap.take(wait, (*list).class.into(), offset, room);
-        compiler_fence(Release);
-        (*list).set_count((before + count) as u32);
+        (*list).open(capacity as u32, (before + count) as u32);
         count > 0
     }
 }
 
 /// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps;
-/// seven eighths if the last two batches were put back as well.
+/// seven eighths if the last two batches were put back as well. A list that is [shut](is_shut) has
+/// no room afterwards, either.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -228,7 +233,7 @@ pub(in crate::global::native) unsafe fn make_room(lists: *mut Lists, offset: u32
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        if !(*list).widen() {
+        if !(*list).is_shut() && !(*list).widen() {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(list, count - kept, Upkeep::IfDue);
@@ -236,7 +241,8 @@ pub(in crate::global::native) unsafe fn make_room(lists: *mut Lists, offset: u32
     }
 }
 
-/// Puts all blocks of a list back to their heaps; `upkeep` as for [`Heap::put`].
+/// Puts all blocks of a list back to their heaps, unless it is [shut](is_shut); `upkeep` as for
+/// [`Heap::put`].
 ///
 /// # Safety
 /// As for [`pop`].
@@ -244,12 +250,41 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
+        if (*list).is_shut() {
+            return;
+        }
         put_back(list, (*list).count() as usize, upkeep);
         // The static dummy lists must not be written: all threads share them.
         if (*list).most > 0 {
             (*list).narrow();
         }
     }
+}
+
+/// Checks whether a list is shut: its thread is just taking or putting back a batch, and the caller
+/// is within a function of the program that takes the place of a system call.
+///
+/// # Safety
+/// As for [`pop`].
+pub(in crate::global::native) unsafe fn is_shut(lists: *mut Lists, offset: u32) -> bool {
+    // SAFETY: as in `pop`.
+    unsafe { (*at(lists, offset)).is_shut() }
+}
+
+/// Opens the lists that are shut, without blocks: those that were on their way stay in use.
+///
+/// # Safety
+/// Their thread stayed behind in a fork.
+pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
+    for_each(|offset| {
+        let list = at(lists, offset);
+        // SAFETY: no thread has these lists; `offset` names one.
+        unsafe {
+            if (*list).is_shut() {
+                (*list).narrow();
+            }
+        }
+    });
 }
 
 /// Returns the bytes of all blocks on these lists.
@@ -275,7 +310,7 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
 }
 
 /// Puts the `older` oldest blocks of a list back to their heaps; `upkeep` as for [`Heap::put`].
-/// The list is empty meanwhile: the child of a fork must not find blocks on it that are in their
+/// The list is shut meanwhile: the child of a fork must not find blocks on it that are in their
 /// heaps already.
 ///
 /// # Safety
@@ -283,13 +318,11 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
 unsafe fn put_back(list: *mut List, older: usize, upkeep: Upkeep) {
     // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
     unsafe {
-        let count = (*list).count() as usize;
-        (*list).set_count(0);
-        compiler_fence(Release);
+        let (capacity, count) = ((*list).capacity(), (*list).count() as usize);
+        (*list).shut();
         Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), upkeep);
         ptr::copy(blocks(list).add(older), blocks(list), count - older);
-        compiler_fence(Release);
-        (*list).set_count((count - older) as u32);
+        (*list).open(capacity, (count - older) as u32);
     }
 }
 

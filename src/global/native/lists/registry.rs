@@ -189,6 +189,8 @@ impl Registry {
             sizes::seal();
             SPACE.seal();
         }
+        sync::note_process();
+        sync::set_holds(holds_a_lock);
         OPEN.store(true, Release);
         Some(())
     }
@@ -259,7 +261,10 @@ impl Registry {
                 known.heap().threads.store(1, Relaxed);
             } else {
                 // SAFETY: their thread does not exist in the child.
-                unsafe { quick::flush_all(lists, Upkeep::IfDue) };
+                unsafe {
+                    quick::open_shut(lists);
+                    quick::flush_all(lists, Upkeep::IfDue);
+                }
                 if !mode::is_hardened() {
                     medium::of(lists).put_back_all();
                 }
@@ -269,6 +274,13 @@ impl Registry {
             }
         }
     }
+}
+
+/// Checks whether the thread with this token holds the registry's lock or a heap's. If the calling
+/// thread does where it asks for memory, it is within a function of the program that takes the place
+/// of a system call. O(heaps).
+pub(super) fn holds_a_lock(thread: u32) -> bool {
+    REGISTRY.is_held_by(thread) || pool::all().any(|heap| heap.is_held_by(thread))
 }
 
 /// Takes all locks before a fork, so that what they protect is intact in the child, except for the

@@ -92,6 +92,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::global::native::heaps::heap::Heap;
     use crate::os::alone;
 
     #[test]
@@ -156,6 +157,78 @@ mod tests {
         assert!(heap.with(|_| ()).is_some(), "the parent has it");
         assert!(libc::WIFEXITED(status), "{status:#x}");
         libc::WEXITSTATUS(status) == 7
+    }
+
+    /// A child of the system call `clone`, of which no handler tells, does not wait for ever for a lock
+    /// that a thread holds which stayed behind.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_of_clone_waits_for_no_lock_of_its_parent() {
+        alone::passes("global::native::process::fork::tests::cloned");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn cloned() {
+        let heap = registry::heap_for_test();
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            heap.with(|_| {
+                taken.send(()).expect("the test waits");
+                is_done.recv().expect("the test says so");
+            })
+        });
+        is_taken.recv().expect("the thread has the lock");
+        // SAFETY: without flags the call is a fork; the child only looks at the heap, and ends.
+        let status = unsafe {
+            let none = 0_usize;
+            let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none);
+            if child == 0 {
+                // At once, the second time.
+                let has_it = [(); 2].map(|()| heap.with(|_| ()).is_some());
+                libc::_exit(if has_it == [false; 2] { 7 } else { 8 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child as libc::pid_t, &raw mut status, 0) as i64, child);
+            status
+        };
+        done.send(()).expect("the thread waits");
+        holder.join().expect("it ends");
+        assert!(heap.with(|_| ()).is_some(), "the parent has it");
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+    }
+
+    /// Two threads each hold a heap and ask for the other's, as they do within functions of the program
+    /// that take the place of system calls: at least one does without.
+    #[test]
+    fn threads_that_hold_locks_do_not_wait_for_each_other() {
+        alone::passes("global::native::process::fork::tests::crosswise");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn crosswise() {
+        let [one, other] = [(); 2].map(|()| registry::heap_for_test());
+        static BOTH: std::sync::Barrier = std::sync::Barrier::new(2);
+        let ask = |own: &'static Heap, other: &'static Heap| {
+            let nested = move || {
+                BOTH.wait();
+                let got = other.with(|_| ());
+                assert!(own.with(|_| ()).is_none(), "it is this thread's");
+                got
+            };
+            std::thread::spawn(move || own.with(|_| nested()).expect("nobody else had it"))
+        };
+        for _ in 0..3 {
+            let threads = [ask(one, other), ask(other, one)];
+            let got = threads.map(|thread| thread.join().expect("it ends"));
+            assert!(got.contains(&None));
+            for heap in [one, other] {
+                assert!(heap.with(|_| ()).is_some(), "it is free");
+            }
+        }
     }
 
     #[test]

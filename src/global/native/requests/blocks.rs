@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 
 use super::thread;
 use crate::global::native::base::lock::Wait;
-use crate::global::native::base::{mode, sizes};
+use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::kept::Contents;
@@ -134,6 +134,20 @@ pub(in crate::global::native) fn allocate_mapped(
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
+/// Allocates a mapping for a small block, where there is none in a heap, if the calling thread holds
+/// a lock: other heaps may just have been busy. Else returns null.
+#[cold]
+pub(in crate::global::native) fn allocate_nested(
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> *mut u8 {
+    match sync::holds_a_lock(sync::token()) {
+        true => allocate_mapped(tuning, size, align),
+        false => ptr::null_mut(),
+    }
+}
+
 /// Returns the least size, in bytes, of the mapping of a large block that grew. No mapping is
 /// resized to less.
 fn grown_mapping_from(tuning: &Tuning) -> usize {
@@ -216,7 +230,9 @@ pub(in crate::global::native) fn allocate_small(
     caller: thread::Caller,
     list: u32,
 ) -> Option<NonNull<u8>> {
-    let Some(lists) = caller.lists else {
+    // SAFETY: `lists` are this thread's; the offset is from the tables.
+    let is_open = |lists: &NonNull<Lists>| unsafe { !quick::is_shut(lists.as_ptr(), list) };
+    let Some(lists) = caller.lists.filter(is_open) else {
         let mut block = [MaybeUninit::uninit()];
         let class = sizes::class(list);
         from_any(caller, |heap| {
@@ -303,8 +319,8 @@ fn from_others<R>(
     if let Some(taken) = registry::open_another().and_then(&mut take) {
         return Some(taken);
     }
-    // All locks may have been held for a fork.
-    if fork::wait_for_end() { take(refused) } else { None }
+    // All locks may have been held for a fork, which waits for those that this thread holds.
+    if !sync::holds_a_lock(sync::token()) && fork::wait_for_end() { take(refused) } else { None }
 }
 
 /// Returns a guarded block, if the caller's next one is to be guarded, and does the other periodic

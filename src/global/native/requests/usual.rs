@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::blocks::{
-    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_small, free_medium,
-    free_outside, from_any, list_for,
+    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_nested,
+    allocate_small, free_medium, free_outside, from_any, list_for,
 };
 use super::thread;
 use crate::global::native::base::mode;
@@ -88,7 +88,8 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     if list > 0 {
-        return allocate_small(caller, list).map_or(ptr::null_mut(), NonNull::as_ptr);
+        return allocate_small(caller, list)
+            .map_or_else(|| allocate_nested(tuning, size, align), NonNull::as_ptr);
     }
     if let Some(block) = allocate_large_kept(caller, tuning, size, align) {
         return block.as_ptr();
@@ -147,7 +148,9 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
             return;
         }
         quick::make_room(lists, list);
-        quick::push(lists, list, block);
+        if !quick::push(lists, list, block) {
+            Heap::put(&mut [block], Upkeep::IfDue);
+        }
     }
 }
 

@@ -243,3 +243,49 @@ pub(crate) fn signal_exit() -> Outcome {
     }
     Outcome::Survived
 }
+
+/// Threads allocate large blocks, so that the allocator's locks are mostly taken, and one makes
+/// children of which the C library does not know.
+pub(crate) fn cloned() -> Outcome {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let replace = |seed: u64, rounds: usize| {
+        let mut random = Random(seed);
+        let mut blocks: Vec<Vec<u8>> = (0..100).map(|_| Vec::new()).collect();
+        for _ in 0..rounds {
+            let most = [1500, 90_000, 900_000][random.below(3)];
+            blocks[random.below(100)] = vec![1; 1 + random.below(most)];
+        }
+    };
+    thread::scope(|scope| {
+        for seed in 1..5 {
+            scope.spawn(move || {
+                while !STOP.load(Ordering::Relaxed) {
+                    replace(seed, 100);
+                }
+            });
+        }
+        for _ in 0..100 {
+            // SAFETY: without flags the call is a fork; the child ends with `_exit`.
+            unsafe {
+                let child = libc::syscall(
+                    libc::SYS_clone,
+                    libc::SIGCHLD,
+                    0_usize,
+                    0_usize,
+                    0_usize,
+                    0_usize,
+                );
+                if child == 0 {
+                    replace(9, 500);
+                    libc::_exit(0);
+                }
+                assert!(child > 0, "a child is made");
+                let mut status = 0;
+                while libc::waitpid(child as libc::pid_t, &mut status, 0) < 0 {}
+                assert_eq!(status, 0, "it ends by itself");
+            }
+        }
+        STOP.store(true, Ordering::Relaxed);
+    });
+    Outcome::Survived
+}

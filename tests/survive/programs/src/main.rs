@@ -15,6 +15,7 @@
 //! process is never preloaded.
 
 mod blocks;
+mod calls;
 mod cgroup;
 mod clock;
 mod early;

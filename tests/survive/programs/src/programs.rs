@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::outcome::Outcome;
-use crate::{clock, extensions, fork, limits, memory, sandbox, threads};
+use crate::{calls, clock, extensions, fork, limits, memory, sandbox, threads};
 
 /// The required outcome of a program. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +161,12 @@ pub(crate) const PROGRAMS: &[Program] = &[
 
     program(14, "own-clock", clock::that_allocates)
         .about("the program's own `clock_gettime` and `nanosleep` allocate, as libfaketime's do; threads, forks"),
+
+    Program { seconds: 60, ..program(15, "own-calls", calls::that_allocate) }
+        .about("the program's own `mmap`, `munmap`, `mprotect`, `madvise` and `mincore` allocate; threads, forks"),
+
+    Program { seconds: 60, ..program(16, "raw-clone", fork::cloned) }
+        .about("four threads allocate, one makes 100 children by the system call `clone`, not `fork`; they allocate"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {

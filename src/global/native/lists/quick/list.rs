@@ -1,8 +1,8 @@
 //! The head of a quick list: how many blocks it has, takes, and has room for.
 
 use core::cell::Cell;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU32, compiler_fence};
 
 /// The head of a quick list; its blocks follow it. Only its thread changes it. Other threads read
 /// `top` for statistics, so no `&mut` to a list may exist: its fields change through shared
@@ -72,6 +72,27 @@ impl List {
         self.last_place.set(self.bottom + capacity);
     }
 
+    /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open), nothing
+    /// can be pushed or popped. A system call in between may be a function of the program's own, which
+    /// allocates.
+    pub(super) fn shut(&self) {
+        self.set_count(0);
+        compiler_fence(Release);
+        self.set_capacity(0);
+    }
+
+    /// Opens the list again, with `count` blocks in its places.
+    pub(super) fn open(&self, capacity: u32, count: u32) {
+        self.set_capacity(capacity);
+        compiler_fence(Release);
+        self.set_count(count);
+    }
+
+    /// Checks whether the list is shut.
+    pub(super) fn is_shut(&self) -> bool {
+        self.capacity() == 0 && self.most > 0
+    }
+
     /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
     /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
     /// takes blocks of a class usually goes on for a while.
@@ -130,6 +151,19 @@ mod tests {
             bottom: BOTTOM,
             none: [0; 3],
         }
+    }
+
+    /// Nothing fits on a list that is shut, and nothing is on it. Lists without room are never shut.
+    #[test]
+    fn a_list_that_is_shut_is_empty_and_full() {
+        let list = list(64, 256);
+        list.set_count(20);
+        assert!(!list.is_shut());
+        list.shut();
+        assert_eq!((list.count(), list.capacity(), list.is_shut()), (0, 0, true));
+        list.open(128, 30);
+        assert_eq!((list.count(), list.capacity(), list.is_shut()), (30, 128, false));
+        assert!(!self::list(0, 0).is_shut());
     }
 
     /// A list's capacity doubles after eight batches, up to its room; a list that was emptied
