@@ -72,8 +72,10 @@ fn memory_can_be_supplied_later_and_only_once() {
     let used = 100_usize.next_multiple_of(size_of::<usize>());
     assert_eq!(HEAP.used(), used);
     assert!(HEAP.free() < len - used && HEAP.free() > len - used - 50);
-    let other = Box::leak(Box::new([MaybeUninit::uninit(); 64]));
-    assert_eq!(HEAP.init(Region::from_static(other)), Err(RegionError::AlreadySet));
+    static mut OTHER: [u64; 8] = [0; 8];
+    // SAFETY: the memory lives for ever, and is the region's alone.
+    let other = unsafe { Region::new((&raw mut OTHER).cast(), 64) };
+    assert_eq!(HEAP.init(other), Err(RegionError::AlreadySet));
 }
 
 #[test]
@@ -267,12 +269,17 @@ fn no_operation_visits_more_items_than_its_bound() {
 /// Memory of exactly the minimum length suffices, however it is supplied.
 #[test]
 fn the_minimum_region_suffices() {
-    let region = |len| Region::from_static(vec![MaybeUninit::uninit(); len].leak());
+    static mut LATE: [u8; 2 * LEAST] = [0; 2 * LEAST];
+    static mut AT_ONCE: [u8; 2 * LEAST] = [0; 2 * LEAST];
     for len in [0, 1, LEAST - 1, LEAST, LEAST + 1, 2 * LEAST] {
         let expected = if len < LEAST { Err(RegionError::TooSmall) } else { Ok(()) };
+        // SAFETY: the memory lives for ever, and only this turn's arena uses it.
+        let [first, second] = unsafe {
+            [Region::new((&raw mut LATE).cast(), len), Region::new((&raw mut AT_ONCE).cast(), len)]
+        };
         let late: SmallArena<Single> = SmallArena::empty();
-        assert_eq!(late.init(region(len)), expected, "{len} bytes");
-        let locked = SmallArena::small_with_lock(region(len), Exclusive::NEW);
+        assert_eq!(late.init(first), expected, "{len} bytes");
+        let locked = SmallArena::small_with_lock(second, Exclusive::NEW);
         assert_eq!(locked.map(|_| ()), expected, "{len} bytes");
     }
 }

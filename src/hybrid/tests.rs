@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
-use crate::source::{Region, Reserved};
+use crate::source::{Borrowed, Reserved};
 use crate::strategy::SpanKind;
 use crate::tags::attack::{attack, try_free};
 use crate::{Freed, Strategy};
@@ -274,8 +274,8 @@ fn even_small_requests_can_be_mapped() {
 
 #[test]
 fn a_fixed_region_serves_every_size_from_the_heap() {
-    let memory = Box::leak(vec![core::mem::MaybeUninit::uninit(); 1 << 20].into_boxed_slice());
-    let mut heap = Hybrid::new(Settings::generic(), Region::from_static(memory), ());
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 20];
+    let mut heap = Hybrid::new(Settings::generic(), Borrowed::new(&mut memory), ());
     let block = allocate(&mut heap, 500_000);
     assert!(heap.allocate(layout(600_000)).is_err());
     free(&mut heap, block, 500_000);
@@ -285,8 +285,8 @@ fn a_fixed_region_serves_every_size_from_the_heap() {
 #[test]
 fn before_a_request_fails_everything_is_joined() {
     let nothing = Settings { split: false, ..Settings::performance() };
-    let memory = Box::leak(vec![core::mem::MaybeUninit::uninit(); 1 << 16].into_boxed_slice());
-    let mut heap = Hybrid::new(nothing, Region::from_static(memory), ());
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 16];
+    let mut heap = Hybrid::new(nothing, Borrowed::new(&mut memory), ());
     let mut blocks = Vec::new();
     while let Ok(block) = heap.allocate(layout(100)) {
         blocks.push(block.cast::<u8>());
