@@ -39,8 +39,10 @@ cargo_test() {
 
 bad=0
 failing=
+# complain WHAT: prints the row of a guard that shows nothing, and the end of what cargo said.
 complain() {
   echo "| \`$test\` | \`$file\` | **$1** |"
+  tail -n 20 "$log" >&2
   bad=1
 }
 
