@@ -58,6 +58,7 @@ without_guard() {
   text=$(cat "$tree/$file"; echo x)
   rest=${text#*"$old"}
   if [ "$rest" = "$text" ]; then
+    : >"$log"
     complain 'the guard is not there'
     return
   fi
