@@ -280,6 +280,8 @@ miri() {
     interpret --test small
     cargo "+$nightly" miri test -p pagewise-trace --lib -- recorder raw::stacks
     MIRIFLAGS+=$no_outdated interpret --test arena
+    # 32 bits where, other than on i686, words of 64 bits are aligned to 8 bytes.
+    interpret --target armv7-unknown-linux-gnueabihf --test properties -- default::PAGEWISE::
     for strategy in default::PAGEWISE:: fits::BEST-FIT:: fits::SEGREGATED-FIT::; do
       interpret --test properties -- "$strategy"
     done
