@@ -361,7 +361,7 @@ pub(in crate::global::native) fn with_opener<R>(mut action: impl FnMut(&mut Open
 }
 
 /// Runs `action` with the lists of ended threads. Tries again while another test forks.
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub(in crate::global::native) fn with_ended<R>(mut action: impl FnMut(&mut Ended) -> R) -> R {
     loop {
         if let Some(result) = REGISTRY.with(|registry| action(&mut registry.ended)) {

@@ -140,7 +140,7 @@ impl Space {
     }
 
     /// Makes these addresses count as slots, in a process without heaps.
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(in crate::global::native) fn pretend(&self, start: *mut u8, len: usize) {
         self.base.store(start, Relaxed);
         self.table.store(start.wrapping_add(len).cast(), Release);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::global::Hardening;
+#[cfg(all(unix, target_pointer_width = "64"))]
 use crate::global::native::memory::huge::Marks;
 use crate::global::tuning::Tuning;
 use crate::os::alone;
