@@ -514,13 +514,14 @@ mod tests {
     }
 
     /// A block of a quarter of the least size of mappings, or more, takes a part of kept memory.
-    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    /// (Windows keeps no mappings.)
+    #[cfg(all(unix, target_pointer_width = "64"))]
     #[test]
     fn a_block_in_kept_memory_may_be_smaller() {
         alone::passes("global::native::requests::blocks::tests::part");
     }
 
-    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[cfg(all(unix, target_pointer_width = "64"))]
     #[test]
     #[ignore = "in a process of its own"]
     fn part() {
