@@ -30,10 +30,16 @@ impl Axis {
         let (least, most) = ends(values);
         let span = if most > least { most - least } else { most.max(unit) };
         let range = (least - span * MARGIN).max(0.0)..most + span * MARGIN;
-        let step = round(span / TICKS / unit) * unit;
-        let mut ticks: Vec<_> = multiples(&range, step).map(|at| (at, text(at))).collect();
-        // Positions between whole bytes have the label of the byte before.
-        ticks.dedup_by(|tick, before| tick.1 == before.1);
+        let ticks_at = |step: f64| -> Vec<_> {
+            multiples(&range, step * unit).map(|at| (at, text(at))).collect()
+        };
+        let mut step = round(span / TICKS / unit);
+        let mut ticks = ticks_at(step);
+        // A label may be too short for the step: whole bytes, for example.
+        while ticks.windows(2).any(|pair| pair[0].1 == pair[1].1) {
+            step = round(2.0 * step);
+            ticks = ticks_at(step);
+        }
         Self { name: name.into(), is_logarithmic: false, range, ticks }
     }
 
@@ -165,7 +171,11 @@ mod tests {
     #[test]
     fn no_two_ticks_have_the_same_label() {
         let whole = |value: f64| format!("{value:.0} B");
-        assert_eq!(labels(&Axis::linear("y", [0.0].into_iter(), 1.0, whole)), ["0 B", "1 B"]);
+        for (most, expected) in [(0.0, &["0 B"][..]), (1.0, &["0 B", "1 B"])] {
+            let axis = Axis::linear("y", [0.0, most].into_iter(), 1.0, whole);
+            assert_eq!(labels(&axis), expected);
+            assert_eq!(axis.ticks.last().map(|tick| tick.0), Some(most));
+        }
     }
 
     #[test]
