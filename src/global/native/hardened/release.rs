@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 
 use super::canary;
 use crate::global::native::base::mode;
-use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::memory::fault::{self, Fault};
@@ -92,13 +91,8 @@ pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
 #[inline(never)]
 pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
     let _errno = KeepErrno::new();
-    // SAFETY: the callees have the same contract.
-    unsafe {
-        quick::make_room(lists, list);
-        if !quick::push(lists, list, block) {
-            Heap::put(&mut [block], Upkeep::IfDue);
-        }
-    }
+    // SAFETY: the callee has the same contract.
+    unsafe { quick::push_slowly(lists, list, block) };
 }
 
 /// Puts a freed block above FFCROSSOVER back into its heap. Stops the process if it was written to

@@ -223,14 +223,32 @@ pub(in crate::global::native) unsafe fn refill(
     }
 }
 
+/// Frees a block onto a list that is full, after making room there; a list that is [shut](is_shut)
+/// has none, and the block goes back to its heap.
+///
+/// # Safety
+/// As for [`push`].
+pub(in crate::global::native) unsafe fn push_slowly(
+    lists: *mut Lists,
+    offset: u32,
+    block: NonNull<u8>,
+) {
+    // SAFETY: the callees have the same contract.
+    unsafe {
+        make_room(at(lists, offset));
+        if !push(lists, offset, block) {
+            Heap::put(&mut [block], Upkeep::IfDue);
+        }
+    }
+}
+
 /// Makes room on a full list: widens it, or puts the older half of its blocks back to their heaps;
 /// seven eighths if the last two batches were put back as well. A list that is [shut](is_shut) has
 /// no room afterwards, either.
 ///
 /// # Safety
 /// As for [`pop`].
-pub(in crate::global::native) unsafe fn make_room(lists: *mut Lists, offset: u32) {
-    let list = at(lists, offset);
+unsafe fn make_room(list: *mut List) {
     // SAFETY: as in `pop`.
     unsafe {
         if !(*list).is_shut() && !(*list).widen() {

@@ -129,9 +129,13 @@ mod tests {
         alone::passes("global::native::process::fork::tests::gives_up");
     }
 
-    /// Forks while another thread has a heap, for `held` at most. Returns whether the child has the
-    /// heap.
-    fn child_has_a_heap_in_use(held: Duration) -> bool {
+    /// Makes a child while another thread has a heap, for `held` at most. Returns the status with
+    /// which the child exits: that of `look`, given the heap.
+    fn child_beside_a_holder(
+        held: Duration,
+        fork: impl FnOnce() -> libc::pid_t,
+        look: impl FnOnce(&'static Heap) -> i32,
+    ) -> i32 {
         let heap = registry::heap_for_test();
         let (taken, is_taken) = channel();
         let (done, is_done) = channel::<()>();
@@ -142,21 +146,28 @@ mod tests {
             })
         });
         is_taken.recv().expect("the thread has the lock");
-        // SAFETY: the child only looks at the heap, and ends.
-        let status = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::_exit(if heap.with(|_| ()).is_some() { 7 } else { 8 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            status
-        };
+        let child = fork();
+        if child == 0 {
+            let status = look(heap);
+            // SAFETY: the call touches no memory of ours.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = 0;
+        // SAFETY: the call writes the status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         let _ = done.send(());
         holder.join().expect("it ends");
         assert!(heap.with(|_| ()).is_some(), "the parent has it");
         assert!(libc::WIFEXITED(status), "{status:#x}");
-        libc::WEXITSTATUS(status) == 7
+        libc::WEXITSTATUS(status)
+    }
+
+    /// Forks while another thread has a heap, for `held` at most. Returns whether the child has the
+    /// heap.
+    fn child_has_a_heap_in_use(held: Duration) -> bool {
+        // SAFETY: the child only looks at the heap, and ends.
+        let fork = || unsafe { libc::fork() };
+        child_beside_a_holder(held, fork, |heap| i32::from(heap.with(|_| ()).is_some())) == 1
     }
 
     /// A child of the system call `clone`, of which no handler tells, does not wait for ever for a lock
@@ -171,33 +182,16 @@ mod tests {
     #[test]
     #[ignore = "in a process of its own"]
     fn cloned() {
-        let heap = registry::heap_for_test();
-        let (taken, is_taken) = channel();
-        let (done, is_done) = channel::<()>();
-        let holder = std::thread::spawn(move || {
-            heap.with(|_| {
-                taken.send(()).expect("the test waits");
-                is_done.recv().expect("the test says so");
-            })
-        });
-        is_taken.recv().expect("the thread has the lock");
         // SAFETY: without flags the call is a fork; the child only looks at the heap, and ends.
-        let status = unsafe {
+        let clone = || unsafe {
             let none = 0_usize;
-            let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none);
-            if child == 0 {
-                // At once, the second time.
-                let has_it = [(); 2].map(|()| heap.with(|_| ()).is_some());
-                libc::_exit(if has_it == [false; 2] { 7 } else { 8 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child as libc::pid_t, &raw mut status, 0) as i64, child);
-            status
+            libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none) as libc::pid_t
         };
-        done.send(()).expect("the thread waits");
-        holder.join().expect("it ends");
-        assert!(heap.with(|_| ()).is_some(), "the parent has it");
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+        // The child asks twice: the second time the lock is known to be lost.
+        let look = |heap: &'static Heap| {
+            i32::from([(); 2].map(|()| heap.with(|_| ()).is_some()) == [false; 2])
+        };
+        assert_eq!(child_beside_a_holder(Duration::from_secs(300), clone, look), 1);
     }
 
     /// Two threads each hold a heap and ask for the other's, as they do within functions of the program

@@ -144,12 +144,8 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
         if quick::is_last(lists, list, block) {
             fault::stop(Fault::FreedTwice, block.as_ptr());
         }
-        if quick::push(lists, list, block) {
-            return;
-        }
-        quick::make_room(lists, list);
         if !quick::push(lists, list, block) {
-            Heap::put(&mut [block], Upkeep::IfDue);
+            quick::push_slowly(lists, list, block);
         }
     }
 }
