@@ -107,8 +107,8 @@ impl Drop for Uncancelled {
 /// While this lives, a write of the calling thread that fails sends it no signal. A write to a pipe
 /// that nobody reads (SIGPIPE), or beyond the limit on files (SIGXFSZ), would end the program.
 pub(crate) struct Unsignalled {
-    /// The signals that were blocked before.
-    before: libc::sigset_t,
+    /// The signals that were blocked before; `None` if the system refused to block more.
+    before: Option<libc::sigset_t>,
     /// The signals that a write may send, without those that the program has not received yet.
     sent: libc::sigset_t,
 }
@@ -119,23 +119,26 @@ impl Unsignalled {
     pub(crate) fn new() -> Self {
         // SAFETY: all zeros is a valid value, and the calls write at most one set each.
         unsafe {
-            let mut quiet = Self { before: core::mem::zeroed(), sent: core::mem::zeroed() };
-            libc::sigemptyset(&raw mut quiet.sent);
+            let (mut before, mut sent) = (core::mem::zeroed(), core::mem::zeroed());
+            libc::sigemptyset(&raw mut sent);
             // Miri has no signals.
             if cfg!(miri) {
-                return quiet;
+                return Self { before: None, sent };
             }
             for signal in Self::SIGNALS {
-                libc::sigaddset(&raw mut quiet.sent, signal);
+                libc::sigaddset(&raw mut sent, signal);
             }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const quiet.sent, &raw mut quiet.before);
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const sent, &raw mut before) != 0 {
+                libc::sigemptyset(&raw mut sent);
+                return Self { before: None, sent };
+            }
             for signal in Self::SIGNALS {
                 // Only a signal that was blocked can have been sent and not be received.
-                if libc::sigismember(&raw const quiet.before, signal) == 1 && is_pending(signal) {
-                    libc::sigdelset(&raw mut quiet.sent, signal);
+                if libc::sigismember(&raw const before, signal) == 1 && is_pending(signal) {
+                    libc::sigdelset(&raw mut sent, signal);
                 }
             }
-            quiet
+            Self { before: Some(before), sent }
         }
     }
 
@@ -161,15 +164,9 @@ impl Unsignalled {
 
 impl Drop for Unsignalled {
     fn drop(&mut self) {
-        if cfg!(not(miri)) {
+        if let Some(before) = &self.before {
             // SAFETY: the set is the one that the thread had.
-            unsafe {
-                libc::pthread_sigmask(
-                    libc::SIG_SETMASK,
-                    &raw const self.before,
-                    core::ptr::null_mut(),
-                )
-            };
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, core::ptr::null_mut()) };
         }
     }
 }
@@ -247,6 +244,17 @@ mod tests {
         inner.receive(libc::EFBIG);
         drop(inner);
         assert!(is_pending(libc::SIGXFSZ));
+        outer.receive(libc::EFBIG);
+        assert!(!is_pending(libc::SIGXFSZ));
+    }
+
+    /// If the system refused to block the signals, the thread's mask stays as it is.
+    #[test]
+    fn a_mask_that_was_not_changed_is_not_restored() {
+        let outer = Unsignalled::new();
+        drop(Unsignalled { before: None, sent: outer.sent });
+        // It would end the process if it were not blocked.
+        send();
         outer.receive(libc::EFBIG);
         assert!(!is_pending(libc::SIGXFSZ));
     }
