@@ -225,8 +225,8 @@ mod tests {
         unsafe { libc::raise(libc::SIGXFSZ) };
     }
 
-    /// The signal of a write that failed is received, and one that the program blocked, and was sent
-    /// before, is left to the program.
+    /// The signal of a write that failed is received, and one that the program blocked, and was
+    /// sent before, is left to the program.
     #[test]
     fn only_the_signal_of_a_write_is_received() {
         let failed = || {

@@ -219,7 +219,8 @@ mod tests {
             self.heap.engine.pages.class(CLASS).capacity
         }
 
-        /// Frees blocks of a page until it has `phi` free ones. Returns whether the page goes to S2.
+        /// Frees blocks of a page until it has `phi` free ones. Returns whether the page goes to
+        /// S2.
         fn free(&mut self, page: u32, phi: u32) -> bool {
             let pages = &mut self.heap.engine.pages;
             let Class { capacity, size, .. } = *pages.class(CLASS);

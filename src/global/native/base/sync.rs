@@ -68,8 +68,8 @@ pub(in crate::global::native) fn note_process() {
     PROCESS.store(os::process(), Relaxed);
 }
 
-/// Checks whether this is a child that no handler announced: one of the system call `clone`, not of
-/// `fork`. Also true in a child that shares its parent's memory.
+/// Checks whether this is a child for which no fork handler ran: one made by the system call
+/// `clone`, not by `fork`. Also true in a child that shares its parent's memory.
 pub(super) fn is_unannounced_child() -> bool {
     let known = PROCESS.load(Relaxed);
     known != 0 && known != os::process()
@@ -86,7 +86,8 @@ pub(in crate::global::native) fn set_holds(holds: Holds) {
     let _ = HOLDS.set(holds);
 }
 
-/// Checks whether the calling thread, whose token is `me`, holds a lock of a heap, or the registry's.
+/// Checks whether the calling thread, whose token is `me`, holds a lock of a heap, or the
+/// registry's.
 #[cold]
 pub(in crate::global::native) fn holds_a_lock(me: u32) -> bool {
     let holds = HOLDS.get().is_some_and(|holds| holds(me));

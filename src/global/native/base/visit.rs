@@ -1,5 +1,5 @@
-//! Visits: the time that a thread on its slow path spends on giving memory back. It is bounded by the
-//! thread's own processor time, so that no single call takes long however slow the system is.
+//! Visits: the time that a thread on its slow path spends on giving memory back. It is bounded by
+//! the thread's own processor time, so that no single call takes long however slow the system is.
 
 use crate::os;
 
@@ -18,8 +18,8 @@ pub(in crate::global::native) enum Upkeep {
     Never,
 }
 
-/// One visit. Its time begins at the first call of [`is_over`](Self::is_over), so a visit that finds
-/// nothing to do reads no clock.
+/// One visit. Its time begins at the first call of [`is_over`](Self::is_over), so a visit that
+/// finds nothing to do reads no clock.
 #[derive(Debug)]
 pub(in crate::global::native) struct Visit {
     takes: u64,
@@ -32,8 +32,8 @@ impl Visit {
         Self { takes: IN_PASSING, until: None }
     }
 
-    /// A visit by a thread that allocates or frees `bytes` at once, for which about as many go back. It
-    /// takes about as long as touching the block does.
+    /// A visit by a thread that allocates or frees `bytes` at once, for which about as many go
+    /// back. It takes about as long as touching the block does.
     pub(in crate::global::native) fn for_bytes(bytes: usize) -> Self {
         Self { takes: ((bytes as u64 * MEBIBYTE) >> 20).max(IN_PASSING), until: None }
     }

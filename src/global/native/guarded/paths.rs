@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    /// A block that is longer than an OS page, or aligned to more, is not guarded. Without a pool, no
-    /// block is.
+    /// A block that is longer than an OS page, or aligned to more, is not guarded. Without a pool,
+    /// no block is.
     #[test]
     fn a_guarded_block_fits_into_a_page() {
         alone::passes("global::native::guarded::paths::tests::fits");

@@ -34,8 +34,8 @@ use crate::pages::PageHeap;
 #[derive(Debug)]
 pub(in crate::global::native) struct Heap {
     pub(super) state: Locked<State>,
-    /// The marks of the state's huge pages. Kept here, so that opening a heap does not build them on
-    /// the stack.
+    /// The marks of the state's huge pages. Kept here, so that opening a heap does not build them
+    /// on the stack.
     marks: Marks,
     /// Blocks freed while another thread held the lock.
     pub(in crate::global::native) deferred: Deferred,
@@ -66,8 +66,8 @@ impl Heap {
         // its own. The memory between the struct and `from` is not touched.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         let heap = start.cast::<Self>();
-        // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the heap
-        // will be, and zeros once it is accessible.
+        // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the
+        // heap will be, and zeros once it is accessible.
         let memory = unsafe {
             if !SPACE.reserve_slot(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;

@@ -295,8 +295,8 @@ impl Kept {
         self.take_from(|run| run.usable() >= PART, len)
     }
 
-    /// Takes up to `len` bytes of the longest run that `suits`, which no empty one does: their start
-    /// and their number.
+    /// Takes up to `len` bytes of the longest run that `suits`, which no empty one does: their
+    /// start and their number.
     fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
         let run = self.runs.iter_mut().filter(|run| suits(run)).max_by_key(|run| run.len)?;
         let (Run { start, len: whole, since }, skipped) = (*run, run.skipped());

@@ -421,8 +421,8 @@ mod tests {
         [busy, other].iter().for_each(|heap| heap.node.store(0, Relaxed));
     }
 
-    /// The node is asked for where there may be several. In a process of its own: the threads of other tests would follow
-    /// their nodes, too.
+    /// The node is asked for where there may be several. In a process of its own: the threads of
+    /// other tests would follow their nodes, too.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_knows_its_node() {

@@ -59,8 +59,8 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
-    /// Allocates a block that is not small, and copies to `known` which of its OS pages are known to be
-    /// zeros.
+    /// Allocates a block that is not small, and copies to `known` which of its OS pages are known
+    /// to be zeros.
     pub(in crate::global::native) fn allocate_known(
         &mut self,
         layout: Layout,

@@ -1,8 +1,8 @@
 //! The exchange of blocks between threads' lists and heaps, under the heap's lock.
 //!
-//! Each exchange is also an occasion to look after memory: if the heap grew, free memory of all heaps
-//! [goes back](crate::global::native::heaps::relief); once in a while the thread checks whether a
-//! purge is due.
+//! Each exchange is also an occasion to look after memory: if the heap grew, free memory of all
+//! heaps [goes back](crate::global::native::heaps::relief); once in a while the thread checks
+//! whether a purge is due.
 
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -24,7 +24,8 @@ use crate::global::native::memory::zero;
 use crate::global::tuning::UNIT;
 
 impl Heap {
-    /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all heaps.
+    /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all
+    /// heaps.
     #[inline]
     pub(in crate::global::native) fn with_relief<R>(
         &self,
@@ -44,7 +45,8 @@ impl Heap {
         Some(result)
     }
 
-    /// As [`with_relief_if`](Self::with_relief_if), and once in a while does the upkeep that is due.
+    /// As [`with_relief_if`](Self::with_relief_if), and once in a while does the upkeep that is
+    /// due.
     #[inline(always)]
     fn with_upkeep<R>(
         &self,
@@ -62,9 +64,9 @@ impl Heap {
         Some(result)
     }
 
-    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: fewer than
-    /// asked for if memory is exhausted, none if `wait` forbids waiting for the lock. The lowest
-    /// addresses come last, since a list pops from its end.
+    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: fewer
+    /// than asked for if memory is exhausted, none if `wait` forbids waiting for the lock. The
+    /// lowest addresses come last, since a list pops from its end.
     pub(in crate::global::native) fn take(
         &self,
         wait: Wait,
@@ -75,8 +77,8 @@ impl Heap {
         self.with_upkeep(Upkeep::IfDue, wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
-    /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its next
-    /// user. Reorders `blocks`. Does the `upkeep` on this occasion.
+    /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its
+    /// next user. Reorders `blocks`. Does the `upkeep` on this occasion.
     ///
     /// # Safety
     /// They were [taken](Self::take), are of one class, and are put back once.
@@ -191,7 +193,8 @@ impl Heap {
         }
     }
 
-    /// Frees a block that is not small, and returns its bytes; 0 if the block waits beside the heap.
+    /// Frees a block that is not small, and returns its bytes; 0 if the block waits beside the
+    /// heap.
     ///
     /// # Safety
     /// This heap owns the block, which is not small and is freed once.
@@ -214,8 +217,8 @@ impl Heap {
         }
     }
 
-    /// After larger blocks were freed: gives back about `wanted` bytes of free huge pages. The next visits
-    /// continue if this one is too short.
+    /// After larger blocks were freed: gives back about `wanted` bytes of free huge pages. The next
+    /// visits continue if this one is too short.
     #[cold]
     fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
         let given = self.give_back(wanted, visit, Parts::HugePages);
@@ -224,8 +227,8 @@ impl Heap {
         }
     }
 
-    /// After a large block was freed: calls `flush_lists`, which flushes the calling thread's lists, and
-    /// collects the pages that are then empty. At most once in 128 uses of the heap.
+    /// After a large block was freed: calls `flush_lists`, which flushes the calling thread's
+    /// lists, and collects the pages that are then empty. At most once in 128 uses of the heap.
     pub(in crate::global::native) fn trim(&self, flush_lists: impl FnOnce()) {
         if self.with(|state| state.start_trim_if_due()) == Some(true) {
             flush_lists();
@@ -252,7 +255,8 @@ impl Heap {
     }
 
     /// Does some of the purges that are due, of this heap and of one other, within a visit. Returns
-    /// whether there is more to do. Does nothing while a thread ends, since another may wait to join it.
+    /// whether there is more to do. Does nothing while a thread ends, since another may wait to
+    /// join it.
     #[cold]
     pub(in crate::global::native) fn maintain(&self) -> bool {
         if current::lists() == quick::gone() {
@@ -275,8 +279,8 @@ impl Heap {
         idle::due_in()
     }
 
-    /// Does steps of a purge that is under way or due, until the visit is over or another thread waits
-    /// for the lock.
+    /// Does steps of a purge that is under way or due, until the visit is over or another thread
+    /// waits for the lock.
     pub(in crate::global::native) fn do_due_purge(&self, visit: &mut Visit) {
         let plan = self.enter(Wait::Never, State::plan_purge).unwrap_or(Plan::Nothing);
         if plan != Plan::Nothing {
@@ -351,7 +355,8 @@ mod tests {
     #[cfg(unix)]
     use crate::os::alone;
 
-    /// Repeats `action` until it returns something: a heap refuses its lock while another test forks.
+    /// Repeats `action` until it returns something: a heap refuses its lock while another test
+    /// forks.
     fn patiently<R>(action: impl FnMut() -> Option<R>) -> R {
         core::iter::repeat_with(action).find_map(|result| result).expect("it goes on until then")
     }
@@ -377,8 +382,8 @@ mod tests {
     // SAFETY: the blocks are owned.
     unsafe impl Send for Sent {}
 
-    /// While a thread holds a heap's lock, others free its blocks without waiting, up to a bound; the
-    /// heap's next user takes them back.
+    /// While a thread holds a heap's lock, others free its blocks without waiting, up to a bound;
+    /// the heap's next user takes them back.
     #[test]
     fn freeing_threads_do_not_wait_for_the_lock() {
         let heap = registry::heap_for_test();
@@ -404,8 +409,8 @@ mod tests {
         assert_eq!(in_use(heap), 0);
     }
 
-    /// Threads free each other's blocks of several heaps, more at a time than may wait: none is lost, and
-    /// none is freed twice, which would stop the process.
+    /// Threads free each other's blocks of several heaps, more at a time than may wait: none is
+    /// lost, and none is freed twice, which would stop the process.
     #[test]
     fn nothing_is_lost_between_threads() {
         let heaps: [&Heap; 3] = core::array::from_fn(|_| registry::heap_for_test());
@@ -435,8 +440,8 @@ mod tests {
         assert_eq!(heaps.map(in_use), [0; 3]);
     }
 
-    /// A heap that should have given more memory back is marked as purging, so that visits prefer it, until
-    /// the remainder went back.
+    /// A heap that should have given more memory back is marked as purging, so that visits prefer
+    /// it, until the remainder went back.
     #[test]
     fn a_heap_purges_until_its_remainder_went_back() {
         const MIB: usize = 1 << 20;
@@ -469,7 +474,8 @@ mod tests {
         give_back_remainder();
     }
 
-    /// A block that was written after it was zeroed stops the process when it goes back to its heap.
+    /// A block that was written after it was zeroed stops the process when it goes back to its
+    /// heap.
     #[cfg(unix)]
     #[test]
     fn a_write_to_a_zeroed_block_is_noticed() {
@@ -516,8 +522,8 @@ mod tests {
         put_zeroed(1);
     }
 
-    /// The blocks that wait beside a heap when the process forks are taken back in the child and in the
-    /// parent. In a process of its own, since other tests wait for no lock while one forks.
+    /// The blocks that wait beside a heap when the process forks are taken back in the child and in
+    /// the parent. In a process of its own, since other tests wait for no lock while one forks.
     #[cfg(unix)]
     #[test]
     fn deferred_blocks_are_taken_back_in_the_child_of_a_fork() {
@@ -530,7 +536,8 @@ mod tests {
     fn forks() {
         let heap = registry::heap_for_test();
         let blocks = take(heap, 100);
-        // SAFETY: they were taken above, and are freed once; the child only looks at the heap, and ends.
+        // SAFETY: they were taken above, and are freed once; the child only looks at the heap, and
+        // ends.
         unsafe {
             assert!(heap.deferred.push(&blocks));
             let child = libc::fork();

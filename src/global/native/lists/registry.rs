@@ -277,8 +277,8 @@ impl Registry {
 }
 
 /// Checks whether the thread with this token holds the registry's lock or a heap's. If the calling
-/// thread does where it asks for memory, it is within a function of the program that takes the place
-/// of a system call. O(heaps).
+/// thread does where it asks for memory, it is within a function of the program that takes the
+/// place of a system call. O(heaps).
 pub(super) fn holds_a_lock(thread: u32) -> bool {
     REGISTRY.is_held_by(thread) || pool::all().any(|heap| heap.is_held_by(thread))
 }
@@ -524,8 +524,8 @@ mod tests {
         thread.join().expect("it ends");
     }
 
-    /// A thread whose heap is of another node moves to a heap of its own node. In a process of its own:
-    /// the threads of other tests would follow their nodes as well.
+    /// A thread whose heap is of another node moves to a heap of its own node. In a process of its
+    /// own: the threads of other tests would follow their nodes as well.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_follows_the_node_it_is_on() {

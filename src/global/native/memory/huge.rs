@@ -147,8 +147,8 @@ impl Walked {
 // SAFETY: the region is an address for the system, and is not read or written.
 unsafe impl Send for Walked {}
 
-/// A bit for each region of an extent. They are apart from [`Huge`], which is built on the stack of the
-/// thread that opens a heap: such a stack may be small. All zeros is a valid value: no region.
+/// A bit for each region of an extent. They are apart from [`Huge`], which is built on the stack of
+/// the thread that opens a heap: such a stack may be small. All zeros is a valid value: no region.
 #[derive(Debug)]
 pub(in crate::global::native) struct Marks {
     /// Regions that are advised.

@@ -8,9 +8,9 @@
 //! | the heap grows, and all heaps have much free memory | twice the growth: see [`relief`](crate::global::native::heaps::relief) |
 //!
 //! **After the delay.** A heap remembers the most bytes in use since it last gave memory back. The
-//! delay begins when an eighth less than that, and [`SURPLUS`] less, is in use, and the walk after it
-//! gives back every free OS page that is resident, also within pages that are partly in use. In a
-//! steady state that never happens, so nothing is faulted in again.
+//! delay begins when an eighth less than that, and [`SURPLUS`] less, is in use, and the walk after
+//! it gives back every free OS page that is resident, also within pages that are partly in use. In
+//! a steady state that never happens, so nothing is faulted in again.
 //!
 //! **On growth.** When the heap grows for a block of [`LARGE`] bytes, none of its large free blocks
 //! could hold that block. The tables that a growing collection leaves behind are too small for the
@@ -21,14 +21,15 @@
 //! **In a decline** huge pages go back whole. A program that goes on allocating takes each again by
 //! one fault, where parts of it would come again as OS pages. [`decline`] says when.
 //!
-//! When a block of [`LARGE`] bytes is freed, the freeing thread also flushes its quick lists and the
-//! heap collects its empty pages ([`start_trim_if_due`](Purge::start_trim_if_due)). Such a block is often the table
-//! of a collection whose items were just freed in random order: those left on quick lists would each
-//! keep a page, and the pages would keep the next large table from fitting.
+//! When a block of [`LARGE`] bytes is freed, the freeing thread also flushes its quick lists and
+//! the heap collects its empty pages ([`start_trim_if_due`](Purge::start_trim_if_due)). Such a
+//! block is often the table of a collection whose items were just freed in random order: those left
+//! on quick lists would each keep a page, and the pages would keep the next large table from
+//! fitting.
 //!
-//! A walk goes in steps, and lets other threads have the lock between them. A thread on its slow path
-//! does a few steps, within its [visit](crate::global::native::base::visit), and the next thread
-//! continues. It does so for one other heap, too, since a heap may have no users left.
+//! A walk goes in steps, and lets other threads have the lock between them. A thread on its slow
+//! path does a few steps, within its [visit](crate::global::native::base::visit), and the next
+//! thread continues. It does so for one other heap, too, since a heap may have no users left.
 
 mod decline;
 mod repeats;
@@ -49,13 +50,15 @@ use self::stuck::Stuck;
 pub(in crate::global::native) use self::walk::Parts;
 use self::walk::{Reach, STEP_BYTES, Walk};
 
-/// The state of a heap's purges. Invariant: `most_resident` is at least the bytes that the engine has in use.
+/// The state of a heap's purges. Invariant: `most_resident` is at least the bytes that the engine
+/// has in use.
 #[derive(Debug)]
 pub(in crate::global::native) struct Purge {
     /// Bytes that may be resident: those in use, and those free that have not gone back since they
     /// were freed.
     most_resident: usize,
-    /// Bytes that `most_resident` has risen by and that [`take_growth`](Self::take_growth) has not returned yet.
+    /// Bytes that `most_resident` has risen by and that [`take_growth`](Self::take_growth) has not
+    /// returned yet.
     growth: usize,
     /// Bytes given back since the heap began.
     purged: u64,
@@ -93,8 +96,8 @@ pub(in crate::global::native) enum Plan {
 /// Less free memory than this is not worth giving back, bytes.
 const SURPLUS: usize = 1 << 20;
 
-/// Requests of this size give large free blocks back when the heap grows for them, bytes; free blocks
-/// of this size are large.
+/// Requests of this size give large free blocks back when the heap grows for them, bytes; free
+/// blocks of this size are large.
 pub(in crate::global::native) const LARGE: usize = 1 << 20;
 
 /// Uses of the heap between two looks at the clock.
@@ -135,7 +138,8 @@ impl Purge {
         self.purged
     }
 
-    /// Returns the bytes that may be resident and can go back or are in use: without the stuck ones.
+    /// Returns the bytes that may be resident and can go back or are in use: without the stuck
+    /// ones.
     pub(in crate::global::native) fn most_resident(&self, used: usize) -> usize {
         let stuck = self.walk.as_ref().map_or(0, |walk| walk.stuck);
         self.most_resident.saturating_sub(stuck).max(used)
@@ -182,8 +186,8 @@ impl Purge {
         self.countdown == LOOK
     }
 
-    /// Returns whether the calling thread should flush its lists and have the heap collect its empty
-    /// pages: once in [`TRIM`] uses.
+    /// Returns whether the calling thread should flush its lists and have the heap collect its
+    /// empty pages: once in [`TRIM`] uses.
     pub(in crate::global::native) fn start_trim_if_due(&mut self) -> bool {
         let takes = self.untrimmed >= TRIM;
         if takes {
@@ -192,8 +196,8 @@ impl Purge {
         takes
     }
 
-    /// Records that larger blocks of `bytes` were freed, and returns the bytes of free memory that go
-    /// back at once, as far as they are huge pages.
+    /// Records that larger blocks of `bytes` were freed, and returns the bytes of free memory that
+    /// go back at once, as far as they are huge pages.
     pub(in crate::global::native) fn note_freed(
         &mut self,
         engine: &PageHeap<Slot>,
@@ -211,8 +215,8 @@ impl Purge {
         (self.most_resident - used).min(self.decline.left(self.purged))
     }
 
-    /// Records that a visit was too short for the memory that goes back [at once](Self::note_freed): the
-    /// next visits give back the rest.
+    /// Records that a visit was too short for the memory that goes back [at
+    /// once](Self::note_freed): the next visits give back the rest.
     pub(in crate::global::native) fn note_remainder(&mut self) {
         self.decline.has_remainder = true;
         self.countdown = 1;
@@ -347,9 +351,9 @@ impl Purge {
         more
     }
 
-    /// Gives back about `wanted` bytes of large free blocks, since the heap has grown by as many, or
-    /// as many were mapped beside it. Returns `false`, and gives nothing back, if that was in vain
-    /// the last time.
+    /// Gives back about `wanted` bytes of large free blocks, since the heap has grown by as many,
+    /// or as many were mapped beside it. Returns `false`, and gives nothing back, if that was in
+    /// vain the last time.
     #[cold]
     pub(in crate::global::native) fn give_back_large(
         &mut self,
@@ -367,8 +371,8 @@ impl Purge {
             if purged < wanted && left != 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
                 let mut runs = Runs::new();
-                // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the caller
-                // holds the heap's lock.
+                // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the
+                // caller holds the heap's lock.
                 purged += unsafe {
                     runs.find(start, end, FreeKind::Block, zeros);
                     runs.give_back(zeros)

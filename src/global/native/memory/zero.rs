@@ -182,8 +182,8 @@ impl Zeros {
     }
 }
 
-/// A copy of the bits of a block's memory, for use without the heap's lock. It is written in place: each
-/// move of it would take as much stack again.
+/// A copy of the bits of a block's memory, for use without the heap's lock. It is written in place:
+/// each move of it would take as much stack again.
 pub(in crate::global::native) struct Known {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.

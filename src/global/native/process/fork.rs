@@ -170,8 +170,8 @@ mod tests {
         child_beside_a_holder(held, fork, |heap| i32::from(heap.with(|_| ()).is_some())) == 1
     }
 
-    /// A child of the system call `clone`, of which no handler tells, does not wait for ever for a lock
-    /// that a thread holds which stayed behind.
+    /// A child made by the system call `clone`, which runs no fork handlers, does not wait for ever
+    /// for a lock whose owner is not in the child.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_of_clone_waits_for_no_lock_of_its_parent() {
@@ -194,8 +194,8 @@ mod tests {
         assert_eq!(child_beside_a_holder(Duration::from_secs(300), clone, look), 1);
     }
 
-    /// Two threads each hold a heap and ask for the other's, as they do within functions of the program
-    /// that take the place of system calls: at least one does without.
+    /// Two threads each hold a heap and ask for the other's, as they do within functions of the
+    /// program that take the place of system calls: at least one does without.
     #[test]
     fn threads_that_hold_locks_do_not_wait_for_each_other() {
         alone::passes("global::native::process::fork::tests::crosswise");

@@ -306,8 +306,9 @@ mod tests {
         assert_eq!(blocks.map(granule_of), [None; 3]);
     }
 
-    /// A short block with an alignment that no page of small blocks has is sampled by its bytes, since
-    /// it is never popped. Any other short block is sampled by counting pops, and here are none.
+    /// A short block with an alignment that no page of small blocks has is sampled by its bytes,
+    /// since it is never popped. Any other short block is sampled by counting pops, and here are
+    /// none.
     #[test]
     fn aligned_blocks_are_sampled_by_their_bytes() {
         alone::passes("global::native::profile::sampling::tests::aligned");

@@ -134,8 +134,8 @@ pub(in crate::global::native) fn allocate_mapped(
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Allocates a mapping for a small block, where there is none in a heap, if the calling thread holds
-/// a lock: other heaps may just have been busy. Else returns null.
+/// If the calling thread holds a lock, allocates a mapping for a small block that no heap had room
+/// for: the other heaps may just have been busy. Otherwise returns null.
 #[cold]
 pub(in crate::global::native) fn allocate_nested(
     tuning: &Tuning,

@@ -76,8 +76,9 @@ impl MappingDensity {
         advised
     }
 
-    /// Learns from the sample if it starts in this mapping, which goes back or is resized; then there
-    /// is no sample any more. Returns whether it was written all over; `None` if it was elsewhere.
+    /// Learns from the sample if it starts in this mapping, which goes back or is resized; then
+    /// there is no sample any more. Returns whether it was written all over; `None` if it was
+    /// elsewhere.
     pub(super) fn learn(&mut self, start: *mut u8, len: usize) -> Option<bool> {
         let (sample, sample_len) = self.predictor.sample();
         if sample_len == 0 || sample.wrapping_sub(start.addr()) >= len {

@@ -471,7 +471,8 @@ fn larger() {
     discard(blocks[1]);
 }
 
-/// The child of a fork takes over the blocks of a thread that was at its lists, or was visited there.
+/// The child of a fork takes over the blocks of a thread that was at its lists, or was visited
+/// there.
 #[cfg(unix)]
 #[test]
 fn the_child_of_a_fork_takes_over_from_other_threads() {

@@ -72,9 +72,9 @@ impl List {
         self.last_place.set(self.bottom + capacity);
     }
 
-    /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open), nothing
-    /// can be pushed or popped. A system call in between may be a function of the program's own, which
-    /// allocates.
+    /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open),
+    /// nothing can be pushed or popped. A system call in between may be a function of the program's
+    /// own, which allocates.
     pub(super) fn shut(&self) {
         self.set_count(0);
         compiler_fence(Release);
@@ -153,7 +153,8 @@ mod tests {
         }
     }
 
-    /// Nothing fits on a list that is shut, and nothing is on it. Lists without room are never shut.
+    /// Nothing fits on a list that is shut, and nothing is on it. Lists without room are never
+    /// shut.
     #[test]
     fn a_list_that_is_shut_is_empty_and_full() {
         let list = list(64, 256);

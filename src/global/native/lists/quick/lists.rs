@@ -314,8 +314,8 @@ mod tests {
         assert_eq!(of(u32::MAX, 256, 16_368), 200);
     }
 
-    /// A thread's lists have as much room as the tuning says, rounded to an even number of blocks, and
-    /// the last ends where the memory does.
+    /// A thread's lists have as much room as the tuning says, rounded to an even number of blocks,
+    /// and the last ends where the memory does.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn lists_have_the_room_of_their_class() {

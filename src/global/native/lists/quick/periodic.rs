@@ -238,7 +238,8 @@ mod tests {
             assert!(!other.do_periodic_work(is_popped, |_| ()));
             assert_eq!(pops(other), left);
         }
-        // A larger block of a thread that does not know of the profile draws for small ones as well.
+        // A larger block of a thread that does not know of the profile draws for small ones as
+        // well.
         let larger = with_only(None);
         assert!(larger.decide_other_sample(1000) && larger.countdown.is_over());
 

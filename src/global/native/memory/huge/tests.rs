@@ -180,8 +180,8 @@ fn large_blocks_like_a_dense_one_are_advised() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
-/// A block that is partly in regions that are considered gets huge pages there: not before them, and
-/// not in a region that ends beyond the extent.
+/// A block that is partly in regions that are considered gets huge pages there: not before them,
+/// and not in a region that ends beyond the extent.
 #[cfg(target_os = "linux")]
 #[test]
 fn only_the_regions_that_are_considered_are_advised() {

@@ -6,8 +6,8 @@ use crate::os;
 /// Larger blocks freed in one decline, bytes, before memory goes back at once.
 const AT_ONCE: usize = 64 << 20;
 
-/// The rate at which memory goes back at once, on average, in bytes a millisecond: about a thirtieth
-/// of the rate at which the system can supply it again.
+/// The rate at which memory goes back at once, on average, in bytes a millisecond: about a
+/// thirtieth of the rate at which the system can supply it again.
 const AT_ONCE_RATE: u64 = 64 << 10;
 
 /// A decline ends when the bytes in use rise this far above their lowest.
@@ -15,14 +15,14 @@ const RISE: usize = 1 << 20;
 
 /// A decline in the bytes in use. Memory goes back at once when the blocks freed in it amount to
 /// [`AT_ONCE`] and to more than is still in use, and again each time the bytes in use have halved.
-/// After a decline in which memory went back, the next to do so waits for the purge delay, or longer
-/// if much went back, since a program may free and allocate in turns.
+/// After a decline in which memory went back, the next to do so waits for the purge delay, or
+/// longer if much went back, since a program may free and allocate in turns.
 #[derive(Debug)]
 pub(super) struct Decline {
     /// The fewest bytes in use since the decline began.
     low: usize,
-    /// Bytes of larger blocks freed by which `low` fell. A block that is soon replaced by one of the
-    /// same size does not lower it.
+    /// Bytes of larger blocks freed by which `low` fell. A block that is soon replaced by one of
+    /// the same size does not lower it.
     freed: usize,
     /// Memory goes back once fewer bytes are in use than this: half of those in use the last time.
     next: usize,
@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    /// At most twice the freed bytes may go back, less those that went back since the decline began.
-    /// The next decline waits for as long as these bytes call for.
+    /// At most twice the freed bytes may go back, less those that went back since the decline
+    /// began. The next decline waits for as long as these bytes call for.
     #[test]
     fn what_went_back_before_a_decline_does_not_count() {
         let decline = Decline { freed: 5, before: 100, at: 1_000, ..Decline::NONE };
@@ -173,8 +173,8 @@ mod tests {
             assert!(!decline.note_freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
             decline.note(200 * MIB);
             assert!(!decline.note_freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
-            // It asks the clock again a mebibyte later, and starts to count anew. (With no purge delay:
-            // the machine may be up for less than the long one.)
+            // It asks the clock again a mebibyte later, and starts to count anew. (With no purge
+            // delay: the machine may be up for less than the long one.)
             decline.at = now - purged / AT_ONCE_RATE;
             assert!(!decline.note_freed(99 * MIB, MIB, 7 + purged, 0));
             assert!(decline.note_freed(99 * MIB - 1, 1, 7 + purged, 0));

@@ -1,4 +1,5 @@
-//! When memory goes back, and how much in one step. Each test has a heap of its own, and its own `Purge` over it.
+//! When memory goes back, and how much in one step. Each test has a heap of its own, and its own
+//! `Purge` over it.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -34,7 +35,8 @@ fn free(state: &mut State, block: NonNull<u8>) {
     assert!(unsafe { state.deallocate(block) }.is_some());
 }
 
-/// Allocates `count` written blocks of `size` bytes, each followed by a smaller one, which keeps them from coalescing.
+/// Allocates `count` written blocks of `size` bytes, each followed by a smaller one, which keeps
+/// them from coalescing.
 fn apart(state: &mut State, count: usize, size: usize) -> [Vec<NonNull<u8>>; 2] {
     let two = |_| (block(state, size, true), block(state, 20 << 10, true));
     let (blocks, between) = (0..count).map(two).unzip();
@@ -45,7 +47,8 @@ fn used(state: &State) -> usize {
     state.usage().block
 }
 
-/// Returns the resident bytes of a block, or of its memory after a free, without the OS pages that hold a free block's tags.
+/// Returns the resident bytes of a block, or of its memory after a free, without the OS pages that
+/// hold a free block's tags.
 fn resident(block: NonNull<u8>, size: usize) -> usize {
     let page = os::page_size();
     let start = block.as_ptr().wrapping_add(TAGS);
@@ -71,8 +74,8 @@ fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
     }
 }
 
-/// Memory is due once an eighth less than the most is in use, and a mebibyte less; not before, and not after it is in use
-/// again.
+/// Memory is due once an eighth less than the most is in use, and a mebibyte less; not before, and
+/// not after it is in use again.
 #[test]
 fn memory_is_due_once_an_eighth_is_free() {
     on_a_heap(|state| {
@@ -151,7 +154,8 @@ fn nothing_goes_back_with_the_largest_delay() {
     });
 }
 
-/// A walk gives all free memory back that takes some, a mebibyte at a time, and leaves the rest alone.
+/// A walk gives all free memory back that takes some, a mebibyte at a time, and leaves the rest
+/// alone.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn a_walk_gives_back_what_is_free_and_nothing_else() {
@@ -199,8 +203,8 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
     });
 }
 
-/// The next walk passes over memory that went back before in few steps. That memory counts as free OS pages, and the stuck
-/// bytes beside it stay the same.
+/// The next walk passes over memory that went back before in few steps. That memory counts as free
+/// OS pages, and the stuck bytes beside it stay the same.
 #[test]
 #[cfg_attr(
     any(windows, pagewise_portable_os),
@@ -264,7 +268,8 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
     });
 }
 
-/// A walk learns that untouched free memory is not resident, so none is due for it. Blocks freed behind the walk are due.
+/// A walk learns that untouched free memory is not resident, so none is due for it. Blocks freed
+/// behind the walk are due.
 #[test]
 fn a_walk_learns_that_untouched_memory_is_not_resident() {
     on_a_heap(|state| {
@@ -291,8 +296,8 @@ fn a_walk_learns_that_untouched_memory_is_not_resident() {
     });
 }
 
-/// Returns written small blocks, one in each OS page of 32 MiB, in address order. The rest of each page is free, and a walk has
-/// found it stuck.
+/// Returns written small blocks, one in each OS page of 32 MiB, in address order. The rest of each
+/// page is free, and a walk has found it stuck.
 fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
     let list = sizes::offset(os::page_size() / 8);
     let size = sizes::class_size(list);
@@ -321,8 +326,8 @@ fn put(state: &mut State, blocks: &[NonNull<u8>]) {
     assert_eq!(unsafe { state.put(blocks) }, Ok(()));
 }
 
-/// Does all steps of a walk that is due. Afterwards at most `pages` OS pages between the first and the last of these blocks are
-/// resident.
+/// Does all steps of a walk that is due. Afterwards at most `pages` OS pages between the first and
+/// the last of these blocks are resident.
 fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>], pages: usize) {
     assert_eq!(purge.plan(state.parts().0), Plan::Begin);
     purge.begin(state.parts().0);
@@ -332,7 +337,8 @@ fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>
     assert!(resident <= pages * os::page_size(), "{resident}");
 }
 
-/// Blocks are freed behind a walk, which then gives back memory that was stuck before. The next walk still gives back theirs.
+/// Blocks are freed behind a walk, which then gives back memory that was stuck before. The next
+/// walk still gives back theirs.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn memory_loosened_behind_a_walk_goes_back_with_the_next() {
@@ -354,7 +360,8 @@ fn memory_loosened_behind_a_walk_goes_back_with_the_next() {
     });
 }
 
-/// A few blocks are freed, which may have loosened much memory: a walk tries after a delay, which doubles each time in vain.
+/// A few blocks are freed, which may have loosened much memory: a walk tries after a delay, which
+/// doubles each time in vain.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn memory_that_may_be_loose_is_tried_again() {
@@ -393,8 +400,8 @@ fn memory_that_may_be_loose_is_tried_again() {
     });
 }
 
-/// If more goes back than was known to be resident, as with huge pages, a walk through all free memory follows, even while a
-/// partial walk is under way.
+/// If more goes back than was known to be resident, as with huge pages, a walk through all free
+/// memory follows, even while a partial walk is under way.
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
 fn memory_that_was_not_known_of_goes_back() {
@@ -594,9 +601,9 @@ fn processor_time() -> f64 {
     os::thread_time() as f64 / 1e3
 }
 
-/// Measures how long a step holds the lock in a heap of 1 GiB of blocks of 48 to 143 bytes: after all but
-/// one in 50 are freed, then after all are. `cargo test --release --lib steps_of_a_purge -- --ignored --nocapture` prints
-/// the figures that `benches/records/2026-11-21-global.md` quotes.
+/// Measures how long a step holds the lock in a heap of 1 GiB of blocks of 48 to 143 bytes: after
+/// all but one in 50 are freed, then after all are. `cargo test --release --lib steps_of_a_purge --
+/// --ignored --nocapture` prints the figures that `benches/records/2026-11-21-global.md` quotes.
 #[test]
 #[ignore = "a measurement"]
 fn steps_of_a_purge() {
@@ -638,8 +645,8 @@ fn steps_of_a_purge() {
     }
 }
 
-/// When a few of many small blocks stay, their memory loses its huge pages: otherwise the kernel would fill it up again. It
-/// gets them back once no block is left.
+/// When a few of many small blocks stay, their memory loses its huge pages: otherwise the kernel
+/// would fill it up again. It gets them back once no block is left.
 #[test]
 fn regions_given_back_in_part_lose_their_huge_pages() {
     on_a_heap(|state| {

@@ -10,9 +10,9 @@ use crate::global::native::base::visit::Visit;
 use crate::os;
 use crate::pages::{FreeKind, PageHeap};
 
-/// Bounds of a step, which holds the heap's lock: blocks and pages visited, and bytes of free memory
-/// that the system is asked about and gets back, except that a huge page goes back whole. To look
-/// through a page of the smallest blocks takes 10 µs.
+/// Bounds of a step, which holds the heap's lock: blocks and pages visited, and bytes of free
+/// memory that the system is asked about and gets back, except that a huge page goes back whole. To
+/// look through a page of the smallest blocks takes 10 µs.
 pub(super) const STEP_BLOCKS: usize = 16;
 pub(super) const STEP_BYTES: usize = 256 << 10;
 
@@ -123,8 +123,9 @@ impl Walk {
     }
 }
 
-/// Returns where a step ends that may give back `left` bytes of `memory`: not within a huge page that
-/// can go back whole, for a huge page given back in part is split, and comes again as small pages.
+/// Returns where a step ends that may give back `left` bytes of `memory`: not within a huge page
+/// that can go back whole, for a huge page given back in part is split, and comes again as small
+/// pages.
 fn reach(memory: Range<usize>, left: usize) -> usize {
     let stop = memory.end.min(memory.start + left);
     let page = stop & !(HUGE - 1);

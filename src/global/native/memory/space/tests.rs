@@ -333,8 +333,8 @@ fn a_reservation_has_room_for_what_lies_beside_the_slots() {
     unsafe { os::release(start, all) };
 }
 
-/// A window starts at a random address between one and three eighths of the address space, and is as
-/// long as it may be.
+/// A window starts at a random address between one and three eighths of the address space, and is
+/// as long as it may be.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn a_window_lies_at_random_where_it_may() {
