@@ -2,6 +2,8 @@
 //! cannot be recorded is refused in one line. Also recordings that are turned on and off.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "../../tests/executable/mod.rs"]
+mod executable;
 #[path = "common/interruptible.rs"]
 mod interruptible;
 mod obedient;
@@ -221,7 +223,7 @@ fn refuses_another_user(place: &Place, process: u32) {
     }
     // A copy that every user may execute.
     let copy = PathBuf::from(format!("/tmp/pagewise-attach-{}", std::process::id()));
-    fs::copy(env!("CARGO_BIN_EXE_pagewise"), &copy).unwrap();
+    executable::write(&copy, &fs::read(env!("CARGO_BIN_EXE_pagewise")).unwrap());
     let output = Command::new(&copy)
         .args(["record", "--pid", &process.to_string(), "-o", "/tmp/pagewise-none.pwt"])
         .current_dir("/")

@@ -2,6 +2,8 @@
 //! recorded completely and in order.
 #![cfg(target_os = "linux")]
 
+#[path = "../../tests/executable/mod.rs"]
+mod executable;
 #[path = "common/place.rs"]
 mod place;
 mod scenario;
@@ -425,11 +427,8 @@ fn a_trace_on_standard_output_is_not_mixed_with_what_the_command_prints() {
 #[test]
 fn another_process_than_the_command_s_is_explained() {
     let place = Place::new();
-    fs::write(
-        place.path("wrapper"),
-        "#!/bin/sh\nls / | sort > /dev/null\nls -lR /etc > /dev/null\n",
-    )
-    .unwrap();
+    let script = "#!/bin/sh\nls / | sort > /dev/null\nls -lR /etc > /dev/null\n";
+    executable::write(&place.path("wrapper"), script.as_bytes());
     let line = ["sh", "wrapper"];
     let output = place.record(&["-o", "trace.pwt"]).args(line).output().unwrap();
     let last = |output: &Output| stderr(output).lines().last().unwrap().to_owned();
@@ -438,7 +437,6 @@ fn another_process_than_the_command_s_is_explained() {
     let choice = " process images; `--program NAME` writes another one, `--all` all";
     assert!(told.ends_with(choice), "{told}");
     // A script has the name of `sh`.
-    Command::new("chmod").arg("+x").arg(place.path("wrapper")).status().unwrap();
     let output = place.record(&["-o", "trace.pwt"]).arg("./wrapper").output().unwrap();
     let none = format!("{choice}. None is called wrapper: a script has its interpreter's name, ");
     assert!(last(&output).contains(&none), "{}", stderr(&output));
@@ -531,7 +529,7 @@ fn a_static_program_leaves_no_recording() {
         return;
     }
     let place = Place::new();
-    scenario::write_static_program(&place.path("static"));
+    executable::write(&place.path("static"), &scenario::static_program());
     let mut command = place.record(&[]);
     command.arg("./static");
     refused(&place, &mut command, "pagewise: ./static left no recording (exited with status 7)");

@@ -1,6 +1,9 @@
 //! Checks what the documents say about the repository: links resolve, Rust snippets compile, and
 //! the list of strategies matches the catalogue.
 
+#[cfg(target_os = "linux")]
+#[path = "../executable/mod.rs"]
+mod executable;
 mod inventory;
 mod markdown;
 mod platforms;

@@ -2,11 +2,10 @@
 //! failure.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::root;
+use crate::{executable, root};
 
 /// A fake wine. With `STOPPED` set it stops after its first steps.
 const WINE: &str = r#"
@@ -23,8 +22,7 @@ fn prefix(folder: &Path, stopped: bool) -> Output {
     let compiler = "touch \"$3\"";
     for (name, does) in [("wine", WINE), ("wineserver", ""), ("x86_64-w64-mingw32-gcc", compiler)] {
         let path = programs.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{does}\n")).expect("a file");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its owner's");
+        executable::write(&path, format!("#!/bin/sh\n{does}\n").as_bytes());
     }
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("there is one"));
     let mut command = Command::new("bash");

@@ -7,6 +7,8 @@
 
 #[path = "../child/mod.rs"]
 mod child;
+#[path = "../executable/mod.rs"]
+mod executable;
 
 mod a_block_freed_by_a_smaller_layout;
 mod a_block_freed_to_the_wrong_claim;

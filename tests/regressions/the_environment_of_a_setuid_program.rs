@@ -4,6 +4,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::{env, fs, path::Path};
 
+use crate::executable;
+
 /// Another user, without privileges.
 const NOBODY: u32 = 65_534;
 
@@ -12,7 +14,8 @@ const NOBODY: u32 = 65_534;
 fn messages(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let copy = folder.path().join("program");
-    fs::copy(env::current_exe().expect("this program has a path"), &copy).expect("a copy");
+    let program = env::current_exe().expect("this program has a path");
+    executable::write(&copy, &fs::read(program).expect("a program"));
     if chown(&copy, Some(NOBODY), Some(NOBODY)).is_err() {
         return None;
     }
