@@ -12,6 +12,7 @@ use crate::workloads::{Block, Workload};
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("idle threads", |parts| idle_threads(parts, || ())),
     ("idle threads told", |parts| idle_threads(parts, thread_idle)),
+    ("many threads", many_threads),
     ("thread for each request", thread_for_each_request),
     ("5 to 16 KiB 4 threads", random_5_to_16),
 ];
@@ -44,6 +45,48 @@ fn idle_threads(parts: usize, idle: fn()) -> usize {
         note("resident for each, KiB", after.saturating_sub(before) / 1024 / THREADS);
         after
     })
+}
+
+/// Thousands of threads that did little wait at the same time, and end. Figures: resident memory
+/// for each while they wait, including its stack, and how much of it is left after their end, while
+/// the main thread continues.
+fn many_threads(parts: usize) -> usize {
+    let threads = 2_000 / parts;
+    let (ready, all_done) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
+    let serve = |seed: u64| {
+        let mut random = Random::new(81 + seed);
+        let mut new = || {
+            let block = Block::new(16 + random.below(2_000));
+            // SAFETY: the block has this many bytes.
+            unsafe { block.0.write_bytes(1, block.1) };
+            block
+        };
+        for _ in 0..4 {
+            let blocks: Vec<Block> = (0..40).map(|_| new()).collect();
+            drop(blocks);
+        }
+        ready.wait();
+        all_done.wait();
+    };
+    let serve = &serve;
+    let before = system::resident();
+    let each = |resident: usize| resident.saturating_sub(before) / 1024 / threads;
+    let waiting = std::thread::scope(|scope| {
+        for seed in 0..threads as u64 {
+            scope.spawn(move || serve(seed));
+        }
+        ready.wait();
+        let waiting = system::resident();
+        all_done.wait();
+        waiting
+    });
+    for _ in 0..15 {
+        mixed_work(99, 1_000 / parts);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    note("resident for each, KiB", each(waiting));
+    note("left of that, KiB", each(system::resident()));
+    waiting
 }
 
 /// Replaces blocks of 16 bytes to 16 KiB, log-uniform, and writes all of each.

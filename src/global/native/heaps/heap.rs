@@ -15,7 +15,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
 use super::state::State;
@@ -41,6 +41,9 @@ pub(in crate::global::native) struct Heap {
     pub(in crate::global::native) deferred: Deferred,
     /// The slot of the other heap that this heap's users maintain next.
     pub(super) turn: AtomicUsize,
+    /// The threads' lists at which the search for blocks of this heap goes on before a purge (see
+    /// [`idle`](crate::global::native::lists::idle)); null: at the first.
+    pub(in crate::global::native) lists_at: AtomicPtr<()>,
     /// The NUMA node of the thread that the heap was opened for, or that joined it when it had no
     /// threads: the node whose thread touches memory first has that memory.
     pub(in crate::global::native) node: AtomicU32,

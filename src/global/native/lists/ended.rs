@@ -62,23 +62,40 @@ pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
     waiting(lists).holder.load(Relaxed) == token
 }
 
-/// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
-/// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
-/// or in hardened mode.
+/// Leaves a thread's lists to the next thread, with their blocks. Puts these back, and gives back
+/// the memory of the lists' places, if there are too many for so few `heaps` that threads are
+/// spread over, if the purge `delay` (milliseconds) is 0, or in hardened mode.
 ///
 /// # Safety
 /// The lists are the calling thread's, which does not use them any more.
 pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
-    let bytes = if delay == 0 || mode::is_hardened() { 0 } else { quick::bytes(lists.as_ptr()) };
-    let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
-    if bytes == 0 {
+    let mut bytes = quick::bytes(lists.as_ptr());
+    let may_keep = bytes > 0 && delay > 0 && !mode::is_hardened();
+    if !(may_keep && reserve(&BYTES, bytes, heaps * MOST)) {
         // SAFETY: the caller guarantees that the lists are its own.
-        unsafe { quick::flush_all(lists.as_ptr(), Upkeep::IfDue) };
+        unsafe { empty(lists, bytes, Upkeep::IfDue) };
+        bytes = 0;
     }
     let waiting = waiting(lists);
     waiting.bytes.store(bytes, Relaxed);
     waiting.since.store(os::now() as u32, Relaxed);
     push(lists);
+}
+
+/// Puts back the blocks on lists, which have this many `bytes`, and gives back the memory of their
+/// places, if there are any; `upkeep` as for
+/// [`Heap::put`](crate::global::native::heaps::heap::Heap::put).
+///
+/// # Safety
+/// The caller alone uses the lists.
+unsafe fn empty(lists: NonNull<Lists>, bytes: usize, upkeep: Upkeep) {
+    // SAFETY: the caller guarantees that it alone uses the lists.
+    unsafe {
+        quick::flush_all(lists.as_ptr(), upkeep);
+        if bytes > 0 {
+            quick::give_back_places(lists);
+        }
+    }
 }
 
 /// Adds `bytes` to `counted` if the sum is at most `most`; returns whether it is.
@@ -117,7 +134,7 @@ pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
 pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
     // This puts back dozens of batches, and the caller looks after memory already.
     // SAFETY: the caller guarantees that it has taken the lists.
-    unsafe { quick::flush_all(lists.as_ptr(), Upkeep::Never) };
+    unsafe { empty(lists, waiting(lists).bytes.load(Relaxed), Upkeep::Never) };
     uncount(lists);
     push(lists);
 }

@@ -28,6 +28,10 @@ struct Round {
 static ROUND: Apart<Round> =
     Apart::new(Round { next: AtomicU32::new(0), at: AtomicPtr::new(ptr::null_mut()) });
 
+/// Threads whose lists one turn looks at: some tens of microseconds if none of them is in the
+/// processor's cache.
+const LOOKS: usize = 256;
+
 /// The longest time between two rounds in milliseconds: twelve days.
 const LONGEST: u32 = 1 << 30;
 
@@ -50,7 +54,7 @@ pub(super) fn continue_round(visit: &mut Visit) {
         registry::put_back_of_ended(delay, visit);
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
-    let next = put_back(at, |_| true, medium::Blocks::Idle, || !visit.is_over()).1;
+    let next = put_back(at, has_used_medium, medium::Blocks::Idle, || !visit.is_over()).1;
     ROUND.at.store(next, Relaxed);
 }
 
@@ -76,24 +80,29 @@ fn until(time: u32) -> u64 {
     if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
-/// Puts all blocks on the lists of a heap's threads back, while the visit lasts; returns whether it
-/// got to the end.
+/// Checks whether a thread may have medium blocks on its lists.
+fn has_used_medium(lists: *mut quick::Lists) -> bool {
+    medium::of(lists).is_used()
+}
+
+/// Puts all blocks on the lists of a heap's threads back, while the visit lasts, and the next visit
+/// goes on there; returns whether it got to the end.
 pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     if mode::is_hardened() {
         return true;
     }
     // SAFETY: lists are never freed.
-    let of_heap = |lists: *mut quick::Lists| unsafe { &*lists }.has_heap(heap);
-    let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
-    let mut goes_on = true;
-    while goes_on && !at.is_null() {
-        let over = || {
-            goes_on = !visit.is_over();
-            goes_on
-        };
-        at = put_back(at, of_heap, medium::Blocks::All, over).1;
+    let of_heap =
+        |lists: *mut quick::Lists| unsafe { &*lists }.has_heap(heap) && has_used_medium(lists);
+    let mut at = heap.lists_at.load(Relaxed).cast::<quick::Lists>();
+    if at.is_null() {
+        at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
-    goes_on
+    while !at.is_null() && !visit.is_over() {
+        at = put_back(at, of_heap, medium::Blocks::All, || !visit.is_over()).1;
+    }
+    heap.lists_at.store(at.cast(), Relaxed);
+    at.is_null()
 }
 
 /// Puts the blocks on the lists of all threads back, unmaps all kept mappings, and retries what the
@@ -108,14 +117,14 @@ pub(in crate::global::native) fn put_back_all() -> bool {
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     while !at.is_null() {
         let found;
-        (found, at) = put_back(at, |_| true, medium::Blocks::All, || true);
+        (found, at) = put_back(at, has_used_medium, medium::Blocks::All, || true);
         any |= found;
     }
     any
 }
 
-/// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the lists from `at` on for which `wants` is true,
-/// and puts these of their blocks back. Returns whether there were any, and the next
+/// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the next [`LOOKS`] lists from `at` on, those for
+/// which `wants` is true, and puts these of their blocks back. Returns whether there were any, and the next
 /// lists to visit; null if there are no more.
 fn put_back(
     mut at: *mut quick::Lists,
@@ -125,7 +134,10 @@ fn put_back(
 ) -> (bool, *mut quick::Lists) {
     let mut lists = [ptr::null_mut(); medium::AT_ONCE];
     let mut count = 0;
-    while count < lists.len() && !at.is_null() {
+    for _ in 0..LOOKS {
+        if count == lists.len() || at.is_null() {
+            break;
+        }
         if wants(at) {
             lists[count] = at;
             count += 1;
@@ -140,6 +152,7 @@ fn put_back(
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::global::tuning::Tuning;
 
     /// A turn visits a few of the wanted lists. The next turn begins with the lists behind those,
     /// or with the first that this one did not get to.
@@ -148,7 +161,7 @@ mod tests {
     fn lists_are_looked_at_a_few_at_a_time() {
         const FEW: usize = medium::AT_ONCE;
         registry::heap_for_test();
-        let make = || quick::make().expect("there is memory").as_ptr();
+        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * FEW + 3).map(|_| make()).collect();
         // SAFETY: lists are never freed, and these belong to no thread.
         let next = |at: usize| unsafe { &(*all[at]).next };
@@ -174,6 +187,31 @@ mod tests {
         assert_eq!(turn(3, &|_| true, 2), Some(5));
         assert_eq!(turn(3, &|number| number > 7, 1), Some(9));
         assert_eq!(turn(2 * FEW + 1, &|_| true, 0), Some(2 * FEW + 1));
+    }
+
+    /// The search for a heap's blocks before a purge goes on where the last visit ended, a bounded
+    /// number of lists at a time, so that it ends however many threads there are.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn the_search_before_a_purge_goes_on() {
+        let heap = registry::heap_for_test();
+        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
+        let all: Vec<_> = (0..2 * LOOKS + 1).map(|_| make()).collect();
+        for pair in all.windows(2) {
+            // SAFETY: lists are never freed, and these belong to no thread.
+            unsafe { &*pair[0] }.next.store(pair[1], Relaxed);
+        }
+        let turn = |at: usize| put_back(all[at], |_| false, medium::Blocks::All, || true).1;
+        assert_eq!([turn(0), turn(LOOKS)], [all[LOOKS], all[2 * LOOKS]]);
+        assert!(turn(2 * LOOKS).is_null());
+
+        heap.lists_at.store(all[5].cast(), Relaxed);
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        assert!(!put_back_of(heap, &mut visit));
+        assert_eq!(heap.lists_at.load(Relaxed), all[5].cast());
+        assert!(put_back_of(heap, &mut Visit::unbounded()));
+        assert!(heap.lists_at.load(Relaxed).is_null(), "the next search begins anew");
     }
 
     /// A time counts as ahead if it is up to half of the `u32` range ahead, and else as past.

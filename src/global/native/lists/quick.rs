@@ -3,10 +3,12 @@
 //! header, or a lock.
 //!
 //! ```text
-//! Lists  | dummy list | medium lists | heap, waiting, … | shadow | list | shadow | list | …
-//!  list  | top | last place | size, class, … | none | block 0 | block 1 | … | block most − 1 |
+//! Lists  | dummy list | medium lists | heap, waiting, … | list | shadow | list | shadow | … | places |
+//!  list  | top | last place | size, class, … | bottom |
+//! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | …
 //! ```
-//! `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
+//! The lists' heads lie together, so that a thread writes few OS pages, and the places of an ended
+//! thread can be given back. `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
 //! lists. The place of an empty list holds null. So popping loads the place, loads the block, and
 //! stores the place minus one. (Decrementing `top` in memory would save an instruction, but takes
 //! Zen 3 up to a fifth more time.)
@@ -18,7 +20,7 @@
 //! which every list is a dummy, so the first use needs no test either; the slow path tells these
 //! cases apart.
 //!
-//! A [shadow] precedes each list: a dummy list of the same class. A block whose entry names
+//! A [shadow] follows the head of each list: a dummy list of the same class. A block whose entry names
 //! the shadow instead of the list takes the slow path when it is freed by its address.
 
 mod list;
@@ -32,6 +34,9 @@ use core::sync::atomic::compiler_fence;
 use self::list::List;
 #[allow(unused_imports, reason = "only the assembly of some targets reads it")]
 pub(super) use self::lists::EMPTY;
+pub(super) use self::lists::give_back_places;
+#[cfg(all(test, target_os = "linux"))]
+pub(super) use self::lists::pages_of_places;
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(in crate::global::native) use self::lists::shadow;
 pub(in crate::global::native) use self::lists::{
@@ -111,12 +116,13 @@ pub(in crate::global::native) unsafe fn pop_any(
         if !(*lists).countdown.count_pop() {
             return None;
         }
-        let place = blocks(list).add(choose(count) as usize);
+        let first = blocks(lists, list);
+        let place = first.add(choose(count) as usize);
         // Uncount the last block before moving it: no block may ever be counted twice.
         (*list).set_count(left);
         compiler_fence(Release);
         let block = place.read().assume_init();
-        place.write(blocks(list).add(left as usize).read());
+        place.write(first.add(left as usize).read());
         Some((block, usize::from((*list).size)))
     }
 }
@@ -138,7 +144,7 @@ pub(in crate::global::native) unsafe fn rotate(
         let count = (*list).count();
         (*list).set_count(0);
         compiler_fence(Release);
-        let on_list = core::slice::from_raw_parts_mut(blocks(list), count as usize);
+        let on_list = core::slice::from_raw_parts_mut(blocks(lists, list), count as usize);
         on_list.rotate_right(choose(count) as usize);
         compiler_fence(Release);
         (*list).set_count(count);
@@ -215,7 +221,7 @@ pub(in crate::global::native) unsafe fn refill(
         debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
         let goes_on = (*list).note_batch_taken();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
-        let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);
+        let room = core::slice::from_raw_parts_mut(blocks(lists, list).add(before), wanted);
         (*list).shut();
         let count = heap.take(wait, (*list).class.into(), offset, room);
         (*list).open(capacity as u32, (before + count) as u32);
@@ -235,7 +241,7 @@ pub(in crate::global::native) unsafe fn push_slowly(
 ) {
     // SAFETY: the callees have the same contract.
     unsafe {
-        make_room(at(lists, offset));
+        make_room(lists, at(lists, offset));
         if !push(lists, offset, block) {
             Heap::put(&mut [block], Upkeep::IfDue);
         }
@@ -248,13 +254,13 @@ pub(in crate::global::native) unsafe fn push_slowly(
 ///
 /// # Safety
 /// As for [`pop`].
-unsafe fn make_room(list: *mut List) {
+unsafe fn make_room(lists: *mut Lists, list: *mut List) {
     // SAFETY: as in `pop`.
     unsafe {
         if !(*list).is_shut() && !(*list).widen() {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
-            put_back(list, count - kept, Upkeep::IfDue);
+            put_back(lists, list, count - kept, Upkeep::IfDue);
         }
     }
 }
@@ -271,7 +277,7 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
         if (*list).is_shut() {
             return;
         }
-        put_back(list, (*list).count() as usize, upkeep);
+        put_back(lists, list, (*list).count() as usize, upkeep);
         // The static dummy lists must not be written: all threads share them.
         if (*list).most > 0 {
             (*list).narrow();
@@ -333,13 +339,14 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
 ///
 /// # Safety
 /// As for [`pop`]; the list has at least `older` blocks.
-unsafe fn put_back(list: *mut List, older: usize, upkeep: Upkeep) {
+unsafe fn put_back(lists: *mut Lists, list: *mut List, older: usize, upkeep: Upkeep) {
     // SAFETY: as in `pop`; blocks on a list are free, and these are not on it afterwards.
     unsafe {
         let (capacity, count) = ((*list).capacity(), (*list).count() as usize);
         (*list).shut();
-        Heap::put(core::slice::from_raw_parts_mut(blocks(list).cast(), older), upkeep);
-        ptr::copy(blocks(list).add(older), blocks(list), count - older);
+        let first = blocks(lists, list);
+        Heap::put(core::slice::from_raw_parts_mut(first.cast(), older), upkeep);
+        ptr::copy(first.add(older), first, count - older);
         (*list).open(capacity, (count - older) as u32);
     }
 }

@@ -204,7 +204,7 @@ impl Registry {
             return None;
         }
         let node = pool::node().unwrap_or(0);
-        let lists = self.lists(node)?;
+        let lists = self.lists(tuning, node)?;
         let heap = self.heaps.heap_for_thread(tuning, node, heap_of_blocks(lists))?;
         ended::begin(lists);
         heap.threads.fetch_add(1, Relaxed);
@@ -218,12 +218,12 @@ impl Registry {
     }
 
     /// Returns lists for a thread on `node`.
-    fn lists(&mut self, node: u32) -> Option<NonNull<Lists>> {
+    fn lists(&mut self, tuning: &Tuning, node: u32) -> Option<NonNull<Lists>> {
         let suits = |lists| heap_of_blocks(lists).is_none_or(|heap| pool::is_on_node(heap, node));
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
-        let lists = quick::make()?;
+        let lists = quick::make(tuning)?;
         // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
         ALL.store(lists.as_ptr(), Release);

@@ -10,6 +10,8 @@ use super::*;
 use crate::global::Pagewise;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::pool;
+#[cfg(target_os = "linux")]
+use crate::global::tuning::Tuning;
 use crate::os::alone;
 
 const PAGEWISE: Pagewise = Pagewise::new();
@@ -236,6 +238,62 @@ fn begins() {
         assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
     }
+}
+
+/// The memory of an ended thread's lists goes back with their blocks, after the purge delay.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_of_ended_lists_goes_back() {
+    alone::passes("global::native::lists::ended::tests::places_later");
+    alone::passes("global::native::lists::ended::tests::places_at_once");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn places_later() {
+    serve(60);
+    let lists = ended_lists();
+    assert!(resident_places(lists) > 0, "the next thread finds its blocks");
+    assert!(registry::put_back_of_ended(0, &mut Visit::unbounded()));
+    assert_eq!(resident_places(lists), 0);
+    // They serve again.
+    serve(60);
+    assert_eq!(ended_lists(), lists);
+    assert!(resident_places(lists) > 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn places_at_once() {
+    registry::tuning(&Tuning::new().purge_delay(0));
+    serve(60);
+    assert_eq!(resident_places(ended_lists()), 0);
+}
+
+/// Returns the lists that the last thread left, once it has.
+#[cfg(target_os = "linux")]
+fn ended_lists() -> NonNull<Lists> {
+    let begin = Instant::now();
+    loop {
+        if let Some(lists) = registry::with_ended(|ended| ended.take(|_| true)) {
+            push(lists);
+            return lists;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing is left");
+        std::thread::yield_now();
+    }
+}
+
+/// Returns the bytes of resident OS pages that hold nothing but places.
+#[cfg(target_os = "linux")]
+fn resident_places(lists: NonNull<Lists>) -> usize {
+    let (start, len) = quick::pages_of_places(lists);
+    assert!(len > 4 * crate::os::page_size());
+    let mut bytes = 0;
+    crate::os::for_each_resident(start, len, &mut |_, len| bytes += len);
+    bytes
 }
 
 /// A signal handler forks while its thread puts back blocks of other lists, begins, or ends. The

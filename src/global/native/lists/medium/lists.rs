@@ -325,7 +325,7 @@ impl Lists {
     }
 
     /// Checks whether there may be blocks to put back.
-    pub(super) fn is_used(&self) -> bool {
+    pub(in super::super) fn is_used(&self) -> bool {
         self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
     }
 

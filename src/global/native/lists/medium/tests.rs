@@ -13,6 +13,7 @@ use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::lists::{idle, registry};
 use crate::global::tuning::SMALL_MAX;
+use crate::global::tuning::Tuning;
 use crate::os::alone;
 
 /// Makes lists with a limit of `limit` bytes, and full room in each.
@@ -580,7 +581,7 @@ fn blocks_of_a_heaps_threads_go_back() {
 
 /// Makes lists as a thread has them, which no thread has.
 fn of_no_thread() -> *mut quick::Lists {
-    let thread = quick::make().expect("there is memory").as_ptr();
+    let thread = quick::make(&Tuning::new()).expect("there is memory").as_ptr();
     let lists = of(thread);
     lists.set_owner();
     lists.budget.store(LEAST, Relaxed);

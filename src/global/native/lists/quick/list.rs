@@ -4,7 +4,9 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, compiler_fence};
 
-/// The head of a quick list; its blocks follow it. Only its thread changes it. Other threads read
+use crate::global::native::base::mode;
+
+/// The head of a quick list. Only its thread changes it. Other threads read
 /// `top` for statistics, so no `&mut` to a list may exist: its fields change through shared
 /// references.
 ///
@@ -33,17 +35,18 @@ pub(super) struct List {
     /// Length of the current run of batches in one direction: positive if they were taken, negative
     /// if put back.
     streak: Cell<i8>,
-    /// The place of the null entry in `none`, just before the first block.
+    /// The place before that of the first block. It holds null, which a pop from an empty list
+    /// reads.
     pub(super) bottom: u32,
-    /// Zeros up to the first block: a pop from an empty list reads null here.
-    pub(super) none: [u32; 3],
 }
 
-/// Blocks that a list takes at first, so that threads that do little keep little.
-const FIRST: u32 = 64;
+/// Blocks that a list takes at first, so that threads that do little keep little. In hardened mode
+/// it is [`FEW`], as there must be blocks to choose from.
+const FIRST: u32 = 4;
 
-/// Batches after which a list's capacity doubles, up to its room: larger batches cost less per
-/// block.
+/// Blocks up to which each batch doubles a list's capacity, and the batches after which it doubles
+/// from there on, up to its room: larger batches cost less per block.
+const FEW: u32 = 64;
 const WIDEN: u8 = 8;
 
 /// Batches in the same direction after which the next ones are larger.
@@ -111,13 +114,14 @@ impl List {
 
     /// Checks whether the list takes all that it has room for, or more than at first.
     fn is_wide(&self) -> bool {
-        self.capacity() > FIRST || self.capacity() == u32::from(self.most)
+        self.capacity() > FEW || self.capacity() == u32::from(self.most)
     }
 
     /// Counts a batch; returns whether that widened the list.
     pub(super) fn widen(&self) -> bool {
         self.batches.set(self.batches.get().saturating_add(1));
-        let wider = self.batches.get() >= WIDEN && self.capacity() < self.most.into();
+        let is_due = self.capacity() < FEW || self.batches.get() >= WIDEN;
+        let wider = is_due && self.capacity() < self.most.into();
         if wider {
             self.set_capacity((2 * self.capacity()).min(self.most.into()));
             self.batches.set(0);
@@ -127,7 +131,8 @@ impl List {
 
     /// Lowers the capacity to that of a new list.
     pub(super) fn narrow(&self) {
-        self.set_capacity(FIRST.min(self.most.into()));
+        let first = if mode::is_hardened() { FEW } else { FIRST };
+        self.set_capacity(first.min(self.most.into()));
         self.batches.set(0);
         self.streak.set(0);
     }
@@ -149,7 +154,6 @@ mod tests {
             batches: Cell::new(0),
             streak: Cell::new(0),
             bottom: BOTTOM,
-            none: [0; 3],
         }
     }
 
@@ -167,8 +171,8 @@ mod tests {
         assert!(!self::list(0, 0).is_shut());
     }
 
-    /// A list's capacity doubles after eight batches, up to its room; a list that was emptied
-    /// begins anew.
+    /// A list's capacity doubles with each batch up to 64 blocks, then after eight batches, up to
+    /// its room; a list that was emptied begins anew.
     #[test]
     fn a_list_is_widened_by_batches() {
         for most in [2, 63, 64, 65, 100, 256] {
@@ -180,8 +184,9 @@ mod tests {
                 let mut capacity = FIRST.min(most.into());
                 for _ in 0..40 {
                     assert_eq!(list.capacity(), capacity);
-                    for batch in 1..=WIDEN {
-                        let wider = batch == WIDEN && capacity < most.into();
+                    let last = if capacity < FEW { 1 } else { WIDEN };
+                    for batch in 1..=last {
+                        let wider = batch == last && capacity < most.into();
                         assert_eq!(list.widen(), wider, "{capacity} of {most}");
                     }
                     capacity = (2 * capacity).min(most.into());

@@ -26,6 +26,9 @@ const _: () = assert!(MAX_WORDS <= sizes::MOST_OFFSET);
 /// Words of eight bytes that a thread's lists take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
+/// Bytes from their start to the places of blocks.
+static PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
 /// Bytes of a thread's own state in hardened mode, behind its lists and their [face].
 pub(in crate::global::native) const OWN: usize = 20 << 10;
 
@@ -109,24 +112,31 @@ struct Medium(
 
 const WORD: usize = size_of::<u64>();
 
-/// Words before each list, which hold its shadow: a list's head up to `bottom`.
-const GAP: usize = 4;
-
-/// Words from a shadow to its list. Lists have even offsets, so shadows have odd ones.
+/// Words from a list's head to its shadow. Heads have even offsets, so shadows have odd ones.
 const SHADOW: u32 = 3;
 
-const _: () = assert!(SHADOW as usize * WORD >= offset_of!(List, bottom) && SHADOW as usize <= GAP);
+const _: () = assert!(size_of::<List>() <= SHADOW as usize * WORD && SHADOW % 2 == 1);
 
-const _: () = assert!(size_of::<List>().is_multiple_of(2 * WORD), "lists lie at even words");
+/// Words of a list's head and its shadow.
+const HEADS: usize = 2 * SHADOW as usize;
+
+/// Bytes of the places that a list needs besides those of its blocks: the null before the first.
+const NULL: usize = size_of::<*mut u8>();
 
 /// Blocks up to which a list may keep twice the usual bytes. With lists of only two large blocks, a
 /// program that uses three or more of them at a time would go to the heap for nearly each.
 const FEW: u32 = 4;
 
+/// Returns the bytes from the start of a thread's lists to the end of the heads, if there are
+/// `lists` of them.
+const fn end_of_heads(lists: usize) -> usize {
+    size_of::<Lists>() + lists * HEADS * WORD
+}
+
 /// Returns the blocks that each of `lists` lists has room for if the room is shared equally.
 fn room(lists: usize) -> u32 {
-    let heads = size_of::<Lists>() + lists * (GAP * WORD + size_of::<List>());
-    ((MAX_WORDS - heads / WORD) / lists.max(1)) as u32
+    let places = (MAX_WORDS * WORD - end_of_heads(lists)) / size_of::<*mut u8>();
+    (places / lists.max(1)).saturating_sub(1) as u32
 }
 
 /// Lays out the lists, one for each class of these sizes in bytes.
@@ -134,16 +144,18 @@ pub(in crate::global::native) fn open(
     tuning: &Tuning,
     classes: impl ExactSizeIterator<Item = usize>,
 ) {
-    let room = room(classes.len());
-    let mut words = size_of::<Lists>() / WORD;
+    let lists = classes.len();
+    let mut bytes = end_of_heads(lists);
+    PLACES.store(bytes, Relaxed);
     let mut index = 0;
-    for size in classes {
-        words += GAP;
-        index = sizes::enter_list(index, size, words as u32, tuning.pages.ffcrossover);
-        words += size_of::<List>() / WORD + (capacity(tuning, size as u32, room) & !1) as usize;
+    for (class, size) in classes.enumerate() {
+        let offset = end_of_heads(class) / WORD;
+        index = sizes::enter_list(index, size, offset as u32, tuning.pages.ffcrossover);
+        bytes += NULL + capacity(tuning, size as u32, room(lists)) as usize * size_of::<*mut u8>();
     }
-    debug_assert!(words <= MAX_WORDS, "every class has a list");
-    WORDS.store(words, Relaxed);
+    debug_assert!(bytes <= MAX_WORDS * WORD, "every class has a list");
+    // The last places share no OS page with the face behind them.
+    WORDS.store(bytes.next_multiple_of(os::page_size()) / WORD, Relaxed);
 }
 
 /// Returns the blocks of `size` bytes that a list takes at most, where each list has room for
@@ -190,57 +202,46 @@ pub(in crate::global::native) fn medium(lists: *mut Lists) -> *mut u8 {
 
 /// Returns the shadow of a list: the dummy list of the same class.
 pub(in crate::global::native) fn shadow(list: u32) -> u32 {
-    list - SHADOW
+    list + SHADOW
 }
 
 /// Returns the list of a block whose entry names that list or its shadow.
 #[inline(always)]
 pub(in crate::global::native) fn unshadowed(list: u32) -> u32 {
-    if list & 1 == 1 { list + SHADOW } else { list }
+    if list & 1 == 1 { list - SHADOW } else { list }
 }
 
-/// Makes the lists of one more thread, all empty; `None` if there is no memory for them.
-pub(in crate::global::native) fn make() -> Option<NonNull<Lists>> {
+/// Makes the lists of one more thread, all empty; `None` if there is no memory for them. `tuning`
+/// is that by which the lists were [laid out](open).
+pub(in crate::global::native) fn make(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
-    let bytes = (words * WORD + besides).next_multiple_of(os::page_size());
-    let lists = match besides {
-        // Each OS page of them has a list's head, which is written below.
-        0 => os::allocate_populated(bytes)?,
-        _ => os::allocate(bytes)?,
-    };
-    let lists = lists.cast::<Lists>();
+    let bytes = words * WORD + besides.next_multiple_of(os::page_size());
+    let made = NonNull::new(os::allocate(bytes)?.cast::<Lists>())?;
+    let lists = made.as_ptr();
+    let places = PLACES.load(Relaxed);
+    let room = room((places - end_of_heads(0)) / (HEADS * WORD));
+    let mut bottom = places / size_of::<*mut u8>();
     let mut class = 0;
-    let mut make = |from: u32, to: usize| {
-        let most = (to - from as usize - size_of::<List>() / WORD) as u16;
-        let size = class_size(from) as u16;
-        let (list, shadow) = (at(lists, from), at(lists, shadow(from)));
-        let bottom = (blocks(list).addr() - lists.addr()) / size_of::<*mut u8>() - 1;
-        // SAFETY: the memory is fresh, has room for a list at every offset of the table, and for
-        // its shadow before it; zeros are a valid head.
+    for_each(|offset| {
+        let size = class_size(offset);
+        let most = capacity(tuning, size as u32, room);
+        let (list, shadow) = (at(lists, offset), at(lists, shadow(offset)));
+        // SAFETY: the memory is fresh, and has room for a head at every offset of the table, and
+        // for its shadow behind it; zeros are a valid head.
         unsafe {
             for list in [list, shadow] {
-                (&raw mut (*list).size).write(size);
+                (&raw mut (*list).size).write(size as u16);
                 (&raw mut (*list).class).write(class);
             }
-            (&raw mut (*list).most).write(most);
+            (&raw mut (*list).most).write(most as u16);
             (&raw mut (*list).bottom).write(bottom as u32);
             (*list).set_count(0);
             (*list).narrow();
         }
+        bottom += NULL / size_of::<*mut u8>() + most as usize;
         class += 1;
-    };
-    let mut last = 0;
-    for_each(|offset| {
-        if last > 0 {
-            make(last, offset as usize - GAP);
-        }
-        last = offset;
     });
-    if last != 0 {
-        make(last, words);
-    }
-    let made = NonNull::new(lists)?;
     if mode::is_hardened() {
         // SAFETY: the face's memory is fresh, and no other thread knows it yet.
         unsafe { (*face(made)).face_of.store(lists, Relaxed) };
@@ -248,14 +249,39 @@ pub(in crate::global::native) fn make() -> Option<NonNull<Lists>> {
     Some(made)
 }
 
+/// Gives back the memory of these lists' places, where it then reads as zeros.
+///
+/// # Safety
+/// The caller alone uses the lists, and they are empty.
+pub(in super::super) unsafe fn give_back_places(lists: NonNull<Lists>) {
+    let (start, len) = pages_of_places(lists);
+    if len > 0 {
+        // SAFETY: the pages are the lists'; the caller guarantees that no blocks are on them. The
+        // nulls before the blocks are zeros afterwards, as they were.
+        let _ = unsafe { os::discard_to_zeros(start, len) };
+    }
+}
+
+/// Returns the OS pages that hold nothing but places: their address and length in bytes.
+pub(in super::super) fn pages_of_places(lists: NonNull<Lists>) -> (*mut u8, usize) {
+    let start = PLACES.load(Relaxed).next_multiple_of(os::page_size());
+    let end = WORDS.load(Relaxed) * WORD;
+    (lists.as_ptr().wrapping_byte_add(start).cast(), end.saturating_sub(start))
+}
+
 #[inline(always)]
 pub(super) fn at(lists: *mut Lists, offset: u32) -> *mut List {
     lists.wrapping_byte_add(offset as usize * WORD).cast()
 }
 
+/// Returns the address of a list's first block.
+///
+/// # Safety
+/// The list is one of these.
 #[inline(always)]
-pub(super) fn blocks(list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
-    list.wrapping_add(1).cast()
+pub(super) unsafe fn blocks(lists: *mut Lists, list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
+    // SAFETY: the caller guarantees that it is a list, where `bottom` does not change.
+    entry(lists, unsafe { (*list).bottom } + 1).cast()
 }
 
 /// Returns the address of a place of a thread's lists.
@@ -320,17 +346,21 @@ mod tests {
     #[test]
     fn lists_have_the_room_of_their_class() {
         let heap = super::super::super::registry::heap_for_test();
-        let lists = make().expect("there is memory").as_ptr();
-        let (mut offsets, mut words) = (Vec::new(), size_of::<Lists>() / WORD);
+        let tuning = Tuning::new();
+        let lists = make(&tuning).expect("there is memory").as_ptr();
+        let mut offsets = Vec::new();
         for_each(|offset| offsets.push(offset));
-        for &offset in &offsets {
+        let mut place = end_of_heads(offsets.len()) / size_of::<*mut u8>();
+        for (class, &offset) in offsets.iter().enumerate() {
+            assert_eq!(offset as usize * WORD, end_of_heads(class));
             // SAFETY: the list was just made.
             let list = unsafe { &*at(lists, offset) };
-            let most = capacity(&Tuning::new(), list.size.into(), room(offsets.len())) & !1;
+            let most = capacity(&tuning, list.size.into(), room(offsets.len()));
             assert_eq!(u32::from(list.most), most, "{}", list.size);
-            assert_eq!(offset as usize, words + GAP);
-            words = offset as usize + size_of::<List>() / WORD + most as usize;
+            assert_eq!(list.bottom as usize, place);
+            place += 1 + most as usize;
         }
+        let words = (place * size_of::<*mut u8>()).next_multiple_of(os::page_size()) / WORD;
         assert_eq!(words, WORDS.load(Relaxed));
 
         // SAFETY: the lists were just made, and nobody else knows them.
@@ -354,15 +384,12 @@ mod tests {
     #[test]
     fn lists_share_the_room_there_is() {
         for lists in 1..=SMALL_MAX / UNIT {
-            let words = |room: u32| {
-                let list = GAP + size_of::<List>() / WORD + room as usize;
-                size_of::<Lists>() / WORD + lists * list
+            let fits = |room: u32| {
+                let places = lists * (1 + room as usize) * size_of::<*mut u8>();
+                end_of_heads(lists) + places <= MAX_WORDS * WORD
             };
             let room = room(lists);
-            assert!(
-                room >= 2 && words(room) <= MAX_WORDS && words(room + 1) > MAX_WORDS,
-                "{lists}"
-            );
+            assert!(room >= 2 && fits(room) && !fits(room + 1), "{lists}");
         }
     }
 }

@@ -151,7 +151,9 @@ mod tests {
     fn with_only(due: Option<Due>) -> &'static Lists {
         let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: they are never freed.
-        let lists = unsafe { make().expect("there is memory").as_ref() };
+        let lists = unsafe {
+            make(&crate::global::tuning::Tuning::new()).expect("there is memory").as_ref()
+        };
         lists.set_heap(heap);
         lists.last_clock_read.set(os::now() as u32);
         for other in [Due::Clock, Due::Guarded, Due::Sample] {
@@ -315,7 +317,9 @@ mod tests {
     fn a_thread_maintains_its_heap_every_64_ms() {
         let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: the lists belong to no thread, and are never freed.
-        let lists = unsafe { make().expect("there is memory").as_ref() };
+        let lists = unsafe {
+            make(&crate::global::tuning::Tuning::new()).expect("there is memory").as_ref()
+        };
         lists.set_heap(heap);
         // Looks at the clock `since` milliseconds after the last look. Returns whether `follow` was
         // called, how long ago the last look was then, and whether there is more to do. Repeats
