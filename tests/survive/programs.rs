@@ -70,6 +70,11 @@ fn zeroed_blocks_that_stay_untouched() {
     survives_when("calloc", without_huge_pages);
 }
 
+#[test]
+fn system_calls_that_allocate_in_hardened_mode() {
+    survives_when("own-calls", |run| _ = run.env("PAGEWISE_HARDENED", "1"));
+}
+
 programs! {
     fork_while_streams_are_read: "fork-stdio";
     allocation_in_a_child: "fork-child";

@@ -74,6 +74,12 @@ mod sync {
         false
     }
 
+    pub(super) fn nests() -> bool {
+        false
+    }
+
+    pub(super) fn note_refusal(_: bool) {}
+
     loom::lazy_static! {
         static ref THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     }
@@ -104,6 +110,10 @@ mod os {
     /// No time passes in a model: a thread that is not woken sleeps for ever.
     pub(super) fn wait_for(word: &AtomicU32, value: u32, _: u64) {
         wait(word, value);
+    }
+
+    pub(super) fn now() -> u64 {
+        0
     }
 
     /// Like futex(2), compares and falls asleep in one step: here with a read-modify-write.

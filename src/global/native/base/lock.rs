@@ -16,12 +16,16 @@
 //! - after a tenth of a second, the calling thread turns out to hold another lock: it is within a
 //!   function of the program that takes the place of a system call and allocates, and the owner of
 //!   this lock may wait for the other one;
+//! - after a millisecond, in a program that was seen to allocate within such functions: the owner
+//!   may be within one that waits for the calling thread, by a mutex of the program;
 //! - after a tenth of a second, this turns out to be a child that the program made without telling
 //!   the C library (the system call `clone`, `_Fork`): the owner may have stayed behind. The lock
-//!   counts as lost, until its owner unlocks it, if it exists after all.
+//!   counts as lost, until its owner unlocks it, if it exists after all;
+//! - after two seconds, whatever the cause: a child that has the number of its parent (each in a
+//!   namespace of its own), an owner that a debugger stopped. The lock counts as lost likewise.
 //!
 //! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
-//! empties.
+//! empties. A lost lock is nobody's: only its owner, if it exists, makes it free.
 //!
 //! A fork [takes](Locked::take_for_fork) every lock, so that the values they protect are consistent
 //! in the child. Handlers of the program that run in between may allocate, so the forking thread
@@ -40,6 +44,12 @@ const LOST: u32 = FORK;
 
 /// Milliseconds that a thread sleeps before it checks whether it waits in vain.
 const MOMENT: u64 = 100;
+
+/// The same in a program that [nests](sync::nests) requests, where many a wait is in vain.
+const SHORT_MOMENT: u64 = 1;
+
+/// Moments after which a lock that its owner has not unlocked counts as lost.
+const MOST_MOMENTS: u32 = 20;
 
 /// Whether to wait for a lock that another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +158,16 @@ impl<T> Locked<T> {
     /// Waits for the lock and takes it; `false` if it cannot be waited for.
     #[cold]
     fn lock_contended(&self, me: u32) -> bool {
+        let is_taken = self.wait_and_lock(me);
+        if !is_taken {
+            let held = self.word.load(Relaxed);
+            sync::note_refusal(held & FORK == 0 && owner(held) == me);
+        }
+        is_taken
+    }
+
+    /// See [`lock_contended`](Self::lock_contended).
+    fn wait_and_lock(&self, me: u32) -> bool {
         for _ in 0..SPINS {
             let held = self.word.load(Relaxed);
             if held == FREE && self.try_lock(me) {
@@ -158,6 +178,7 @@ impl<T> Locked<T> {
             }
             spin_loop();
         }
+        let mut moments = Moments::default();
         loop {
             let held = self.word.load(Relaxed);
             if held == FREE {
@@ -174,23 +195,26 @@ impl<T> Locked<T> {
             } else if held & AWAITED != 0
                 || self.word.compare_exchange(held, held | AWAITED, Relaxed, Relaxed).is_ok()
             {
-                os::wait_for(&self.word, held | AWAITED, MOMENT);
-                if self.word.load(Relaxed) == held | AWAITED && self.is_in_vain(held, me) {
+                let moment = if sync::nests() { SHORT_MOMENT } else { MOMENT };
+                os::wait_for(&self.word, held | AWAITED, moment);
+                if self.word.load(Relaxed) != held | AWAITED {
+                    moments = Moments::default();
+                } else if self.is_in_vain(held, me, moments.count()) {
                     return false;
                 }
             }
         }
     }
 
-    /// Checks whether the wait for an owner that has not unlocked for a moment might never end.
-    /// Marks a lock as lost whose owner may have stayed behind.
-    fn is_in_vain(&self, held: u32, me: u32) -> bool {
-        let is_left_behind = sync::is_unannounced_child();
+    /// Checks whether the wait for an owner that has not unlocked for this many moments might never
+    /// end. Marks a lock as lost whose owner may have stayed behind.
+    fn is_in_vain(&self, held: u32, me: u32, moments: u32) -> bool {
+        let is_left_behind = moments >= MOST_MOMENTS || sync::is_unannounced_child();
         if is_left_behind {
             let _ = self.word.compare_exchange(held | AWAITED, LOST, Relaxed, Relaxed);
             os::wake_all(&self.word);
         }
-        is_left_behind || sync::holds_a_lock(me)
+        is_left_behind || sync::nests() || sync::holds_a_lock(me)
     }
 
     /// Checks whether the thread with this token holds the lock.
@@ -253,6 +277,28 @@ impl<T> Locked<T> {
     }
 }
 
+/// Counts the moments that a thread waits for the same owner. However long a process stands still
+/// (stopped, frozen), that is one moment: its owner did not run, either.
+#[derive(Default)]
+struct Moments {
+    /// When the current moment began, in milliseconds; 0: not known yet.
+    since: u64,
+    past: u32,
+}
+
+impl Moments {
+    /// Returns the moments since the first call.
+    fn count(&mut self) -> u32 {
+        let now = os::now();
+        if self.since == 0 {
+            self.since = now;
+        } else if now >= self.since.saturating_add(MOMENT) {
+            (self.since, self.past) = (now, self.past + 1);
+        }
+        self.past
+    }
+}
+
 /// Returns the token of a lock's holder.
 fn owner(held: u32) -> u32 {
     held & !(AWAITED | FORK)
@@ -300,12 +346,16 @@ mod tests {
         for _ in 0..4 {
             let ended = ended.clone();
             thread::spawn(move || {
-                for _ in 0..50 {
+                let increment = || {
                     LOCKED.with(|value| {
                         let before = *value;
                         thread::yield_now();
                         *value = before + 1;
-                    });
+                    })
+                };
+                for _ in 0..50 {
+                    // A wait may be given up where other tests request memory under a lock.
+                    while increment().is_none() {}
                 }
                 ended.send(()).expect("the test waits");
             });
@@ -377,6 +427,24 @@ mod tests {
         LOCKED.with(|_| assert!(!LOCKED.after_fork_in_child(), "this thread has it"));
         LOCKED.take_for_fork(|| panic!("it is free"));
         assert!(!LOCKED.after_fork_in_child(), "this thread took it");
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A lock that its owner does not unlock for long is given up, and nobody gets it until the owner
+    /// has unlocked it after all.
+    #[test]
+    fn a_lock_that_is_held_for_long_is_lost_until_it_is_unlocked() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let (owner, let_go) = hold(&LOCKED);
+        let (answer, answered) = mpsc::channel();
+        let waiter = thread::spawn(move || {
+            answer.send([(); 3].map(|()| LOCKED.with(|value| *value))).expect("the test waits");
+        });
+        assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok([None; 3]));
+        waiter.join().expect("it ends");
+        assert_eq!(found_by_another(&LOCKED), None, "the owner has it");
+        let_go.send(()).expect("the owner waits");
+        assert_eq!(owner.join().expect("it ends"), Some(()));
         assert_eq!(found_by_another(&LOCKED), Some(7));
     }
 

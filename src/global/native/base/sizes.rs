@@ -1,7 +1,8 @@
 //! Which quick list serves which size. The tables are written once, before any thread has lists.
 //! Two of them serve only the fast path, and change while blocks are
 //! [sampled](crate::global::native::profile): then the table for frees names no list, and the one
-//! for allocations names none for blocks larger than a trial, so that these take the slow path.
+//! for allocations names none for blocks larger than a trial, so that these take the slow path. The
+//! table for frees also names no list once a small block is a mapping.
 //!
 //! A list is named by its [offset](crate::global::native::lists::quick) in the memory of a thread's
 //! lists, the same in every thread; 0 names none.
@@ -26,7 +27,7 @@ struct Tables {
     /// As `offsets`, for the fast path; or 0. Entries have 32 bits: a narrower load would need an
     /// instruction to widen it.
     popped: [AtomicU32; ENTRIES],
-    /// As `offsets`, for blocks that are freed with their size; or all 0.
+    /// As `offsets`, for blocks that are freed with their size; or all 0, or [`LOOKED_UP`].
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU16; ENTRIES],
     /// The complement of the largest size that has a list, if larger blocks try the
@@ -62,10 +63,28 @@ pub(in crate::global::native) fn enter_list(
         TABLES.sizes[entry].store(size as u16, Relaxed);
         TABLES.offsets[entry].store(offset as u16, Relaxed);
         TABLES.popped[entry].store(offset, Relaxed);
-        TABLES.freed[entry].store(offset, Relaxed);
+        allow_freed(entry, offset);
         entry += 1;
     }
     entry
+}
+
+/// In the table of freed sizes: blocks of any size may be mappings, so their addresses are looked
+/// up. Names the second word of the dummy list, which is always full as well. (Lists have even
+/// offsets.)
+pub(in crate::global::native) const LOOKED_UP: u32 = 1;
+
+/// Lets blocks of an entry's sizes be freed onto their list, unless they are [looked
+/// up](LOOKED_UP).
+fn allow_freed(entry: usize, offset: u32) {
+    let _ = TABLES.freed[entry].compare_exchange(0, offset, Relaxed, Relaxed);
+}
+
+/// Has blocks that are freed with a small size looked up by their addresses for good. Call before a
+/// small block is made a mapping, but not in hardened mode, which always looks.
+#[cold]
+pub(in crate::global::native) fn look_up_freed() {
+    TABLES.freed.iter().for_each(|entry| entry.store(LOOKED_UP, Relaxed));
 }
 
 /// Sets whether medium blocks try the medium lists at once, or take the slow path. Called once the
@@ -89,7 +108,7 @@ pub(in crate::global::native) fn most_small() -> usize {
 pub(in crate::global::native) fn disable_fast_paths(most: usize) {
     set_medium_fast_path(false);
     for entry in 0..ENTRIES {
-        TABLES.freed[entry].store(0, Relaxed);
+        TABLES.freed[entry].fetch_and(LOOKED_UP, Relaxed);
         if entry * UNIT > most {
             TABLES.popped[entry].store(0, Relaxed);
         }
@@ -102,7 +121,7 @@ pub(in crate::global::native) fn enable_fast_paths() {
     set_medium_fast_path(true);
     for (entry, offset) in TABLES.offsets.iter().enumerate() {
         let offset = offset.load(Relaxed).into();
-        TABLES.freed[entry].store(offset, Relaxed);
+        allow_freed(entry, offset);
         TABLES.popped[entry].store(offset, Relaxed);
     }
 }
@@ -130,7 +149,7 @@ pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
 }
 
 /// Returns the list for a block that is freed with its size, `size` bytes, at most [`SMALL_MAX`]; 0
-/// names the slow path.
+/// and [`LOOKED_UP`] name the slow path.
 #[allow(clippy::manual_div_ceil, reason = "as above")]
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {

@@ -70,7 +70,7 @@ pub(in crate::global::native) fn note_process() {
 
 /// Checks whether this is a child for which no fork handler ran: one made by the system call
 /// `clone`, not by `fork`. Also true in a child that shares its parent's memory.
-pub(super) fn is_unannounced_child() -> bool {
+pub(in crate::global::native) fn is_unannounced_child() -> bool {
     let known = PROCESS.load(Relaxed);
     known != 0 && known != os::process()
 }
@@ -100,9 +100,30 @@ pub(in crate::global::native) fn holds_a_lock(me: u32) -> bool {
 /// Whether a thread that asked for memory held a lock.
 static NESTS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
+/// Checks whether a thread that asked for memory was seen to hold a lock.
+pub(super) fn nests() -> bool {
+    NESTS.load(Relaxed)
+}
+
+/// How often a thread went elsewhere because a lock could not be waited for; wraps around.
+static REFUSALS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+
+/// Counts a lock that cannot be waited for. `nests`: the calling thread holds it.
+pub(super) fn note_refusal(nests: bool) {
+    REFUSALS.fetch_add(1, Relaxed);
+    if nests {
+        NESTS.store(true, Relaxed);
+    }
+}
+
+/// Returns how often a lock could not be waited for so far, by any thread.
+pub(in crate::global::native) fn refusals() -> u32 {
+    REFUSALS.load(Relaxed)
+}
+
 /// As [`holds_a_lock`], but does not look if no thread that asked for memory was seen to hold one.
 pub(super) fn holds_a_lock_again(me: u32) -> bool {
-    NESTS.load(Relaxed) && holds_a_lock(me)
+    nests() && holds_a_lock(me)
 }
 
 /// Whether a thread can make all others pass a barrier.

@@ -57,7 +57,8 @@ const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 
 
 /// Checks whether a block may be outside of all heaps. One bit of the address decides: it is clear
 /// in the whole window of heaps, and set in most addresses that the system chooses. Without the
-/// feature there are no guarded blocks, and any other block freed with a small size is in a heap.
+/// feature there are no guarded blocks. Any other block freed with a small size is in a heap, or
+/// [looked up](crate::global::native::base::sizes::LOOKED_UP).
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
     const ANY_ARE: bool = cfg!(feature = "guarded") && usize::BITS == 64;

@@ -19,8 +19,8 @@ use super::release::{self, Freed, stop_overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::global::native::base::mode::{self, Parts};
-use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Upkeep;
+use crate::global::native::base::{sizes, sync};
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
@@ -118,16 +118,19 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     if list > 0 {
         let class = sizes::class_size(list);
+        let refusals = sync::refusals();
         // SAFETY: `lists` are this thread's; the offset is from the tables.
         let is_open = |&(lists, _): &(*mut Lists, &Own)| unsafe { !quick::is_shut(lists, list) };
         let block = match own::of_thread().filter(is_open) {
             // SAFETY: `lists` are this thread's; the offset is from the tables.
             Some((lists, own)) => unsafe {
+                quick::allow_pop(lists);
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
                     let _ = blocks::fill(caller, lists, list);
                     if parts.are_random() {
                         quick::rotate(lists, list, |count| own.below(count));
                     }
+                    quick::allow_pop(lists);
                     take(parts, lists, own, list, Low::Empty)
                 });
                 taken.map(|(block, _)| block)
@@ -136,7 +139,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         };
         return match block {
             Some(block) => hand_out(parts, block, size, class),
-            None => blocks::allocate_nested(tuning, size, align),
+            None => blocks::allocate_beside_busy_heaps(tuning, size, align, refusals),
         };
     }
     if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {

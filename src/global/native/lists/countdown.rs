@@ -47,6 +47,11 @@ impl Countdown {
         pops >= 0
     }
 
+    /// Lets the next pop through, even if something is due.
+    pub(super) fn allow_pop(&self) {
+        self.pops.set(self.pops.get().max(1));
+    }
+
     /// Checks whether something is due.
     #[inline(always)]
     pub(super) fn is_over(&self) -> bool {

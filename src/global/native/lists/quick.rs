@@ -83,6 +83,18 @@ pub(super) unsafe fn count_pop(lists: *mut Lists) -> bool {
     unsafe { (*lists).countdown.count_pop() }
 }
 
+/// Allows for one more pop even if [periodic work](Lists::do_periodic_work) is due again: the
+/// program may have popped blocks since it was done, within its own functions in the place of system
+/// calls.
+///
+/// # Safety
+/// As for [`count_pop`].
+#[inline]
+pub(in crate::global::native) unsafe fn allow_pop(lists: *mut Lists) {
+    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
+    unsafe { (*lists).countdown.allow_pop() }
+}
+
 /// When a list counts as having too few blocks to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::global::native) enum Low {
@@ -218,7 +230,10 @@ pub(in crate::global::native) unsafe fn refill(
         let before = (*list).count() as usize;
         (*list).widen();
         let capacity = (*list).capacity() as usize;
-        debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
+        if before > capacity / 2 {
+            // Blocks were freed within functions of the program since the list had too few.
+            return true;
+        }
         let goes_on = (*list).note_batch_taken();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(lists, list).add(before), wanted);

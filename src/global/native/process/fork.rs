@@ -76,9 +76,10 @@ extern "C" fn in_child() {
 #[cold]
 pub(in crate::global::native) fn wait_for_end() -> bool {
     let under_way = || FORKS.load(Relaxed) > 0;
-    let forking = under_way();
+    // In a child of which no handler tells, no thread is left to end the fork.
+    let forking = under_way() && !sync::is_unannounced_child();
     for _ in 0..MOST_PAUSES {
-        if !under_way() {
+        if !forking || !under_way() {
             break;
         }
         os::pause();

@@ -19,7 +19,7 @@ use crate::global::native::memory::huge::{self, HUGE};
 use crate::global::native::memory::purge::LARGE;
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::process::fork;
-use crate::global::tuning::{SMALL_MAX, Tuning};
+use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
 /// Returns the quick list for a request; 0 if it is not small.
@@ -130,21 +130,26 @@ pub(in crate::global::native) fn allocate_mapped(
     size: usize,
     align: usize,
 ) -> *mut u8 {
+    if size <= SMALL_MAX && align <= UNIT && !mode::is_hardened() {
+        sizes::look_up_freed();
+    }
     let huge = tuning.huge_pages.advice();
     mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// If the calling thread holds a lock, allocates a mapping for a small block that no heap had room
-/// for: the other heaps may just have been busy. Otherwise returns null.
+/// Allocates a mapping for a small block that no heap had room for, if a lock could not be waited
+/// for since there were this many [refusals](sync::refusals): a heap may just have been busy.
+/// Otherwise returns null.
 #[cold]
-pub(in crate::global::native) fn allocate_nested(
+pub(in crate::global::native) fn allocate_beside_busy_heaps(
     tuning: &Tuning,
     size: usize,
     align: usize,
+    refusals: u32,
 ) -> *mut u8 {
-    match sync::holds_a_lock(sync::token()) {
-        true => allocate_mapped(tuning, size, align),
-        false => ptr::null_mut(),
+    match sync::refusals() == refusals {
+        true => ptr::null_mut(),
+        false => allocate_mapped(tuning, size, align),
     }
 }
 
@@ -244,10 +249,12 @@ pub(in crate::global::native) fn allocate_small(
     let lists = lists.as_ptr();
     // SAFETY: `lists` are this thread's; the offset is from the tables.
     unsafe {
+        quick::allow_pop(lists);
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
         }
-        fill(caller, lists, list)?;
+        let _ = fill(caller, lists, list);
+        quick::allow_pop(lists);
         quick::pop(lists, list)
     }
 }
@@ -570,6 +577,123 @@ mod tests {
             assert!(allocate_guarded_if_due(caller, 64, 16, list).is_none());
             assert_eq!((0..).find(|_| !lists.countdown.count_pop()), Some(pops), "{list}");
         }
+    }
+
+    /// A thread gets a block although periodic work is due again: the program may allocate within
+    /// functions of its own that take the place of system calls. (Regression: null.)
+    #[test]
+    fn a_block_is_popped_though_work_is_due_again() {
+        let thread = std::thread::spawn(|| {
+            registry::heap_for_test();
+            let list = sizes::offset(1_000);
+            let caller = thread::enter(&PAGEWISE.tuning).expect("there are heaps");
+            // SAFETY: `lists` are the thread's, and never freed.
+            let lists = unsafe { caller.lists.expect("it has lists").as_ref() };
+            for _ in 0..100 {
+                while lists.countdown.count_pop() {}
+                assert!(allocate_small(caller, list).is_some());
+            }
+            // A list with blocks is not filled beyond its room.
+            let most = quick::kept(current::lists(), list).0;
+            // SAFETY: `lists` are this thread's, and the offset is from the tables.
+            unsafe { fill(caller, current::lists(), list) };
+            let filled = quick::kept(current::lists(), list).0;
+            assert!((most..=64).contains(&filled), "{most}, {filled}");
+        });
+        thread.join().expect("it ends");
+    }
+
+    /// Runs `action` while the calling thread holds the locks of these heaps.
+    #[cfg(unix)]
+    fn holding<R>(heaps: &[&'static Heap], action: &mut dyn FnMut() -> R) -> R {
+        match heaps {
+            [first, others @ ..] => first.with(|_| holding(others, action)).expect("it is free"),
+            [] => action(),
+        }
+    }
+
+    /// Runs `action` while the calling thread holds the locks of all heaps, and the registry's.
+    #[cfg(unix)]
+    fn holding_all<R>(mut action: impl FnMut() -> R) -> R {
+        registry::heap_for_test();
+        let heaps: Vec<_> = pool::all().collect();
+        registry::with_opener(|_| holding(&heaps, &mut action))
+    }
+
+    /// A small block that no heap could serve is a mapping, which is freed and resized as one by a
+    /// caller that knows its size. (Regression: it went onto the list of its size.)
+    #[cfg(unix)]
+    #[test]
+    fn a_small_block_may_be_a_mapping() {
+        alone::passes("global::native::requests::blocks::tests::mapped");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn mapped() {
+        use std::alloc::GlobalAlloc;
+        let layout = Layout::from_size_align(100, 8).expect("it is one");
+        // SAFETY: the layout has bytes.
+        let allocate = || unsafe { PAGEWISE.alloc(layout) };
+        let blocks = holding_all(|| [(); 500].map(|()| allocate()));
+        let mappings = blocks.iter().filter(|block| !SPACE.contains(**block)).count();
+        assert!(mappings > 10 && mapping::usage().0 == mappings);
+        // SAFETY: each block is in use, has the size of its layout, and is freed once.
+        unsafe {
+            for mut block in blocks {
+                assert!(!block.is_null());
+                block.write_bytes(7, layout.size());
+                let mut old = layout;
+                for size in [105, 1_000, 90] {
+                    block = PAGEWISE.realloc(block, old, size);
+                    assert!((0..90).all(|at| block.add(at).read() == 7));
+                    old = Layout::from_size_align(size, 8).expect("it is one");
+                }
+                PAGEWISE.dealloc(block, old);
+            }
+        }
+        assert_eq!(mapping::usage().0, 0);
+        assert!((0..500).all(|_| SPACE.contains(allocate())));
+    }
+
+    /// In a child of the system call `clone` small blocks are mappings where all locks are lost.
+    /// (Regression: null.)
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_without_heaps_allocates() {
+        alone::passes("global::native::requests::blocks::tests::bereft");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn bereft() {
+        let (held, are_held) = mpsc::channel();
+        let (done, is_done) = mpsc::channel::<()>();
+        registry::heap_for_test();
+        let holder = std::thread::spawn(move || {
+            registry::heap_for_test();
+            holding_all(|| {
+                held.send(()).expect("the test waits");
+                let _ = is_done.recv();
+            });
+        });
+        are_held.recv().expect("the thread has the locks");
+        let mut status = 0;
+        // SAFETY: without flags the call is a fork; the child only allocates, and ends.
+        unsafe {
+            let none = 0_usize;
+            let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none);
+            if child == 0 {
+                let is_null = (0..500).any(|_| PAGEWISE.allocate(100).is_null());
+                libc::_exit(i32::from(is_null));
+            }
+            assert_eq!(libc::waitpid(child as libc::pid_t, &raw mut status, 0), child as i32);
+        }
+        assert_eq!(status, 0);
+        drop(done);
+        holder.join().expect("it ends");
     }
 
     /// Other tests may use the other heaps at some moment, but not always.

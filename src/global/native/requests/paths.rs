@@ -391,7 +391,7 @@ pub(super) unsafe fn reallocate_sized(
         false => (0, 0),
     };
     let in_heap = !guarded::may_be_outside(block);
-    if list == 0 || new_list == 0 || mode::is_hardened() || !in_heap {
+    if list <= sizes::LOOKED_UP || new_list == 0 || mode::is_hardened() || !in_heap {
         // SAFETY: the callee has the same contract.
         return unsafe { reallocate(asked, block, size, align, new_size) };
     }
