@@ -375,6 +375,16 @@ mod tests {
         assert_eq!(LOCKED.with(|value| *value), Some(207));
     }
 
+    /// A lock that became free meanwhile is taken, and not only found free.
+    #[test]
+    fn a_lock_is_taken_when_it_becomes_free() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        assert!(LOCKED.lock_contended(sync::token()));
+        assert_eq!(found_by_another(&LOCKED), None);
+        LOCKED.unlock();
+        assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
     /// A fork waits until the owner unlocks. Then the forking thread passes through the lock, and
     /// no other thread takes it until the fork is done.
     #[test]

@@ -200,7 +200,7 @@ pub(in crate::global::native) fn for_each(mut visit: impl FnMut(u32)) {
         .offsets
         .iter()
         .map(|entry| entry.load(Relaxed).into())
-        .take_while(|&offset| offset > 0)
+        .take_while(|&offset| offset != 0)
     {
         if offset > last {
             visit(offset);

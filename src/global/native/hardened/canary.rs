@@ -210,5 +210,8 @@ mod tests {
             }
         }
         assert!(all.len() > 9_990, "{} of 10,000", all.len());
+        let places = [0_u128; 8];
+        let of_blocks = places.iter().map(|place| canary(NonNull::from(place).cast()));
+        assert_eq!(of_blocks.collect::<HashSet<u64>>().len(), places.len(), "each has its own");
     }
 }

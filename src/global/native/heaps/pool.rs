@@ -438,7 +438,8 @@ mod tests {
         assert!((0..1000).any(|_| node() == Some(os::node())));
     }
 
-    /// A thread that is about to end, and so has no lists, still has a heap once there is one.
+    /// A thread that is about to end, and so has no lists, still has a heap once there is one; not
+    /// the spare heap.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn a_thread_without_lists_has_a_heap() {
@@ -453,6 +454,33 @@ mod tests {
         registry::heap_for_test();
         let heap = for_thread_without_lists().expect("there are heaps");
         assert!(all().any(|other| ptr::eq(heap, other)) && is_for_threads(heap));
+        registry::with_opener(|opener| opener.open_spare(&Tuning::new()));
+        let spare = all().find(|heap| is_spare(heap)).expect("there is one");
+        assert!(!is_for_threads(spare));
+    }
+
+    /// Threads are given as many heaps as they are to be spread over, beside the spare one.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn the_spare_heap_does_not_count() {
+        crate::os::alone::passes("global::native::heaps::pool::tests::spread");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn spread() {
+        let tuning = Tuning::new();
+        registry::heap_for_test();
+        registry::with_opener(|opener| {
+            opener.open_spare(&tuning);
+            for _ in 0..2 * MOST {
+                let heap = opener.heap_of_node(&tuning, 0).expect("there is one");
+                heap.threads.fetch_add(1, Relaxed);
+            }
+        });
+        // The test's own and that of its thread count, even if there should be fewer.
+        assert_eq!(all().len(), shared().max(2) + 1);
     }
 
     /// A thread gets an idle heap of its node if there is one.

@@ -462,14 +462,15 @@ mod tests {
         on_a_heap(|state| assert_eq!((0..160).filter(|_| state.tick()).count(), 10));
     }
 
-    /// A large block in memory that did not go back says nothing about memory that did.
+    /// A large block in new memory, or in memory that did not go back, says nothing about memory that
+    /// did.
     #[test]
     fn memory_that_stayed_is_not_used_again() {
         on_a_heap(|state| {
             let layout = Layout::from_size_align(8 << 20, UNIT).expect("it is one");
             for _ in 0..2 {
-                let block = state.allocate(layout).expect("there is memory");
                 state.note_given_back_for(3 << 20);
+                let block = state.allocate(layout).expect("there is memory");
                 // SAFETY: the block has this many bytes, and is freed once.
                 unsafe {
                     block.write_bytes(1, layout.size());

@@ -434,6 +434,14 @@ mod tests {
         }
     }
 
+    /// The number of blocks is rounded to a whole one.
+    #[test]
+    fn blocks_are_whole() {
+        for (parts, blocks) in [(0, 0), (511, 0), (512, 1), (1024, 1), (5 * 1024 + 511, 5)] {
+            assert_eq!(Sums { blocks: parts, ..Sums::default() }.blocks(), blocks, "{parts}");
+        }
+    }
+
     /// C's `free` may be called with null, which is the key of a free entry.
     #[test]
     fn null_is_not_in_the_book() {

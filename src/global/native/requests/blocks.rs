@@ -548,6 +548,21 @@ mod tests {
         assert!(in_heap(FROM / 8));
     }
 
+    /// What its own heap refuses a thread, any other may give it.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn other_heaps_are_asked() {
+        let other = registry::heap_for_test();
+        let caller = thread::enter(&Tuning::new()).expect("there are heaps");
+        let mut asked = 0;
+        let found = from_any(caller, |heap| {
+            asked += 1;
+            ptr::eq(heap, other).then_some(heap)
+        });
+        assert!(found.is_some_and(|heap| ptr::eq(heap, other)));
+        assert!(!ptr::eq(caller.heap, other) && asked >= 2);
+    }
+
     /// Trials begin behind the current block: one that is about to be popped counts as a pop but as
     /// no trial, and any other counts as neither.
     #[test]
