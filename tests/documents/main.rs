@@ -84,6 +84,14 @@ fn every_link_resolves() {
 }
 
 #[test]
+fn every_table_is_shown_as_one() {
+    let documents = documents();
+    let broken = documents.iter().filter(|(_, document)| !document.broken_rows.is_empty());
+    let broken: Vec<_> = broken.map(|(path, document)| (path, &document.broken_rows)).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
 fn a_broken_link_is_detected() {
     let documents = documents();
     let of_readme = |link| broken(&documents, Path::new("README.md"), link).is_some();

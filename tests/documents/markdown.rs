@@ -1,4 +1,4 @@
-//! Links, headings and code of a Markdown document.
+//! Links, headings, code and tables of a Markdown document.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -10,14 +10,21 @@ pub(super) struct Document {
     pub(super) anchors: Vec<String>,
     /// Fenced code blocks: language and the rest of its line, then the text.
     pub(super) code: Vec<(String, String)>,
+    /// Lines of tables that readers do not see as they were meant: in a paragraph, or with more or
+    /// fewer cells than the table has columns.
+    pub(super) broken_rows: Vec<String>,
 }
 
 impl Document {
     pub(super) fn parse(text: &str) -> Self {
         let mut document = Self::default();
         let (mut heading, mut code) = (None::<String>, None::<(String, String)>);
-        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        for (event, place) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             match event {
+                Event::Start(Tag::Table(columns)) => {
+                    let rows = text[place].lines().filter(|row| cells(row) != columns.len());
+                    document.broken_rows.extend(rows.map(str::to_owned));
+                }
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     document.links.push(dest_url.into_string());
                 }
@@ -35,6 +42,8 @@ impl Document {
                         code.push_str(&text);
                     } else if let Some(heading) = &mut heading {
                         heading.push_str(&text);
+                    } else if text.contains("|---|") {
+                        document.broken_rows.push(text.into_string());
                     }
                 }
                 _ => {}
@@ -42,6 +51,11 @@ impl Document {
         }
         document
     }
+}
+
+/// Returns the number of cells of a table's row.
+fn cells(row: &str) -> usize {
+    row.replace("\\|", "").matches('|').count().saturating_sub(1)
 }
 
 /// Returns a heading's anchor as most repository hosts make it: lower case, blanks as hyphens,
@@ -60,4 +74,13 @@ fn parts_of_a_document_are_found() {
     assert_eq!(document.anchors, ["a-title-once"]);
     assert_eq!(document.links, ["b.md#c", "g.md", "z"]);
     assert_eq!(document.code, [("rust".to_owned(), "fn f() {}\n".to_owned())]);
+    assert_eq!(document.broken_rows, [""; 0]);
+}
+
+#[test]
+fn broken_tables_are_found() {
+    let rows = Document::parse("|a|b|\n|---|---|\n|c|`x|y`|\n|d|`x\\|y`|\n").broken_rows;
+    assert_eq!(rows, ["|c|`x|y`|"]);
+    let rows = Document::parse("- a\n\n  |a|b| |---|---| |c\n  |d|\n").broken_rows;
+    assert_eq!(rows, ["|a|b| |---|---| |c"]);
 }
