@@ -53,7 +53,7 @@
 //! | a heap in a fixed piece of memory, with or without an operating system | [`Arena::fixed`] |
 //! | a heap of 4 KiB to 1 MiB on a small machine | [`StaticArena`], [`SmallArena`] |
 //! | a heap for a part of a program, with its own limit and statistics | [`Arena::growing`] |
-//! | collections in an arena | `&Arena`, with the feature `allocator-api2` |
+//! | collections in an arena | `&Arena`, or [`StaticArena::arena`], with the feature `allocator-api2` |
 //! | one heap over several pieces of memory | an arena of [`Claims`](arena::Claims) |
 //! | no lock, or your own | a [`Strategy`] through `&mut`, over a [`Source`]; [`PageHeap`] is the default strategy |
 //! | bookkeeping that stray writes cannot reach | with the feature `strategies`: [`LeastFree`](catalogue::LeastFree), [`FirstFit`](catalogue::FirstFit) |
@@ -222,6 +222,11 @@ pub use strategy::{Strategy, Usage};
 #[cfg(all(doctest, feature = "trace"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Runs the snippet of the document on the global allocator.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../docs/global.md")]
+struct GlobalAllocator;
 
 /// Runs the snippets of the document on recording.
 #[cfg(all(doctest, feature = "trace"))]

@@ -117,7 +117,7 @@ pub(crate) fn run_in_child<J: Job>(
     if let Some(library) = library {
         library.preload(&mut command);
     }
-    fix_layout(&mut command);
+    prepare(&mut command);
 
     let output = command.output().context("cannot start a child process for a replay")?;
     if !output.status.success() {
@@ -143,21 +143,31 @@ fn affects_measurements(name: &OsStr) -> bool {
 }
 
 /// Disables the kernel's address space randomisation for the process, so that a heap always has the
-/// same position within pages and a run can be repeated.
-fn fix_layout(command: &mut Command) {
+/// same position within pages and a run can be repeated. Has the kernel end the process with this
+/// one: a signal that ends pagewise reaches no child, whose replay may take minutes.
+fn prepare(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt;
 
-        let fix = || {
+        let parent = std::process::id() as libc::pid_t;
+        let prepare = move || {
             // SAFETY: the call only changes the memory layout of the next program of this process.
             // Where it is forbidden, the layout stays random.
             unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+            // The signal is sent when the thread ends that made the child; that thread waits for it.
+            // SAFETY: plain calls that change and query this process only.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent {
+                    libc::_exit(1);
+                }
+            }
             Ok(())
         };
-        // SAFETY: between fork and exec the closure makes one system call; it neither locks nor
+        // SAFETY: between fork and exec the closure makes system calls only; it neither locks nor
         // allocates.
-        unsafe { command.pre_exec(fix) };
+        unsafe { command.pre_exec(prepare) };
     }
     #[cfg(not(target_os = "linux"))]
     let _ = command;

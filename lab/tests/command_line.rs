@@ -216,3 +216,61 @@ fn an_interrupted_file_is_not_left_half_written() {
     let status = process.wait().expect("it ends");
     assert_eq!((status.signal(), files().count()), (Some(libc::SIGINT), 0));
 }
+
+/// Returns the state of a process and its parent: `R` and 4711.
+#[cfg(target_os = "linux")]
+fn state(process: u32) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before may contain anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_replays_of_a_command_that_is_killed_end_with_it() {
+    let bench = Workbench::new();
+    let child_of = |parent| {
+        let names =
+            std::fs::read_dir("/proc").expect("processes").map(|it| it.unwrap().file_name());
+        let mut processes = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+        processes.find(|&process| {
+            // Before it executes the program its arguments are its parent's.
+            let arguments = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let replays = arguments.split(|&byte| byte == 0).any(|argument| argument == b"alone");
+            replays && state(process).is_some_and(|(_, its)| its == parent)
+        })
+    };
+    // Its replays take some tenths of a second each, long enough to be found.
+    let (sizes, long) = (bench.path("sizes.csv"), bench.path("long.pwt"));
+    let made = ["generate", "--distribution", &sizes, "--seconds", "500", "-o", &long];
+    pagewise(&made).succeeds();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .args(["compare", &long, "--strategy", "SYSTEM", "--repeat", "100"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let replay = loop {
+        assert_eq!(command.try_wait().expect("a child"), None, "it is still measuring");
+        let Some(child) = child_of(command.id()) else { continue };
+        // A stopped replay would stay for ever.
+        // SAFETY: sends a signal to a child of our child.
+        unsafe { libc::kill(child as libc::pid_t, libc::SIGSTOP) };
+        while matches!(state(child), Some((state, _)) if !"TZ".contains(state)) {}
+        if matches!(state(child), Some(('T', _))) {
+            break child;
+        }
+    };
+    command.kill().and_then(|()| command.wait()).expect("it ends");
+    let ends = || !matches!(state(replay), Some((state, _)) if state != 'Z');
+    for _ in 0..200 {
+        if ends() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: ends the stopped process, which nobody waits for.
+    unsafe { libc::kill(replay as libc::pid_t, libc::SIGKILL) };
+    panic!("process {replay} runs on");
+}

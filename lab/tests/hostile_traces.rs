@@ -295,6 +295,8 @@ fn a_trace_comes_from_standard_input_or_a_pipe() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"), "{page}");
     let bad = piped("echo nothing | \"$0\" info - 2>&1 || true");
     assert!(bad.starts_with("pagewise: standard input: not a pagewise trace"), "{bad}");
+    let endless = pagewise(&["info", "/dev/zero"]);
+    endless.fails(1, "/dev/zero: not a pagewise trace");
 }
 
 #[test]

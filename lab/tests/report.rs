@@ -238,13 +238,27 @@ fn a_single_point_is_drawn() {
     writer.finish().expect("finished");
     let (path, _) = report(&bench, &[&one, "--strategy", "MRU,SYSTEM"]);
     let dom = browser.dom(&path);
-    let dots = |kind: &str| {
-        let figure = dom.split(&format!("data-kind=\"{kind}\"")).nth(1).expect("a figure");
-        let figure = figure.split("</figure>").next().unwrap_or_default();
-        figure.matches("<circle class=\"point ").count()
-    };
-    assert_eq!(["live", "held", "fragmentation", "faults"].map(dots), [1, 3, 2, 2]);
+    let drawn = ["live", "held", "fragmentation", "faults"].map(|kind| points(&dom, kind));
+    assert_eq!(drawn, [1, 3, 2, 2]);
     assert!(dom.contains(">1 operation</span>"), "the heaps' key");
+}
+
+/// Returns the number of points in the first figure of this kind.
+fn points(dom: &str, kind: &str) -> usize {
+    let figure = dom.split(&format!("data-kind=\"{kind}\"")).nth(1).expect("a figure");
+    let figure = figure.split("</figure>").next().unwrap_or_default();
+    figure.matches("<circle class=\"point ").count()
+}
+
+/// The bytes that GLOBAL holds are unknown, as are those of libraries.
+#[test]
+fn every_allocator_has_a_point_of_time_and_memory() {
+    let Some(browser) = Browser::find() else { return };
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let (page, _) = report(&bench, &[&trace, &trace, "--strategy", "MRU,GLOBAL,SYSTEM"]);
+    let dom = browser.dom(&page);
+    assert_eq!(["means", "trade"].map(|kind| points(&dom, kind)), [3, 3]);
 }
 
 /// Runs before the page's own script, to record errors.
@@ -325,6 +339,10 @@ for (const legend of document.querySelectorAll('.legend')) {
     looks.add(look);
   }
 }
+for (const chart of document.querySelectorAll('.panel svg')) {
+  const places = [...chart.querySelectorAll('.gap')].map((line) => line.y1.baseVal.value);
+  if (places.some((place, index) => index > 0 && places[index - 1] - place < 6)) seen.errors.push('gaps hide rows');
+}
 // Histograms of various lengths.
 const more = html('figure', '');
 more.append(html('div', 'plot'));
@@ -381,6 +399,21 @@ fn a_browser_draws_every_chart_and_shows_values_on_hover() {
         let told = tips.iter().filter(|tip| tip.as_str().is_some_and(|tip| !tip.is_empty()));
         assert!(told.count() > 0, "{chart}");
     }
+}
+
+#[test]
+fn gaps_in_a_heap_do_not_hide_it() {
+    let Some(browser) = Browser::find() else { return };
+    let bench = Workbench::new();
+    // A page of 64 KiB for each size, little of it used.
+    let sizes = (1..60).map(|n| format!("{},20,5\n", n * 200)).collect::<String>();
+    let sizes = bench.write("many.csv", format!("size,rate,live\n{sizes}"));
+    let trace = bench.path("many.pwt");
+    let made = ["generate", "--distribution", &sizes, "--seconds", "5", "-o", &trace];
+    pagewise(&made).succeeds();
+    let (page, _) = report(&bench, &[&trace, "--strategy", "MRU,SYSTEM"]);
+    let seen = examine(&browser, &page);
+    assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
 }
 
 /// There are eight colours.

@@ -66,7 +66,7 @@ fn virtual_size_grows_with_the_tolerance_and_a_plot_is_drawn() {
     let directory = bench.directory().to_str().expect("UTF-8");
     let found = figures_and_plot("3.4", &["--plot", directory]);
     let svg = std::fs::read_to_string(bench.path("table-3.4.svg")).expect("the plot");
-    assert!(svg.starts_with("<svg") && svg.contains("MRU"));
+    assert!(svg.starts_with("<svg") && svg.contains("MRU, published"));
     let size = |share: &str| found[&(format!("φ0/c = {share}"), "MRU size".to_owned())];
     assert!(size("0.04") < size("0.40") && size("0.40") < size("1.00"));
 }

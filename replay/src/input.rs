@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use pagewise::trace::{Event, Header, ReadError, Reader, Stacks, Times};
+use pagewise::trace::{Event, Header, ReadError, Reader, Reason, Stacks, Times};
 
 use crate::printable::printable;
 use crate::units;
@@ -337,22 +337,45 @@ pub fn temporary(name: &str) -> io::Result<(File, PathBuf)> {
     Ok((file, path))
 }
 
-/// Returns these files under names that can be read repeatedly: standard input (`-`) and pipes are
+/// Returns these traces under names that can be read repeatedly: standard input (`-`) and pipes are
 /// copied first.
 ///
 /// # Errors
-/// If a copy cannot be made.
+/// If a copy cannot be made, or would not be of a trace.
 pub fn rereadable(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     paths.iter().map(|path| rereadable_one(path)).collect()
 }
 
-/// Like [`rereadable`], for one file.
+/// Like [`rereadable`], for one trace.
+///
+/// # Errors
+/// If a copy cannot be made, or would not be of a trace.
+pub fn rereadable_one(path: &Path) -> anyhow::Result<PathBuf> {
+    rereadable_if(path, is_trace)
+}
+
+/// Like [`rereadable_one`], for a file in any format.
 ///
 /// # Errors
 /// If a copy cannot be made.
-pub fn rereadable_one(path: &Path) -> anyhow::Result<PathBuf> {
+pub fn rereadable_file(path: &Path) -> anyhow::Result<PathBuf> {
+    rereadable_if(path, |_| Ok(()))
+}
+
+/// Checks that what begins with these bytes may be a trace.
+fn is_trace(start: &[u8]) -> Result<(), ReadError> {
+    match Reader::new(start) {
+        Err(error) if matches!(error.reason(), Reason::NotATrace) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn rereadable_if(
+    path: &Path,
+    accepts: fn(&[u8]) -> Result<(), ReadError>,
+) -> anyhow::Result<PathBuf> {
     if path == Path::new(STANDARD) {
-        return copy(io::stdin().lock(), "standard input");
+        return copy(io::stdin().lock(), "standard input", accepts);
     }
     let once = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
     if !once {
@@ -360,17 +383,26 @@ pub fn rereadable_one(path: &Path) -> anyhow::Result<PathBuf> {
     }
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
-    copy(file, &name)
+    copy(file, &name, accepts)
 }
 
-fn copy(input: impl Read, name: &str) -> anyhow::Result<PathBuf> {
+/// Copies `input`, which is named so, if `accepts` accepts its start.
+fn copy(
+    mut input: impl Read,
+    name: &str,
+    accepts: fn(&[u8]) -> Result<(), ReadError>,
+) -> anyhow::Result<PathBuf> {
     if temporary_files().iter().any(|copy| copy.name == name) {
         bail!("{name} can be read only once");
     }
     let most = Limits::get().memory();
+    // A device or a pipe may have no end, so its start is looked at before it is copied.
+    let mut start = Vec::new();
+    input.by_ref().take(512).read_to_end(&mut start).with_context(|| name.to_owned())?;
+    accepts(&start).map_err(|error| error.in_file(Path::new(name)))?;
     let unwritable = || format!("a copy of {name} cannot be written");
     let (mut file, path) = temporary(name).with_context(unwritable)?;
-    let (mut input, mut buffer, mut length) = (input, vec![0; 1 << 16], 0);
+    let (mut input, mut buffer, mut length) = (start.as_slice().chain(input), vec![0; 1 << 16], 0);
     loop {
         let count = match input.read(&mut buffer) {
             Ok(0) => break,

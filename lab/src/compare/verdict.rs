@@ -58,16 +58,20 @@ fn judge(all: &[&Compared], measure: &Measure, reference: &str, noise: f64) -> O
         .collect();
 
     let tied = if ties.is_empty() { String::new() } else { format!(", tied with {}", list(&ties)) };
-    // The reference itself is compared with the next in the ranking.
-    let other = match ranked.iter().find(|(strategy, _)| *strategy == reference) {
-        Some(found) if best != reference => Some(found),
-        _ => ranked.get(1 + ties.len()),
-    };
+    // The reference itself, or what ties with it, is compared with the next in the ranking.
+    let behind = &ranked[1 + ties.len()..];
+    let other = behind.iter().find(|(strategy, _)| *strategy == reference).or(behind.first());
     let against = other.map(|(strategy, its)| {
-        format!(", with {:.2} times the {amount} of {strategy}", mean / its)
+        format!(", with {} times the {amount} of {strategy}", below_1(mean / its))
     });
     let sentence = format!("{title}: {best}{tied}{}.", against.unwrap_or_default());
     Some(if all.len() > 1 { format!("{sentence} {}", most_often(all, measure)) } else { sentence })
+}
+
+/// Formats a ratio below 1 with two digits, or with as many as tell it from 1.
+fn below_1(ratio: f64) -> String {
+    let digits = (2..6).find(|&digits| (1.0 - ratio) * 10f64.powi(digits) >= 0.5).unwrap_or(6);
+    format!("{ratio:.0$}", digits as usize)
 }
 
 /// Names the strategies that win the most traces.
@@ -161,6 +165,16 @@ mod tests {
             "{}",
             verdict[0]
         );
+    }
+
+    #[test]
+    fn a_tie_with_the_reference_is_not_compared_with_it() {
+        let rows = vec![row("MRU", 19.0, 9000), row(SYSTEM, 20.0, 9000), row("LEA", 38.0, 9001)];
+        let verdict = of(&[&compared(0.1, rows)]);
+        let fastest = "Fastest: MRU, tied with SYSTEM, with 0.50 times the time of LEA.";
+        assert!(verdict.iter().any(|line| line == fastest), "{verdict:?}");
+        let leanest = "Leanest: MRU, tied with SYSTEM, with 0.9999 times the peak memory of LEA.";
+        assert!(verdict.iter().any(|line| line == leanest), "{verdict:?}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ enum Format {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let path = input::rereadable_one(&args.input)?;
+    let path = input::rereadable_file(&args.input)?;
     let format = args.format.map_or_else(|| detect(&path), Ok)?;
     let said = match format {
         Format::Rep => import_rep(args, &path)?,

@@ -147,8 +147,8 @@ struct OfStrategy<'g> {
     name: &'static str,
     /// Nanoseconds per pair of allocation and free.
     ns: Option<f64>,
-    /// Peak of the bytes held.
-    peak: Option<u64>,
+    /// Peak of the resident bytes.
+    resident: Option<u64>,
     /// Peak of the bytes held in each of equal parts of the trace.
     held: Option<&'g [u64]>,
     /// Pairs of memory in pages, and page faults under LRU.
@@ -165,7 +165,7 @@ impl Collected {
         let strategies = rows.map(|((row, simulated), watched)| OfStrategy {
             name: row.strategy(),
             ns: row.ns_per_pair,
-            peak: row.peak_held_bytes,
+            resident: row.peak_resident_bytes,
             held: watched.as_ref().filter(|one| one.knows_held).map(|one| &*one.timeline.held),
             curve: &simulated.curve,
             map: watched.as_ref().map(|one| &one.map),

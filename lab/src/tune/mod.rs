@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// Cap on the peak memory, as a multiple of the peak requested
     #[arg(long, value_name = "R", conflicts_with = "cap", value_parser = parse_ratio)]
     cap_ratio: Option<f64>,
-    /// Number of candidates of each kind to measure
+    /// Number of candidates of each kind to measure, from 8 to 10,000
     #[arg(long, value_name = "N", default_value_t = 96, value_parser = clap::value_parser!(u32).range(8..=10_000))]
     candidates: u32,
     /// Seed of the search

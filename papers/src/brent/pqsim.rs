@@ -328,7 +328,7 @@ fn plot_3_4(table: &Table, strategies: &[&str]) -> anyhow::Result<String> {
         };
         [
             line((*strategy).to_owned(), |pair| pair.ours, false),
-            line("published".to_owned(), |pair| pair.published, true),
+            line(format!("{strategy}, published"), |pair| pair.published, true),
         ]
     });
     let lines: Vec<_> = lines.collect();

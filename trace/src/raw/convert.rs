@@ -257,15 +257,16 @@ impl Dropped {
 impl fmt::Display for Dropped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            (self.unknown_frees, "frees of unknown blocks left out"),
-            (self.unknown_reallocations, "reallocations of unknown blocks turned into allocations"),
-            (self.missed_frees, "missing frees inserted"),
-            (self.unpaired, "ends of reallocations without a beginning left out"),
-            (self.unnamed, "allocations beyond 2^28 live blocks left out"),
+            (self.unknown_frees, "free", "of unknown blocks left out"),
+            (self.unknown_reallocations, "reallocation", "of unknown blocks made allocations"),
+            (self.missed_frees, "missing free", "inserted"),
+            (self.unpaired, "end", "of reallocations without a beginning left out"),
+            (self.unnamed, "allocation", "beyond 2^28 live blocks left out"),
         ];
         let mut separator = "";
-        for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
-            write!(f, "{separator}{count} {what}")?;
+        for (count, what, how) in parts.into_iter().filter(|(count, ..)| *count > 0) {
+            let plural = if count == 1 { "" } else { "s" };
+            write!(f, "{separator}{count} {what}{plural} {how}")?;
             separator = ", ";
         }
         Ok(())
@@ -373,5 +374,9 @@ mod tests {
             unnamed: 0,
         };
         assert_eq!(dropped, expected);
+        let words = "1 free of unknown blocks left out, 1 reallocation of unknown blocks made \
+                     allocations, 1 missing free inserted, 1 end of reallocations without a \
+                     beginning left out";
+        assert_eq!(dropped.to_string(), words);
     }
 }

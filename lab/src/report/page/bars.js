@@ -117,21 +117,21 @@ function faultsStyle(points) {
 const clouds = {
   trade: (figure, trace) => scatter(
     figure,
-    trace.strategies.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.ns, y: one.peak }))
+    trace.strategies.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.ns, y: one.resident }))
       .filter((point) => point.x && point.y),
     (points) => {
       const to = greatest(points, "x") || 1;
       const time = { title: "time (ns per pair of allocation and free)", from: 0, to, format: (value) => String(+value.toPrecision(3)), value: nanoseconds, ticks: decimalTicks(to) };
-      return [from0(time, "time"), from0(bytesAxis("peak bytes held", greatest(points, "y")), "peak held")];
+      return [from0(time, "time"), from0(bytesAxis("peak resident bytes", greatest(points, "y")), "peak resident")];
     },
   ),
 
   means: (figure, _, all) => scatter(
     figure,
-    all.means.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.time, y: one.held }))
+    all.means.map((one, index) => ({ name: one.name, style: style(one.name, index), x: one.time, y: one.resident }))
       .filter((point) => point.x && point.y),
     (points) => [
-      ratioAxis(points, "x", "time", all.reference), ratioAxis(points, "y", "peak held", all.reference),
+      ratioAxis(points, "x", "time", all.reference), ratioAxis(points, "y", "peak resident", all.reference),
     ],
   ),
 

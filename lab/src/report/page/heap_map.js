@@ -1,6 +1,8 @@
 // Heaps over time: address × time, coloured by age or size.
 
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+// The least distance between two lines, in pixels.
+const GAPS_APART = 6;
 const VALUES = new Map([...DIGITS].map((digit, value) => [digit, value]));
 
 // Decoders of a cell's values.
@@ -90,8 +92,12 @@ function heapMaps(figure, trace) {
         href: paint(map, layer, span), x: frame.left, width: frame.right - frame.left, y: top, height: bottom - top,
         preserveAspectRatio: "none",
       }));
+      // Lines without distance would hide the rows between them.
+      let below = Infinity;
       for (const gap of map.gaps) {
         const at = frame.y(gap * map.granule);
+        if (below - at < GAPS_APART) continue;
+        below = at;
         frame.svg.append(svg("line", { class: "gap", x1: frame.left, x2: frame.right, y1: at, y2: at }));
       }
       frame.hover((px, py) => {

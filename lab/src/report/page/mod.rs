@@ -295,7 +295,7 @@ fn maps(trace: usize) -> Markup {
                 "Heaps over time"
                 small {
                     "Where the blocks lie, addresses upwards. A dashed line stands for addresses \
-                     without any block. The paler a colour, the emptier that stretch."
+                     without any block, or for several such stretches. The paler a colour, the emptier that stretch."
                 }
             }
             div.key {

@@ -63,7 +63,7 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"PAGEWISE_SIZEMAP",
-        takes: "linear, page-fitting, geometric=RATIO, or up to 256 ascending sizes with commas between,",
+        takes: "linear, page-fitting, geometric=RATIO, or up to 256 ascending sizes with commas between",
         set: |settings, text| {
             settings.tuning.pages.sizemap = sizemap::parse(text)?;
             Some(())
@@ -231,7 +231,7 @@ const SETTINGS: &[Setting] = &[
         takes: if cfg!(feature = "guarded") {
             "a number n: one allocation in n"
         } else {
-            "0, in a program built without the feature `guarded`,"
+            "0, since the program is built without the feature `guarded`"
         },
         set: |settings, text| {
             let most = if cfg!(feature = "guarded") { u64::from(u32::MAX) } else { 0 };

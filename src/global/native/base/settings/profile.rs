@@ -9,15 +9,15 @@ use super::environment;
 const KNOWN: bool = cfg!(all(feature = "profiler", target_os = "linux"));
 
 pub(super) const TAKES_FILE: &str = if KNOWN {
-    "a file, perhaps with `:` and bytes per sample from 1 to 1073741824,"
+    "a file, perhaps with `:` and bytes per sample from 1 to 1073741824"
 } else {
-    "nothing, in a program built without the feature `profiler`,"
+    "nothing, since the program has no heap profiler (feature `profiler`, on Linux)"
 };
 
 pub(super) const TAKES_SIGNAL: &str = if KNOWN {
     "USR1, USR2, HUP, PROF, URG, their number, or one from 34 to 64"
 } else {
-    "nothing, in a program built without the feature `profiler`,"
+    "nothing, since the program has no heap profiler (feature `profiler`, on Linux)"
 };
 
 /// Bytes per sample if a value names none.

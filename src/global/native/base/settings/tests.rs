@@ -23,6 +23,14 @@ fn the_document_has_the_table() {
     assert_eq!(rows, SETTINGS.iter().map(Setting::row).collect::<Vec<_>>());
 }
 
+#[test]
+fn a_complaint_ends_where_its_sentence_does() {
+    for Setting { name, takes, .. } in SETTINGS {
+        let ends = takes.ends_with(|end: char| end.is_alphanumeric() || "`)".contains(end));
+        assert!(ends, "{name:?}: {takes}");
+    }
+}
+
 /// Applies a value to the setting of this name; `None` if the setting rejects it.
 fn set(name: &CStr, value: &str) -> Option<Settings> {
     let setting = SETTINGS.iter().find(|setting| setting.name == name);
