@@ -70,7 +70,7 @@ pub(in crate::global::native) fn note_process() {
 
 /// Checks whether this is a child for which no fork handler ran: one made by the system call
 /// `clone`, not by `fork`. Also true in a child that shares its parent's memory.
-pub(super) fn is_unannounced_child() -> bool {
+pub(in crate::global::native) fn is_unannounced_child() -> bool {
     let known = PROCESS.load(Relaxed);
     known != 0 && known != os::process()
 }

@@ -67,6 +67,17 @@ pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> O
     }
 }
 
+/// Lets the next pop pass even if periodic work is due. For a request that has done what was due: a
+/// handler of a signal, or a function of the program in the place of a system call, may have popped
+/// blocks since.
+///
+/// # Safety
+/// As for [`pop`], and the thread has lists of its own.
+pub(in crate::global::native) unsafe fn let_one_pass(lists: *mut Lists) {
+    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
+    unsafe { (*lists).countdown.let_one_pass() };
+}
+
 /// Counts a pop for a block that is taken from elsewhere; returns whether no
 /// [periodic work](Lists::do_periodic_work) is due.
 ///
@@ -212,7 +223,10 @@ pub(in crate::global::native) unsafe fn refill(
         let before = (*list).count() as usize;
         (*list).widen();
         let capacity = (*list).capacity() as usize;
-        debug_assert!(before <= capacity / 2, "a list is filled that has few blocks");
+        if before > capacity / 2 {
+            // A handler of a signal has freed blocks since the list was found empty.
+            return true;
+        }
         let goes_on = (*list).note_batch_taken();
         let wanted = if goes_on { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(list).add(before), wanted);

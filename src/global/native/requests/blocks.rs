@@ -244,10 +244,12 @@ pub(in crate::global::native) fn allocate_small(
     let lists = lists.as_ptr();
     // SAFETY: `lists` are this thread's; the offset is from the tables.
     unsafe {
+        quick::let_one_pass(lists);
         if let Some(block) = quick::pop(lists, list) {
             return Some(block);
         }
         fill(caller, lists, list)?;
+        quick::let_one_pass(lists);
         quick::pop(lists, list)
     }
 }
@@ -465,6 +467,36 @@ mod tests {
             assert!(SPACE.contains(less));
             PAGEWISE.free(less);
         }
+    }
+
+    /// A small block comes from a list whether or not periodic work is due. The list once was filled
+    /// beyond its end, or the request failed.
+    #[test]
+    fn a_small_block_is_allocated_whatever_is_due() {
+        let work = || {
+            let caller = thread::enter(&PAGEWISE.tuning).expect("there are heaps");
+            let lists = caller.lists.expect("there is memory").as_ptr();
+            let list = sizes::offset(100);
+            // SAFETY: the lists are this thread's, the offset is from the tables, and each block is
+            // freed once.
+            unsafe {
+                let blocks = [(); 40].map(|()| PAGEWISE.allocate(100));
+                blocks.into_iter().for_each(|block| PAGEWISE.free(block));
+                let kept = quick::kept(lists, list).0;
+                assert!(kept >= 20, "{kept}");
+                let blocks: Vec<_> = (0..kept + 1)
+                    .map(|taken| {
+                        while (*lists).countdown.count_pop() {}
+                        let block = allocate_small(caller, list).expect("there is memory");
+                        let is_filled = taken == kept;
+                        assert!(is_filled || quick::kept(lists, list).0 == kept - taken - 1);
+                        block
+                    })
+                    .collect();
+                blocks.into_iter().for_each(|block| PAGEWISE.free(block.as_ptr()));
+            }
+        };
+        std::thread::spawn(work).join().expect("it ends");
     }
 
     /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
