@@ -1,5 +1,5 @@
-//! Stubs for systems on which a mapping cannot move to a given address, a call gives back one run of
-//! pages, and what a program set on pages stays.
+//! Stubs for systems on which a mapping cannot move to a given address, a call gives back one run
+//! of pages, and what a program set on pages stays.
 
 use crate::os::Run;
 

@@ -88,8 +88,8 @@ pub(in crate::global::native) fn start() {
 fn start_wanted() {
     /// Whether `stop` is registered to run at exit.
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    // A child that shares the memory of its parent (`vfork`) would get the parent's thread: it would
-    // not end before the thread does, or end the thread.
+    // A child that shares its parent's memory (`vfork`) would get the parent's thread: it would not
+    // end before the thread does, or end the thread.
     if sync::is_unannounced_child() {
         return;
     }

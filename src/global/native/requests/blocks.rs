@@ -469,8 +469,8 @@ mod tests {
         }
     }
 
-    /// A small block comes from a list whether or not periodic work is due. The list once was filled
-    /// beyond its end, or the request failed.
+    /// A small block comes from a list whether or not periodic work is due. The list once was
+    /// filled beyond its end, or the request failed.
     #[test]
     fn a_small_block_is_allocated_whatever_is_due() {
         let work = || {
