@@ -1,5 +1,5 @@
-//! Stubs for systems on which a mapping cannot move to a given address, and a call gives back one
-//! run of pages.
+//! Stubs for systems on which a mapping cannot move to a given address, a call gives back one run
+//! of pages, and what a program set on pages stays.
 
 use crate::os::Run;
 
@@ -30,4 +30,12 @@ pub(crate) fn discards_many() -> bool {
 /// None.
 pub(crate) unsafe fn discard_all(_: &[Run]) -> usize {
     0
+}
+
+/// Takes all pages as they are.
+///
+/// # Safety
+/// None.
+pub(crate) unsafe fn restore(_: *mut u8, _: usize) -> bool {
+    true
 }

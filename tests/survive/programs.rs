@@ -107,5 +107,8 @@ programs! {
     a_library_bound_to_itself: "deepbind";
     a_clock_that_allocates: "own-clock";
     system_calls_that_allocate: "own-calls";
+    system_calls_that_allocate_with_guarded_blocks: "own-calls-guarded";
     children_of_the_system_call_clone: "raw-clone";
+    children_that_share_the_memory: "shared-memory";
+    blocks_freed_with_what_the_program_set: "attributes";
 }

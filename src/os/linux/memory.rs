@@ -156,6 +156,23 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
     runs.iter().take_while(is_gone).count()
 }
 
+/// Undoes what a program may have set on the pages of its block: how they may be accessed, and
+/// whether a fork leaves them out of the child or clears them there. Returns whether all pages are
+/// there and accessible.
+///
+/// # Safety
+/// The pages were mapped here, and nobody uses them.
+pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the caller guarantees that the pages are ours. If the kernel lacks an advice, or a
+    // sandbox refuses it, the program could not give the opposite one either.
+    unsafe {
+        libc::madvise(start.cast(), len, libc::MADV_DOFORK);
+        libc::madvise(start.cast(), len, libc::MADV_KEEPONFORK);
+        libc::mprotect(start.cast(), len, protection) == 0
+    }
+}
+
 /// Advises the kernel to use huge pages here, or not to.
 ///
 /// # Safety

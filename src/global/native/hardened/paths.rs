@@ -124,13 +124,13 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         let block = match own::of_thread().filter(is_open) {
             // SAFETY: `lists` are this thread's; the offset is from the tables.
             Some((lists, own)) => unsafe {
-                quick::allow_pop(lists);
+                quick::let_one_pass(lists);
                 let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
                     let _ = blocks::fill(caller, lists, list);
                     if parts.are_random() {
                         quick::rotate(lists, list, |count| own.below(count));
                     }
-                    quick::allow_pop(lists);
+                    quick::let_one_pass(lists);
                     take(parts, lists, own, list, Low::Empty)
                 });
                 taken.map(|(block, _)| block)

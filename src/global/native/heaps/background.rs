@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use super::heap::Heap;
 use super::pool;
 use crate::global::native::base::apart::Apart;
+use crate::global::native::base::sync;
 use crate::global::native::base::visit::Visit;
 use crate::os;
 
@@ -87,6 +88,11 @@ pub(in crate::global::native) fn start() {
 fn start_wanted() {
     /// Whether `stop` is registered to run at exit.
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    // A child that shares its parent's memory (`vfork`) would get the parent's thread: it would not
+    // end before the thread does, or end the thread.
+    if sync::is_unannounced_child() {
+        return;
+    }
     if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
         return;
     }

@@ -265,7 +265,9 @@ impl Kept {
             self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
             return false;
         }
-        self.put(run)
+        // Another block must not find what the program set on the pages of this one.
+        // SAFETY: the pages were mapped, and nothing uses them.
+        unsafe { os::restore(run.start, run.len) && self.put(run) }
     }
 
     /// Adds a run, joined with adjacent runs. Returns whether there was room.

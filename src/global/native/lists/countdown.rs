@@ -47,9 +47,12 @@ impl Countdown {
         pops >= 0
     }
 
-    /// Lets the next pop through, even if something is due.
-    pub(super) fn allow_pop(&self) {
-        self.pops.set(self.pops.get().max(1));
+    /// Lets the next pop pass, whatever is due: it stays due.
+    pub(super) fn let_one_pass(&self) {
+        if self.is_over() {
+            self.pops.set(1);
+            self.stride.set(self.stride.get() + 1);
+        }
     }
 
     /// Checks whether something is due.
@@ -90,6 +93,27 @@ impl Countdown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A pop that passes although something is due is counted, and what is due stays so.
+    #[test]
+    fn a_pop_that_must_pass_does() {
+        let countdown =
+            Countdown { pops: Cell::new(0), stride: Cell::new(0), left: Default::default() };
+        countdown.set(Due::Clock, 9);
+        countdown.set(Due::Guarded, 2);
+        countdown.set(Due::Sample, NEVER);
+        countdown.arm();
+        countdown.let_one_pass();
+        let passes = [(); 4].map(|()| countdown.count_pop());
+        assert_eq!(passes, [true, true, false, false]);
+        for _ in 0..2 {
+            countdown.let_one_pass();
+            assert!(countdown.count_pop() && countdown.is_over());
+        }
+        countdown.settle();
+        assert_eq!(countdown.left[Due::Clock as usize].get(), 9 - 4, "pops that passed");
+        assert!(countdown.is_due(Due::Guarded));
+    }
 
     /// Two items with different periods are each due exactly when they would be alone.
     #[test]

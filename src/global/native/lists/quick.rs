@@ -72,6 +72,17 @@ pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> O
     }
 }
 
+/// Lets the next pop pass even if periodic work is due. For a request that has done what was due: a
+/// handler of a signal, or a function of the program in the place of a system call, may have popped
+/// blocks since.
+///
+/// # Safety
+/// As for [`pop`], and the thread has lists of its own.
+pub(in crate::global::native) unsafe fn let_one_pass(lists: *mut Lists) {
+    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
+    unsafe { (*lists).countdown.let_one_pass() };
+}
+
 /// Counts a pop for a block that is taken from elsewhere; returns whether no
 /// [periodic work](Lists::do_periodic_work) is due.
 ///
@@ -81,18 +92,6 @@ pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> O
 pub(super) unsafe fn count_pop(lists: *mut Lists) -> bool {
     // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
     unsafe { (*lists).countdown.count_pop() }
-}
-
-/// Allows for one more pop even if [periodic work](Lists::do_periodic_work) is due again: the
-/// program may have popped blocks since it was done, within its own functions in the place of system
-/// calls.
-///
-/// # Safety
-/// As for [`count_pop`].
-#[inline]
-pub(in crate::global::native) unsafe fn allow_pop(lists: *mut Lists) {
-    // SAFETY: the caller guarantees that the lists are its own, so nothing else uses them.
-    unsafe { (*lists).countdown.allow_pop() }
 }
 
 /// When a list counts as having too few blocks to choose from.
@@ -231,7 +230,8 @@ pub(in crate::global::native) unsafe fn refill(
         (*list).widen();
         let capacity = (*list).capacity() as usize;
         if before > capacity / 2 {
-            // Blocks were freed within functions of the program since the list had too few.
+            // A handler of a signal, or a function of the program in the place of a system call, has
+            // freed blocks since the list had too few.
             return true;
         }
         let goes_on = (*list).note_batch_taken();

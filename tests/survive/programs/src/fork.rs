@@ -1,6 +1,7 @@
 //! Forks: lines 1 to 3. The conditions are those of glibc's tests malloc-fork-deadlock, mallocfork
 //! and mallocfork2; the code is not theirs.
 
+use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::Barrier;
@@ -287,5 +288,33 @@ pub(crate) fn cloned() -> Outcome {
         }
         STOP.store(true, Ordering::Relaxed);
     });
+    Outcome::Survived
+}
+
+/// Makes children that share this process's memory and its thread-local variables, as one of
+/// `vfork` does, and give back so much that the allocator's background thread is wanted. It must
+/// not become theirs: a child does not end before its threads.
+pub(crate) fn sharing_memory() -> Outcome {
+    extern "C" fn child(_: *mut c_void) -> c_int {
+        drop(Blocks::fill(60_000, 1000));
+        0
+    }
+    const STACK: usize = 1 << 20;
+    let mut stack = vec![0_u8; STACK];
+    for _ in 0..5 {
+        let flags = libc::CLONE_VM | libc::SIGCHLD;
+        // SAFETY: the end of the stack is aligned as that of a block is; this thread, whose
+        // variables the child uses, only waits until the child has ended.
+        let status = unsafe {
+            let top = stack.as_mut_ptr().add(STACK).cast();
+            let child = libc::clone(child, top, flags, ptr::null_mut());
+            assert!(child > 0, "a child is made");
+            wait_for(child)
+        };
+        if status != 0 {
+            return Outcome::Fails("a child fails".to_owned());
+        }
+    }
+    drop(Blocks::fill(60_000, 1000));
     Outcome::Survived
 }

@@ -14,6 +14,7 @@
 //! *hangs*. On a slow or busy machine `SURVIVE_PATIENCE=n` multiplies the limit by n. The watching
 //! process is never preloaded.
 
+mod attributes;
 mod blocks;
 mod calls;
 mod cgroup;

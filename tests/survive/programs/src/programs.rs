@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::outcome::Outcome;
-use crate::{calls, clock, extensions, fork, limits, memory, sandbox, threads};
+use crate::{attributes, calls, clock, extensions, fork, limits, memory, sandbox, threads};
 
 /// The required outcome of a program. Figures are compared with glibc's on the same machine.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,9 @@ impl Program {
 /// Enables the allocator's background thread, for programs that need its help.
 const BACKGROUND: &[(&str, &str)] =
     &[("PAGEWISE_BACKGROUND", "1"), ("MALLOC_CONF", "background_thread:true")];
+
+/// Guards one block in three: periodic work is due all the time.
+const GUARDED: &[(&str, &str)] = &[("PAGEWISE_GUARDED", "3")];
 
 const fn near_glibc(and: f64) -> Expected {
     Expected::AtMost { times: 1.1, and }
@@ -164,9 +167,16 @@ pub(crate) const PROGRAMS: &[Program] = &[
 
     Program { seconds: 60, ..program(15, "own-calls", calls::that_allocate) }
         .about("the program's own `mmap`, `munmap`, `mprotect`, `madvise` and `mincore` allocate; threads, forks"),
+    Program { seconds: 60, environment: GUARDED, ..program(15, "own-calls-guarded", calls::that_allocate) }
+        .about("the same with guarded blocks"),
 
     Program { seconds: 60, ..program(16, "raw-clone", fork::cloned) }
         .about("four threads allocate, one makes 100 children by the system call `clone`, not `fork`; they allocate"),
+
+    Program { environment: BACKGROUND, ..program(17, "shared-memory", fork::sharing_memory) }
+        .about("children that share the memory, as one of `vfork` does, free 60 MB, with the allocator's background thread"),
+    program(18, "attributes", attributes::left_behind)
+        .about("blocks of 40 MiB are freed that the program made read-only or kept out of children; others take their place"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {
