@@ -22,7 +22,7 @@
 //! | `reserve`, `commit`, `release` | reserves addresses without memory; makes a part of them accessible; gives back both |
 //! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may start; memory, or addresses without memory, at exactly a given address |
 //! | `NEEDS_RESERVATION` | whether `map_at` works only at addresses that were reserved |
-//! | `allocate`, `remap` | separate mappings, made longer or shorter |
+//! | `allocate`, `allocate_populated`, `remap` | separate mappings, made longer or shorter |
 //! | `MOVES`, `move_into` | whether a mapping can move to a given address; moves it |
 //! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |

@@ -5,8 +5,9 @@
 //! ```text
 //!  a thread ends ──▶ LEFT, without a lock ──▶ Ended, under the registry's lock ──▶ a thread begins
 //!                      ▲                         ├─ with blocks: newest … oldest
-//!                      │                         └─ empty       │
-//!                      └── its blocks go back to their heaps ◀──┘ after the purge delay
+//!                      │                         ├─ empty:       newest … oldest
+//!                      │                         └─ bare            │
+//!                      └── blocks and memory go back ◀──────────────┘ after the purge delay
 //! ```
 //! The bytes on all such lists together are bounded. A thread that ends beyond the bound puts its
 //! own blocks back, and so does every thread in hardened mode.
@@ -19,7 +20,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use chain::{Chain, waiting};
 
-use super::quick::{self, Lists};
+use super::quick::{self, Lists, Waiting};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::mode;
 use crate::global::native::base::sync;
@@ -39,16 +40,33 @@ static LEFT: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()
 /// Bytes on all lists of ended threads.
 static BYTES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
+/// Number of lists of ended threads that have blocks, or memory for their places.
+static WITH_MEMORY: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
 /// Lists of ended threads that the registry has received from [`LEFT`].
 #[derive(Debug)]
 pub(in crate::global::native) struct Ended {
     with_blocks: Chain,
     empty: Chain,
+    /// Empty ones, the memory of whose places went back.
+    bare: Chain,
 }
 
-/// Returns whether there are blocks on lists of ended threads.
-pub(super) fn has_any_blocks() -> bool {
-    BYTES.load(Relaxed) > 0
+/// Returns whether lists of ended threads have blocks, or memory for their places.
+pub(super) fn have_memory() -> bool {
+    WITH_MEMORY.load(Relaxed) > 0
+}
+
+/// Notes whether lists without a thread have blocks, or memory for their places.
+fn note_memory(lists: &Waiting, has_memory: bool) {
+    match (lists.has_memory.swap(has_memory, Relaxed), has_memory) {
+        (false, true) => _ = WITH_MEMORY.fetch_add(1, Relaxed),
+        // In a child, the count was reset while the thread held these lists.
+        (true, false) => {
+            _ = WITH_MEMORY.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_sub(1)));
+        }
+        _ => {}
+    }
 }
 
 /// Marks lists as held by the calling thread until they are [left](leave) or [put back](put_back):
@@ -62,40 +80,29 @@ pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
     waiting(lists).holder.load(Relaxed) == token
 }
 
-/// Leaves a thread's lists to the next thread, with their blocks. Puts these back, and gives back
-/// the memory of the lists' places, if there are too many for so few `heaps` that threads are
-/// spread over, if the purge `delay` (milliseconds) is 0, or in hardened mode.
+/// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
+/// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
+/// or in hardened mode.
 ///
 /// # Safety
 /// The lists are the calling thread's, which does not use them any more.
 pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
-    let mut bytes = quick::bytes(lists.as_ptr());
-    let may_keep = bytes > 0 && delay > 0 && !mode::is_hardened();
-    if !(may_keep && reserve(&BYTES, bytes, heaps * MOST)) {
-        // SAFETY: the caller guarantees that the lists are its own.
-        unsafe { empty(lists, bytes, Upkeep::IfDue) };
-        bytes = 0;
-    }
-    let waiting = waiting(lists);
-    waiting.bytes.store(bytes, Relaxed);
-    waiting.since.store(os::now() as u32, Relaxed);
-    push(lists);
-}
-
-/// Puts back the blocks on lists, which have this many `bytes`, and gives back the memory of their
-/// places, if there are any; `upkeep` as for
-/// [`Heap::put`](crate::global::native::heaps::heap::Heap::put).
-///
-/// # Safety
-/// The caller alone uses the lists.
-unsafe fn empty(lists: NonNull<Lists>, bytes: usize, upkeep: Upkeep) {
-    // SAFETY: the caller guarantees that it alone uses the lists.
+    let bytes = if delay == 0 || mode::is_hardened() { 0 } else { quick::bytes(lists.as_ptr()) };
+    let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
+    // SAFETY: the caller guarantees that the lists are its own.
     unsafe {
-        quick::flush_all(lists.as_ptr(), upkeep);
-        if bytes > 0 {
+        if bytes == 0 {
+            quick::flush_all(lists.as_ptr(), Upkeep::IfDue);
+        }
+        if delay == 0 {
             quick::give_back_places(lists);
         }
     }
+    let waiting = waiting(lists);
+    waiting.bytes.store(bytes, Relaxed);
+    note_memory(waiting, delay > 0);
+    waiting.since.store(os::now() as u32, Relaxed);
+    push(lists);
 }
 
 /// Adds `bytes` to `counted` if the sum is at most `most`; returns whether it is.
@@ -127,14 +134,18 @@ pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
     waiting(lists).bytes.load(Relaxed) > 0
 }
 
-/// Puts back the blocks on lists, and leaves them to the next thread.
+/// Puts back the blocks on lists, gives back the memory of their places, and leaves them to the
+/// next thread.
 ///
 /// # Safety
 /// The caller has [taken](Ended::take_idle) the lists, and does not use them any more.
 pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
     // This puts back dozens of batches, and the caller looks after memory already.
     // SAFETY: the caller guarantees that it has taken the lists.
-    unsafe { empty(lists, waiting(lists).bytes.load(Relaxed), Upkeep::Never) };
+    unsafe {
+        quick::flush_all(lists.as_ptr(), Upkeep::Never);
+        quick::give_back_places(lists);
+    }
     uncount(lists);
     push(lists);
 }
@@ -144,8 +155,9 @@ pub(super) fn begin(lists: NonNull<Lists>) {
     uncount(lists);
 }
 
-/// Subtracts the bytes of lists from those of all ended threads.
+/// Subtracts the bytes and memory of lists from those of all ended threads.
 fn uncount(lists: NonNull<Lists>) {
+    note_memory(waiting(lists), false);
     let bytes = waiting(lists).bytes.swap(0, Relaxed);
     // In a child, the count was reset while the thread held these lists.
     let _ = BYTES.fetch_update(Relaxed, Relaxed, |all| Some(all.saturating_sub(bytes)));
@@ -153,11 +165,11 @@ fn uncount(lists: NonNull<Lists>) {
 
 impl Ended {
     pub(super) const fn new() -> Self {
-        Self { with_blocks: Chain::new(), empty: Chain::new() }
+        Self { with_blocks: Chain::new(), empty: Chain::new(), bare: Chain::new() }
     }
 
     /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
-    /// newest that suit, else empty ones, else the newest. `None` if there are none.
+    /// newest that suit, else empty ones, else bare ones, else the newest. `None` if there are none.
     pub(in crate::global::native) fn take(
         &mut self,
         suits: impl Fn(NonNull<Lists>) -> bool,
@@ -166,8 +178,9 @@ impl Ended {
         self.take_known(suits).inspect(|&lists| hold(lists))
     }
 
-    /// Takes the oldest lists with blocks, if their thread ended at least `delay` milliseconds ago.
-    /// The caller [puts them back](put_back). O(1), plus the lists left since the last call.
+    /// Takes the oldest lists with blocks, or else the oldest with memory for their places, if their
+    /// thread ended at least `delay` milliseconds ago. The caller [puts them back](put_back). O(1),
+    /// plus the lists left since the last call.
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
         self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))
@@ -177,6 +190,7 @@ impl Ended {
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
+        WITH_MEMORY.store(0, Relaxed);
         *self = Self::new();
     }
 
@@ -185,6 +199,8 @@ impl Ended {
         let waiting = waiting(lists);
         waiting.bytes.store(0, Relaxed);
         waiting.holder.store(0, Relaxed);
+        waiting.has_memory.store(false, Relaxed);
+        note_memory(waiting, true);
         self.empty.push(lists);
     }
 
@@ -204,31 +220,42 @@ impl Ended {
         let mut left = NonNull::new(first);
         while let Some(lists) = left {
             left = NonNull::new(waiting(lists).next.load(Relaxed));
-            if has_blocks(lists) { self.with_blocks.push(lists) } else { self.empty.push(lists) }
+            self.chain_of(lists).push(lists);
         }
     }
 
     /// As [`take`](Self::take), among those received.
     fn take_known(&mut self, suits: impl Fn(NonNull<Lists>) -> bool) -> Option<NonNull<Lists>> {
         let suit = self.with_blocks.iter().take(LOOKS).find(|&lists| suits(lists));
-        let taken = suit.or_else(|| self.empty.last()).or_else(|| self.with_blocks.last())?;
+        let others = || self.empty.last().or(self.bare.last()).or(self.with_blocks.last());
+        let taken = suit.or_else(others)?;
         self.remove(taken);
         Some(taken)
     }
 
-    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest lists are checked.
+    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest are checked.
     /// A thread that was stopped between its clock and [`LEFT`] comes behind others that ended
     /// later, and waits for these.
     fn take_known_idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
-        let oldest = self.with_blocks.first()?;
-        let is_due = now.wrapping_sub(waiting(oldest).since.load(Relaxed)) >= delay;
-        is_due.then(|| self.remove(oldest))?;
-        Some(oldest)
+        let is_due =
+            |lists: &NonNull<Lists>| now.wrapping_sub(waiting(*lists).since.load(Relaxed)) >= delay;
+        let with_blocks = self.with_blocks.first().filter(is_due);
+        let taken = with_blocks.or_else(|| self.empty.first().filter(is_due))?;
+        self.remove(taken);
+        Some(taken)
     }
 
     fn remove(&mut self, lists: NonNull<Lists>) {
-        let chain = if has_blocks(lists) { &mut self.with_blocks } else { &mut self.empty };
-        chain.remove(lists);
+        self.chain_of(lists).remove(lists);
+    }
+
+    /// Returns the chain that lists belong to while no thread has them.
+    fn chain_of(&mut self, lists: NonNull<Lists>) -> &mut Chain {
+        match (has_blocks(lists), waiting(lists).has_memory.load(Relaxed)) {
+            (true, _) => &mut self.with_blocks,
+            (false, true) => &mut self.empty,
+            (false, false) => &mut self.bare,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 
 use super::{ended, medium, quick, registry};
 use crate::global::native::base::apart::Apart;
@@ -23,10 +23,15 @@ struct Round {
     next: AtomicU32,
     /// The lists to visit next; null if the round has ended.
     at: AtomicPtr<quick::Lists>,
+    /// Whether the last visit to the lists of ended threads was too short.
+    ended_left: AtomicBool,
 }
 
-static ROUND: Apart<Round> =
-    Apart::new(Round { next: AtomicU32::new(0), at: AtomicPtr::new(ptr::null_mut()) });
+static ROUND: Apart<Round> = Apart::new(Round {
+    next: AtomicU32::new(0),
+    at: AtomicPtr::new(ptr::null_mut()),
+    ended_left: AtomicBool::new(false),
+});
 
 /// Threads whose lists one turn looks at: some tens of microseconds if none of them is in the
 /// processor's cache.
@@ -39,10 +44,16 @@ const LONGEST: u32 = 1 << 30;
 /// idle blocks back while the visit lasts.
 pub(super) fn continue_round(visit: &mut Visit) {
     let delay = registry::purge_delay();
-    if mode::is_hardened() || delay == u32::MAX {
+    if delay == u32::MAX {
         return;
     }
-    kept::give_back_idle(visit, delay);
+    let is_usual = !mode::is_hardened();
+    if is_usual {
+        kept::give_back_idle(visit, delay);
+    }
+    if ROUND.ended_left.load(Relaxed) {
+        put_back_of_ended(delay, visit);
+    }
     let mut at = ROUND.at.load(Relaxed);
     if at.is_null() {
         let next = ROUND.next.load(Relaxed);
@@ -51,27 +62,38 @@ pub(super) fn continue_round(visit: &mut Visit) {
             return;
         }
         refused::retry(visit);
-        registry::put_back_of_ended(delay, visit);
+        put_back_of_ended(delay, visit);
+        if !is_usual {
+            return;
+        }
         at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     }
     let next = put_back(at, has_used_medium, medium::Blocks::Idle, || !visit.is_over()).1;
     ROUND.at.store(next, Relaxed);
 }
 
+/// Puts back what lists of ended threads have, and notes whether this visit was too short.
+fn put_back_of_ended(delay: u32, visit: &mut Visit) {
+    registry::put_back_of_ended(delay, visit);
+    ROUND.ended_left.store(ended::have_memory() && visit.is_over(), Relaxed);
+}
+
 /// Returns the milliseconds until there may be something to put back; `None` if no list has blocks
-/// and nothing is kept.
+/// and nothing is kept, or everything stays for ever.
 pub(super) fn due_in() -> Option<u64> {
-    if mode::is_hardened() {
+    let delay = registry::purge_delay();
+    if delay == u32::MAX {
         return None;
     }
+    let has_medium = |lists| medium::of(lists).kept().0 > 0;
     let some = refused::has_any()
-        || ended::has_any_blocks()
-        || registry::all_lists().any(|lists| medium::of(lists).kept().0 > 0);
+        || ended::have_memory()
+        || !mode::is_hardened() && registry::all_lists().any(has_medium);
     let on_lists = some.then(|| {
-        let is_over = ROUND.at.load(Relaxed).is_null();
+        let is_over = ROUND.at.load(Relaxed).is_null() && !ROUND.ended_left.load(Relaxed);
         if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
     });
-    on_lists.into_iter().chain(kept::due_in(registry::purge_delay())).min()
+    on_lists.into_iter().chain(kept::due_in(delay)).min()
 }
 
 /// Returns the milliseconds until `time`, given by its lower 32 bits; 0 if it is past.
@@ -161,7 +183,7 @@ mod tests {
     fn lists_are_looked_at_a_few_at_a_time() {
         const FEW: usize = medium::AT_ONCE;
         registry::heap_for_test();
-        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
+        let make = || quick::make(&Tuning::new(), false).expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * FEW + 3).map(|_| make()).collect();
         // SAFETY: lists are never freed, and these belong to no thread.
         let next = |at: usize| unsafe { &(*all[at]).next };
@@ -195,7 +217,7 @@ mod tests {
     #[test]
     fn the_search_before_a_purge_goes_on() {
         let heap = registry::heap_for_test();
-        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
+        let make = || quick::make(&Tuning::new(), false).expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * LOOKS + 1).map(|_| make()).collect();
         for pair in all.windows(2) {
             // SAFETY: lists are never freed, and these belong to no thread.

@@ -24,17 +24,27 @@ use crate::global::tuning::Tuning;
 struct Registry {
     heaps: Opener,
     ended: Ended,
+    /// Lists made so far.
+    made: usize,
     /// There was no memory to open the allocator. It stays closed: from here on small blocks are
     /// mappings, and a free must not take them for a heap's.
     refused: bool,
 }
 
+/// Lists up to which their memory comes at once. A program with more threads is one whose threads
+/// do little each.
+const FEW: usize = 128;
+
 /// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
 /// set.
 static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
 
-static REGISTRY: Apart<Locked<Registry>> =
-    Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
+static REGISTRY: Apart<Locked<Registry>> = Apart::new(Locked::new(Registry {
+    heaps: Opener::new(),
+    ended: Ended::new(),
+    made: 0,
+    refused: false,
+}));
 
 /// Whether the allocator is open: the space was found, and the first heap made.
 static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
@@ -98,7 +108,7 @@ pub(in crate::global::native) unsafe fn leave(lists: NonNull<Lists>) {
 /// visit is over. Returns whether there were any.
 pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     let mut any = false;
-    while ended::has_any_blocks() && !visit.is_over() {
+    while ended::have_memory() && !visit.is_over() {
         // Not under the lock, for which starting threads wait. A fork's child adopts these lists
         // anyway.
         let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
@@ -223,7 +233,8 @@ impl Registry {
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
-        let lists = quick::make(tuning)?;
+        let lists = quick::make(tuning, self.made < FEW)?;
+        self.made += 1;
         // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
         ALL.store(lists.as_ptr(), Release);

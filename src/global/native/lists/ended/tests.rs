@@ -34,20 +34,29 @@ fn heads(count: usize) -> Vec<NonNull<Lists>> {
     heads.leak().iter_mut().map(|head| NonNull::from(head).cast()).collect()
 }
 
+/// What lists without a thread have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Has {
+    Blocks,
+    Memory,
+    Nothing,
+}
+
 /// The expected contents of [`Ended`]: lists in the order in which they were left, with the time
-/// and whether they have blocks.
+/// and what they have.
 #[derive(Default)]
 struct Model {
-    left: Vec<(NonNull<Lists>, u32, bool)>,
+    left: Vec<(NonNull<Lists>, u32, Has)>,
 }
 
 impl Model {
-    /// Leaves some lists at a time, as [`leave`] does.
-    fn leave(&mut self, ended: &mut Ended, some: &[(NonNull<Lists>, u32, bool)]) {
+    /// Leaves some lists at a time, as [`leave`] and [`put_back`] do.
+    fn leave(&mut self, ended: &mut Ended, some: &[(NonNull<Lists>, u32, Has)]) {
         let mut last = ptr::null_mut();
-        for &(lists, since, has_blocks) in some {
+        for &(lists, since, has) in some {
             waiting(lists).since.store(since, Relaxed);
-            waiting(lists).bytes.store(if has_blocks { 100 } else { 0 }, Relaxed);
+            waiting(lists).bytes.store(if has == Has::Blocks { 100 } else { 0 }, Relaxed);
+            waiting(lists).has_memory.store(has != Has::Nothing, Relaxed);
             waiting(lists).next.store(last, Relaxed);
             last = lists.as_ptr();
         }
@@ -59,20 +68,23 @@ impl Model {
         self.left.remove(at).0
     }
 
-    /// Yields those with blocks, or those without, the last first.
-    fn newest(&self, has_blocks: bool) -> impl Iterator<Item = usize> {
-        (0..self.left.len()).rev().filter(move |&at| self.left[at].2 == has_blocks)
+    /// Yields those that have this, the last first.
+    fn newest(&self, has: Has) -> impl Iterator<Item = usize> {
+        (0..self.left.len()).rev().filter(move |&at| self.left[at].2 == has)
     }
 
     fn suiting(&mut self, suits: impl Fn(NonNull<Lists>) -> bool) -> Option<NonNull<Lists>> {
-        let suit = self.newest(true).take(LOOKS).find(|&at| suits(self.left[at].0));
-        let any = suit.or_else(|| self.newest(false).next()).or_else(|| self.newest(true).next());
+        let suit = self.newest(Has::Blocks).take(LOOKS).find(|&at| suits(self.left[at].0));
+        let others = [Has::Memory, Has::Nothing, Has::Blocks];
+        let any = suit.or_else(|| others.iter().find_map(|&has| self.newest(has).next()));
         any.map(|at| self.take(at))
     }
 
     fn idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
-        let oldest = self.newest(true).last()?;
-        (now.wrapping_sub(self.left[oldest].1) >= delay).then(|| self.take(oldest))
+        let is_due = |&at: &usize| now.wrapping_sub(self.left[at].1) >= delay;
+        let oldest = |has| self.newest(has).last().filter(is_due);
+        let taken = oldest(Has::Blocks).or_else(|| oldest(Has::Memory))?;
+        Some(self.take(taken))
     }
 }
 
@@ -80,6 +92,7 @@ impl Model {
 /// ones from the oldest on, each once. Also where the clock wraps.
 #[test]
 fn lists_are_taken_as_the_model_has_them() {
+    const ALL: [Has; 4] = [Has::Blocks, Has::Blocks, Has::Memory, Has::Nothing];
     let mut random = 5_u64;
     let mut below = |most: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -94,7 +107,7 @@ fn lists_are_taken_as_the_model_has_them() {
             0 => {
                 let some = spare.len().min(below(6));
                 let some: Vec<_> =
-                    (spare.drain(..some)).map(|lists| (lists, now, below(3) > 0)).collect();
+                    (spare.drain(..some)).map(|lists| (lists, now, ALL[below(4)])).collect();
                 model.leave(&mut ended, &some);
                 continue;
             }
@@ -116,10 +129,10 @@ fn lists_are_taken_as_the_model_has_them() {
             }
         };
         spare.extend(taken);
-        let all = || ended.with_blocks.iter().chain(ended.empty.iter());
-        assert!(all().count() == model.left.len() && spare.len() + model.left.len() == 60);
-        for (chain, has_blocks) in [(&ended.with_blocks, true), (&ended.empty, false)] {
-            let expected: Vec<_> = model.newest(has_blocks).map(|at| model.left[at].0).collect();
+        assert_eq!(spare.len() + model.left.len(), 60);
+        let chains = [&ended.with_blocks, &ended.empty, &ended.bare];
+        for (chain, has) in chains.into_iter().zip(&ALL[1..]) {
+            let expected: Vec<_> = model.newest(*has).map(|at| model.left[at].0).collect();
             assert!(chain.iter().eq(expected.iter().copied()));
             assert_eq!(chain.first(), expected.last().copied());
         }
@@ -132,8 +145,8 @@ fn all_idle_lists_are_taken_in_as_many_steps_as_there_are() {
     for (count, idle) in [(500, 500), (1_000, 1_000), (1_000, 300), (1_000, 0)] {
         let (mut ended, mut model) = (Ended::new(), Model::default());
         let all: Vec<_> = (heads(count).into_iter().enumerate())
-            .flat_map(|(at, lists)| [(lists, if at < idle { 5 } else { 6 }, true)])
-            .chain(heads(count).into_iter().map(|lists| (lists, 5, false)))
+            .map(|(at, lists)| (lists, if at < idle { 5 } else { 6 }, Has::Blocks))
+            .chain(heads(count).into_iter().map(|lists| (lists, 5, Has::Nothing)))
             .collect();
         let looked = || LOOKED.replace(0);
         model.leave(&mut ended, &all);
@@ -143,7 +156,7 @@ fn all_idle_lists_are_taken_in_as_many_steps_as_there_are() {
         assert_eq!(taken, idle);
         assert!(looked <= 8 * (idle + 1), "{looked} lists were looked at to take {idle}");
         assert!(
-            (ended.with_blocks.iter().count(), ended.empty.iter().count()) == (count - idle, count)
+            (ended.with_blocks.iter().count(), ended.bare.iter().count()) == (count - idle, count)
         );
     }
 }
@@ -189,7 +202,7 @@ fn begins() {
     assert_eq!(again, slot);
     assert!(found > 20 * 500, "{found} bytes are found");
     assert!(bytes() > 20 * 500 && !put_back(1 << 30), "it is not long ago");
-    assert!(put_back(0) && bytes() == 0 && !has_any_blocks());
+    assert!(put_back(0) && bytes() == 0 && !have_memory());
     assert!(!put_back(0));
     assert!(serve(0).1 < 20 * 500, "nothing was left");
 
@@ -201,7 +214,7 @@ fn begins() {
 
     serve(60);
     let begin = Instant::now();
-    while has_any_blocks() {
+    while have_memory() {
         assert!(begin.elapsed() < Duration::from_secs(60), "they stay");
         std::thread::sleep(Duration::from_millis(50));
         PAGEWISE.maintain();
@@ -252,15 +265,21 @@ fn the_memory_of_ended_lists_goes_back() {
 #[test]
 #[ignore = "in a process of its own"]
 fn places_later() {
-    serve(60);
-    let lists = ended_lists();
-    assert!(resident_places(lists) > 0, "the next thread finds its blocks");
-    assert!(registry::put_back_of_ended(0, &mut Visit::unbounded()));
-    assert_eq!(resident_places(lists), 0);
-    // They serve again.
-    serve(60);
-    assert_eq!(ended_lists(), lists);
-    assert!(resident_places(lists) > 0);
+    let put_back = || registry::put_back_of_ended(0, &mut Visit::unbounded());
+    for has_blocks in [true, false, true] {
+        serve(60);
+        let lists = ended_lists();
+        assert!(resident_places(lists) > 0, "the next thread finds its blocks");
+        if !has_blocks {
+            // As where there are too many blocks.
+            // SAFETY: no thread has the lists.
+            unsafe { quick::flush_all(lists.as_ptr(), Upkeep::Never) };
+            waiting(lists).bytes.store(0, Relaxed);
+        }
+        push(lists);
+        assert!(have_memory() && put_back() && !have_memory() && !put_back());
+        assert_eq!(resident_places(lists), 0);
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -270,15 +289,15 @@ fn places_at_once() {
     registry::tuning(&Tuning::new().purge_delay(0));
     serve(60);
     assert_eq!(resident_places(ended_lists()), 0);
+    assert!(!have_memory());
 }
 
-/// Returns the lists that the last thread left, once it has.
+/// Takes the lists that the last thread left, once it has.
 #[cfg(target_os = "linux")]
 fn ended_lists() -> NonNull<Lists> {
     let begin = Instant::now();
     loop {
         if let Some(lists) = registry::with_ended(|ended| ended.take(|_| true)) {
-            push(lists);
             return lists;
         }
         assert!(begin.elapsed() < Duration::from_secs(60), "nothing is left");

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::super::countdown::Countdown;
 use super::list::List;
@@ -95,6 +95,8 @@ pub(in crate::global::native) struct Waiting {
     pub(in super::super) newer: AtomicPtr<Lists>,
     /// Bytes on the lists; 0 while a thread has them.
     pub(in super::super) bytes: AtomicUsize,
+    /// Whether the lists have blocks, or memory for their places; false while a thread has them.
+    pub(in super::super) has_memory: AtomicBool,
     /// When their thread ended, in milliseconds, the lower 32 bits.
     pub(in super::super) since: AtomicU32,
     /// The token of the thread that has these lists or is putting their blocks back; 0 if there is
@@ -212,12 +214,14 @@ pub(in crate::global::native) fn unshadowed(list: u32) -> u32 {
 }
 
 /// Makes the lists of one more thread, all empty; `None` if there is no memory for them. `tuning`
-/// is that by which the lists were [laid out](open).
-pub(in crate::global::native) fn make(tuning: &Tuning) -> Option<NonNull<Lists>> {
+/// is that by which the lists were [laid out](open). `populated`: their memory comes at once, not
+/// page by page, which takes less time, and more memory if the thread does little.
+pub(in crate::global::native) fn make(tuning: &Tuning, populated: bool) -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
     let bytes = words * WORD + besides.next_multiple_of(os::page_size());
-    let made = NonNull::new(os::allocate(bytes)?.cast::<Lists>())?;
+    let memory = if populated { os::allocate_populated(bytes) } else { os::allocate(bytes) };
+    let made = NonNull::new(memory?.cast::<Lists>())?;
     let lists = made.as_ptr();
     let places = PLACES.load(Relaxed);
     let room = room((places - end_of_heads(0)) / (HEADS * WORD));
@@ -347,7 +351,7 @@ mod tests {
     fn lists_have_the_room_of_their_class() {
         let heap = super::super::super::registry::heap_for_test();
         let tuning = Tuning::new();
-        let lists = make(&tuning).expect("there is memory").as_ptr();
+        let lists = make(&tuning, false).expect("there is memory").as_ptr();
         let mut offsets = Vec::new();
         for_each(|offset| offsets.push(offset));
         let mut place = end_of_heads(offsets.len()) / size_of::<*mut u8>();
