@@ -4,7 +4,11 @@
 //!
 //! The lock, the ring of deferred frees and the gate are the allocator's own files, over loom's
 //! atomics. The other protocols are models of `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`,
-//! `background.rs` and the arenas' lock, with the same orderings.
+//! `background.rs` and the arenas' lock, with the same orderings. In this folder:
+//!
+//! ```sh
+//! RUSTFLAGS='--cfg pagewise_model' cargo run --release
+//! ```
 
 /// The allocator's own files, at their own paths, and the models, which use what they keep private.
 #[path = "../../../src/global"]
