@@ -440,8 +440,8 @@ mod tests {
         assert_eq!(found_by_another(&LOCKED), Some(7));
     }
 
-    /// A lock that its owner does not unlock for long is given up, and nobody gets it until the owner
-    /// has unlocked it after all.
+    /// A lock that its owner does not unlock for long is given up, and nobody gets it until the
+    /// owner has unlocked it after all.
     #[test]
     fn a_lock_that_is_held_for_long_is_lost_until_it_is_unlocked() {
         static LOCKED: Locked<u32> = Locked::new(7);

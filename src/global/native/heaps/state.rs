@@ -462,8 +462,8 @@ mod tests {
         on_a_heap(|state| assert_eq!((0..160).filter(|_| state.tick()).count(), 10));
     }
 
-    /// A large block in new memory, or in memory that did not go back, says nothing about memory that
-    /// did.
+    /// A large block in new memory, or in memory that did not go back, says nothing about memory
+    /// that did.
     #[test]
     fn memory_that_stayed_is_not_used_again() {
         on_a_heap(|state| {

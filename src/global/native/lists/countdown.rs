@@ -94,15 +94,21 @@ impl Countdown {
 mod tests {
     use super::*;
 
+    /// Returns a countdown with these numbers of pops until each of the two is due.
+    fn armed(clock: i32, guarded: i32) -> Countdown {
+        let countdown =
+            Countdown { pops: Cell::new(0), stride: Cell::new(0), left: Default::default() };
+        countdown.set(Due::Clock, clock);
+        countdown.set(Due::Guarded, guarded);
+        countdown.set(Due::Sample, NEVER);
+        countdown.arm();
+        countdown
+    }
+
     /// A pop that passes although something is due is counted, and what is due stays so.
     #[test]
     fn a_pop_that_must_pass_does() {
-        let countdown =
-            Countdown { pops: Cell::new(0), stride: Cell::new(0), left: Default::default() };
-        countdown.set(Due::Clock, 9);
-        countdown.set(Due::Guarded, 2);
-        countdown.set(Due::Sample, NEVER);
-        countdown.arm();
+        let countdown = armed(9, 2);
         countdown.let_one_pass();
         let passes = [(); 4].map(|()| countdown.count_pop());
         assert_eq!(passes, [true, true, false, false]);
@@ -118,12 +124,7 @@ mod tests {
     /// Two items with different periods are each due exactly when they would be alone.
     #[test]
     fn each_is_due_in_its_time() {
-        let countdown =
-            Countdown { pops: Cell::new(0), stride: Cell::new(0), left: Default::default() };
-        countdown.set(Due::Clock, 7);
-        countdown.set(Due::Guarded, 3);
-        countdown.set(Due::Sample, NEVER);
-        countdown.arm();
+        let countdown = armed(7, 3);
         let (mut clock, mut guarded) = (7, 3);
         for pop in 1..1000 {
             if !countdown.count_pop() {

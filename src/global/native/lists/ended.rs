@@ -82,7 +82,7 @@ pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
 
 /// Leaves a thread's lists to the next thread, with their blocks. Puts these back if there are too
 /// many for so few `heaps` that threads are spread over, if the purge `delay` (milliseconds) is 0,
-/// or in hardened mode.
+/// or in hardened mode. Without a delay, the memory of their places goes back as well.
 ///
 /// # Safety
 /// The lists are the calling thread's, which does not use them any more.
@@ -169,7 +169,8 @@ impl Ended {
     }
 
     /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
-    /// newest that suit, else empty ones, else bare ones, else the newest. `None` if there are none.
+    /// newest that suit, else empty ones, else bare ones, else the newest. `None` if there are
+    /// none.
     pub(in crate::global::native) fn take(
         &mut self,
         suits: impl Fn(NonNull<Lists>) -> bool,
@@ -178,9 +179,9 @@ impl Ended {
         self.take_known(suits).inspect(|&lists| hold(lists))
     }
 
-    /// Takes the oldest lists with blocks, or else the oldest with memory for their places, if their
-    /// thread ended at least `delay` milliseconds ago. The caller [puts them back](put_back). O(1),
-    /// plus the lists left since the last call.
+    /// Takes the oldest lists with blocks, or else the oldest with memory for their places, if
+    /// their thread ended at least `delay` milliseconds ago. The caller [puts them back](put_back).
+    /// O(1), plus the lists left since the last call.
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
         self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))

@@ -3,12 +3,14 @@
 //! header, or a lock.
 //!
 //! ```text
-//! Lists  | dummy list | medium lists | heap, waiting, … | list | shadow | list | shadow | … | places |
+//! Lists  | dummy list | medium lists | heap, waiting, … | list | shadow | list | … | places |
 //!  list  | top | last place | size, class, … | bottom |
 //! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | …
 //! ```
 //! The lists' heads lie together, so that a thread writes few OS pages, and the places of an ended
-//! thread can be given back. `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
+//! thread can be given back.
+//!
+//! `top` is the *place* of the last block: its index, in pointers, from the start of the thread's
 //! lists. The place of an empty list holds null. So popping loads the place, loads the block, and
 //! stores the place minus one. (Decrementing `top` in memory would save an instruction, but takes
 //! Zen 3 up to a fifth more time.)
@@ -20,8 +22,8 @@
 //! which every list is a dummy, so the first use needs no test either; the slow path tells these
 //! cases apart.
 //!
-//! A [shadow] follows the head of each list: a dummy list of the same class. A block whose entry names
-//! the shadow instead of the list takes the slow path when it is freed by its address.
+//! A [shadow] follows the head of each list: a dummy list of the same class. A block whose entry
+//! names the shadow instead of the list takes the slow path when it is freed by its address.
 
 mod list;
 mod lists;
@@ -230,8 +232,8 @@ pub(in crate::global::native) unsafe fn refill(
         (*list).widen();
         let capacity = (*list).capacity() as usize;
         if before > capacity / 2 {
-            // A handler of a signal, or a function of the program in the place of a system call, has
-            // freed blocks since the list had too few.
+            // A handler of a signal, or a function of the program in the place of a system call,
+            // has freed blocks since the list had too few.
             return true;
         }
         let goes_on = (*list).note_batch_taken();

@@ -31,9 +31,9 @@ struct Registry {
     refused: bool,
 }
 
-/// Lists up to which their memory comes at once. A program with more threads is one whose threads
-/// do little each.
-const FEW: usize = 128;
+/// Number of lists whose memory comes at once. In a program with more threads, each of them does
+/// little. In hardened mode lists take several times the memory, which comes page by page.
+const POPULATED: usize = 128;
 
 /// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
 /// set.
@@ -233,7 +233,7 @@ impl Registry {
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
-        let lists = quick::make(tuning, self.made < FEW)?;
+        let lists = quick::make(tuning, self.made < POPULATED && !mode::is_hardened())?;
         self.made += 1;
         // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);

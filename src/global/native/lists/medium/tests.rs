@@ -12,8 +12,7 @@ use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::lists::{idle, registry};
-use crate::global::tuning::SMALL_MAX;
-use crate::global::tuning::Tuning;
+use crate::global::tuning::{SMALL_MAX, Tuning};
 use crate::os::alone;
 
 /// Makes lists with a limit of `limit` bytes, and full room in each.
@@ -208,7 +207,7 @@ fn a_size_of_a_quick_list_is_of_no_class() {
 #[test]
 #[ignore = "in a process of its own"]
 fn apart() {
-    use crate::global::{Pagewise, Tuning};
+    use crate::global::Pagewise;
     use crate::sizemap::SizeMap;
     let pages = Tuning::new().pages.page_size(128 << 10).ffcrossover(SMALL_MAX);
     let pages = pages.sizemap(SizeMap::PageFitting);

@@ -6,9 +6,8 @@ use core::sync::atomic::{AtomicU32, compiler_fence};
 
 use crate::global::native::base::mode;
 
-/// The head of a quick list. Only its thread changes it. Other threads read
-/// `top` for statistics, so no `&mut` to a list may exist: its fields change through shared
-/// references.
+/// The head of a quick list. Only its thread changes it. Other threads read `top` for statistics,
+/// so no `&mut` to a list may exist: its fields change through shared references.
 ///
 /// The child of a fork, in which the list's thread may not exist, takes over the blocks that are
 /// counted. So a block is written before it is counted, and uncounted before it is used. A fork
@@ -41,12 +40,12 @@ pub(super) struct List {
 }
 
 /// Blocks that a list takes at first, so that threads that do little keep little. In hardened mode
-/// it is [`FEW`], as there must be blocks to choose from.
+/// it is [`RAMP`], as there must be blocks to choose from.
 const FIRST: u32 = 4;
 
 /// Blocks up to which each batch doubles a list's capacity, and the batches after which it doubles
 /// from there on, up to its room: larger batches cost less per block.
-const FEW: u32 = 64;
+const RAMP: u32 = 64;
 const WIDEN: u8 = 8;
 
 /// Batches in the same direction after which the next ones are larger.
@@ -114,13 +113,13 @@ impl List {
 
     /// Checks whether the list takes all that it has room for, or more than at first.
     fn is_wide(&self) -> bool {
-        self.capacity() > FEW || self.capacity() == u32::from(self.most)
+        self.capacity() > RAMP || self.capacity() == u32::from(self.most)
     }
 
     /// Counts a batch; returns whether that widened the list.
     pub(super) fn widen(&self) -> bool {
         self.batches.set(self.batches.get().saturating_add(1));
-        let is_due = self.capacity() < FEW || self.batches.get() >= WIDEN;
+        let is_due = self.capacity() < RAMP || self.batches.get() >= WIDEN;
         let wider = is_due && self.capacity() < self.most.into();
         if wider {
             self.set_capacity((2 * self.capacity()).min(self.most.into()));
@@ -131,7 +130,7 @@ impl List {
 
     /// Lowers the capacity to that of a new list.
     pub(super) fn narrow(&self) {
-        let first = if mode::is_hardened() { FEW } else { FIRST };
+        let first = if mode::is_hardened() { RAMP } else { FIRST };
         self.set_capacity(first.min(self.most.into()));
         self.batches.set(0);
         self.streak.set(0);
@@ -184,7 +183,7 @@ mod tests {
                 let mut capacity = FIRST.min(most.into());
                 for _ in 0..40 {
                     assert_eq!(list.capacity(), capacity);
-                    let last = if capacity < FEW { 1 } else { WIDEN };
+                    let last = if capacity < RAMP { 1 } else { WIDEN };
                     for batch in 1..=last {
                         let wider = batch == last && capacity < most.into();
                         assert_eq!(list.widen(), wider, "{capacity} of {most}");

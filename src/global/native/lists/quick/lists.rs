@@ -122,9 +122,6 @@ const _: () = assert!(size_of::<List>() <= SHADOW as usize * WORD && SHADOW % 2 
 /// Words of a list's head and its shadow.
 const HEADS: usize = 2 * SHADOW as usize;
 
-/// Bytes of the places that a list needs besides those of its blocks: the null before the first.
-const NULL: usize = size_of::<*mut u8>();
-
 /// Blocks up to which a list may keep twice the usual bytes. With lists of only two large blocks, a
 /// program that uses three or more of them at a time would go to the heap for nearly each.
 const FEW: u32 = 4;
@@ -147,17 +144,24 @@ pub(in crate::global::native) fn open(
     classes: impl ExactSizeIterator<Item = usize>,
 ) {
     let lists = classes.len();
-    let mut bytes = end_of_heads(lists);
-    PLACES.store(bytes, Relaxed);
+    PLACES.store(end_of_heads(lists), Relaxed);
+    let mut count = 0;
     let mut index = 0;
     for (class, size) in classes.enumerate() {
         let offset = end_of_heads(class) / WORD;
         index = sizes::enter_list(index, size, offset as u32, tuning.pages.ffcrossover);
-        bytes += NULL + capacity(tuning, size as u32, room(lists)) as usize * size_of::<*mut u8>();
+        count += places(capacity(tuning, size as u32, room(lists)));
     }
+    let bytes = end_of_heads(lists) + count * size_of::<*mut u8>();
     debug_assert!(bytes <= MAX_WORDS * WORD, "every class has a list");
     // The last places share no OS page with the face behind them.
     WORDS.store(bytes.next_multiple_of(os::page_size()) / WORD, Relaxed);
+}
+
+/// Returns the number of places of a list that takes `most` blocks: one more, for the null before
+/// the first.
+const fn places(most: u32) -> usize {
+    most as usize + 1
 }
 
 /// Returns the blocks of `size` bytes that a list takes at most, where each list has room for
@@ -223,9 +227,9 @@ pub(in crate::global::native) fn make(tuning: &Tuning, populated: bool) -> Optio
     let memory = if populated { os::allocate_populated(bytes) } else { os::allocate(bytes) };
     let made = NonNull::new(memory?.cast::<Lists>())?;
     let lists = made.as_ptr();
-    let places = PLACES.load(Relaxed);
-    let room = room((places - end_of_heads(0)) / (HEADS * WORD));
-    let mut bottom = places / size_of::<*mut u8>();
+    let heads = PLACES.load(Relaxed);
+    let room = room((heads - end_of_heads(0)) / (HEADS * WORD));
+    let mut bottom = heads / size_of::<*mut u8>();
     let mut class = 0;
     for_each(|offset| {
         let size = class_size(offset);
@@ -243,7 +247,7 @@ pub(in crate::global::native) fn make(tuning: &Tuning, populated: bool) -> Optio
             (*list).set_count(0);
             (*list).narrow();
         }
-        bottom += NULL / size_of::<*mut u8>() + most as usize;
+        bottom += places(most);
         class += 1;
     });
     if mode::is_hardened() {
@@ -344,8 +348,8 @@ mod tests {
         assert_eq!(of(u32::MAX, 256, 16_368), 200);
     }
 
-    /// A thread's lists have as much room as the tuning says, rounded to an even number of blocks,
-    /// and the last ends where the memory does.
+    /// A thread's lists have as much room as the tuning says, and the last ends in the last OS page
+    /// of the memory.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]
     fn lists_have_the_room_of_their_class() {
