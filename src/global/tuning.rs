@@ -60,8 +60,8 @@ pub struct Tuning {
     /// FFCROSSOVER 16,368 bytes, FREETOL 1, and there are four size classes for each doubling.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
-    /// with a limit of at most 4 blocks (64 in hardened mode), which rises to this value as the
-    /// list is used.
+    /// with a limit of at most 4 blocks of 1 KiB in all, or of one block (64 blocks in hardened
+    /// mode), which rises to this value as the list is used.
     pub quick_blocks: u32,
     /// The most bytes that one quick list keeps; 32 KiB by default. A list of large blocks may keep
     /// up to 4 blocks if they take no more than twice this, and every list keeps at least 2 blocks.

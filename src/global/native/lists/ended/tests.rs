@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use super::super::{current, idle, registry};
 use super::chain::LOOKED;
 use super::*;
+#[cfg(target_os = "linux")]
+use crate::global::Hardening;
 use crate::global::Pagewise;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::pool;
@@ -259,6 +261,7 @@ fn begins() {
 fn the_memory_of_ended_lists_goes_back() {
     alone::passes("global::native::lists::ended::tests::places_later");
     alone::passes("global::native::lists::ended::tests::places_at_once");
+    alone::passes("global::native::lists::ended::tests::places_on_purpose");
 }
 
 #[cfg(target_os = "linux")]
@@ -289,6 +292,18 @@ fn places_at_once() {
     registry::tuning(&Tuning::new().purge_delay(0));
     serve(60);
     assert_eq!(resident_places(ended_lists()), 0);
+    assert!(!have_memory());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn places_on_purpose() {
+    registry::tuning(&Tuning::new().hardening(Hardening::ON));
+    serve(60);
+    push(ended_lists());
+    assert!(have_memory());
+    PAGEWISE.purge();
     assert!(!have_memory());
 }
 

@@ -39,9 +39,10 @@ pub(super) struct List {
     pub(super) bottom: u32,
 }
 
-/// Blocks that a list takes at first, so that threads that do little keep little. In hardened mode
-/// it is [`RAMP`], as there must be blocks to choose from.
+/// Blocks that a list takes at first, and their bytes if there are several, so that threads that do
+/// little keep little. In hardened mode it is [`RAMP`] blocks, as there must be some to choose from.
 const FIRST: u32 = 4;
+const FIRST_BYTES: u32 = 1 << 10;
 
 /// Blocks up to which each batch doubles a list's capacity, and the batches after which it doubles
 /// from there on, up to its room: larger batches cost less per block.
@@ -130,7 +131,8 @@ impl List {
 
     /// Lowers the capacity to that of a new list.
     pub(super) fn narrow(&self) {
-        let first = if mode::is_hardened() { RAMP } else { FIRST };
+        let few = (FIRST_BYTES / u32::from(self.size)).clamp(1, FIRST);
+        let first = if mode::is_hardened() { RAMP } else { few };
         self.set_capacity(first.min(self.most.into()));
         self.batches.set(0);
         self.streak.set(0);
@@ -193,6 +195,17 @@ mod tests {
                 assert_eq!((list.capacity(), list.count()), (most.into(), 1));
                 (0..3).for_each(|_| _ = list.note_batch_taken());
             }
+        }
+    }
+
+    /// A list takes few blocks at first, of large blocks fewer.
+    #[test]
+    fn a_list_begins_with_few_blocks() {
+        let first = [(16, 4), (256, 4), (272, 3), (512, 2), (1024, 1), (16 << 10, 1)];
+        for (size, first) in first {
+            let list = List { size, ..list(64, 256) };
+            list.narrow();
+            assert_eq!(list.capacity(), first, "{size}");
         }
     }
 

@@ -6,6 +6,20 @@ use super::lists::Lists;
 use crate::global::native::base::mode;
 use crate::os;
 
+/// Milliseconds between two calls of `maintain`; while memory is going back, one.
+const PAUSE: u32 = 64;
+
+/// Most visits that a thread may catch up on while memory is going back: where a program sleeps for
+/// most of the time, one for each millisecond in which it runs would take minutes.
+const CATCH_UP: u32 = 8;
+
+/// Returns the milliseconds that count as passed since a visit that was made `since` milliseconds
+/// after the one before, at least [`PAUSE`]. If there is `more` to give back, time that was not
+/// used for visits counts, up to [`CATCH_UP`] milliseconds.
+fn since_visit(since: u32, more: bool) -> u32 {
+    if more { (since - 1).min(PAUSE - 1 + CATCH_UP) } else { 0 }
+}
+
 impl Lists {
     /// Does what is due by the countdown: looks at the clock, gives memory back if that is due (and
     /// before that calls `follow`), and draws when the next block is guarded or sampled.
@@ -43,8 +57,6 @@ impl Lists {
     /// Looks at the clock, and gives memory back if that is due; returns whether there is more to
     /// give back.
     fn look_at_clock(&self, follow: impl FnOnce(&Self)) -> bool {
-        /// Milliseconds between two calls of `maintain`; while memory is going back, one.
-        const PAUSE: u32 = 64;
         let now = os::now() as u32;
         let since = now.wrapping_sub(self.last_clock_read.get());
         if since < PAUSE {
@@ -52,7 +64,7 @@ impl Lists {
         }
         follow(self);
         let more = self.heap().maintain();
-        self.last_clock_read.set(if more { now.wrapping_sub(PAUSE - 1) } else { now });
+        self.last_clock_read.set(now.wrapping_sub(since_visit(since, more)));
         more
     }
 
@@ -340,7 +352,24 @@ mod tests {
         // Other heaps may be maintained as well, and give memory back.
         for since in [64, 65, 1 << 20, u32::MAX] {
             let (looks, ago, more) = look(since);
-            assert!(looks && ago == if more { 63 } else { 0 }, "{since}: {ago}, {more}");
+            assert!(looks && ago == since_visit(since, more), "{since}: {ago}, {more}");
+        }
+    }
+
+    /// While memory goes back, a thread visits once in a millisecond. After a sleep it catches up
+    /// on eight visits, however long it slept.
+    #[test]
+    fn a_thread_catches_up_on_visits() {
+        assert_eq!([PAUSE, PAUSE + 1, u32::MAX].map(|since| since_visit(since, false)), [0; 3]);
+        assert_eq!(since_visit(PAUSE, true), PAUSE - 1, "the next millisecond");
+        for slept in [CATCH_UP, 100, u32::MAX - PAUSE] {
+            let mut since = PAUSE + slept;
+            let visits = (0..100).take_while(|_| {
+                let is_due = since >= PAUSE;
+                since = if is_due { since_visit(since, true) } else { since };
+                is_due
+            });
+            assert_eq!((visits.count(), since), (1 + CATCH_UP as usize, PAUSE - 1), "{slept}");
         }
     }
 }
