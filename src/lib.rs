@@ -89,9 +89,10 @@
 //! where.
 //!
 //! # Features
-//! - `std` (default): [`Pagewise`], [`Reserved`], [`sizemap::optimise`]. Without it the crate is
-//!   `no_std`, depends only on `bitflags`, and needs no allocator.
-//! - `strategies`: the strategies of the papers, and the [`catalogue`] of them by type and by name.
+//! - `std` (default): [`Pagewise`], [`Reserved`]. Without it the crate is `no_std`, depends only on
+//!   `bitflags`, and needs no allocator.
+//! - `strategies`: the strategies of the papers, the [`catalogue`] of them by type and by name, and
+//!   (with `std`) [`sizemap::optimise`].
 //! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
 //! - `allocator_api`: the standard library's own collections in an [`Arena`]; needs a nightly
 //!   compiler.

@@ -85,6 +85,7 @@ impl SizeMap {
 }
 
 /// A program's demand for one size. [`optimise`] fits a SIZEMAP to such demands.
+#[cfg(all(feature = "std", feature = "strategies"))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// Requested size in bytes.
@@ -105,7 +106,7 @@ pub struct Demand {
 /// The classes are multiples of `unit` in ascending order. The last one serves `largest`
 /// (FFCROSSOVER), and each is as large as its number of blocks in a page allows. Sizes of 0, above
 /// `largest` or above 4 GiB do not count. There are no classes if `unit` is 0.
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", feature = "strategies"))]
 #[must_use]
 pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize) -> Vec<u32> {
     // The candidates for classes: every size in demand, rounded up, and the largest size.
@@ -117,7 +118,10 @@ pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize
         }
     }
     live_at.retain(|&size, _| size <= page_size.min(u32::MAX as usize));
-    let (sizes, live): (Vec<usize>, Vec<f64>) = live_at.into_iter().unzip();
+    // Vectors are collected, not pushed to or unzipped: else programs would call the instance of
+    // `Vec`'s growth that this crate has for such items, through a pointer, not one of their own.
+    let sizes: Vec<usize> = live_at.keys().copied().collect();
+    let live: Vec<f64> = live_at.into_values().collect();
     let page = page_size as f64;
 
     // best[j]: the least memory for the sizes below candidate j if candidate j − 1 is a class.
@@ -138,19 +142,20 @@ pub fn optimise(demand: &[Demand], unit: usize, largest: usize, page_size: usize
         }
     }
 
-    let mut classes = Vec::new();
-    let mut j = sizes.len();
-    while j > 0 {
-        let fitting = page_size / (page_size / sizes[j - 1]) / unit * unit;
-        classes.push(fitting.clamp(sizes[j - 1], u32::MAX as usize / unit * unit) as u32);
-        j = from[j];
-    }
+    let ends = core::iter::successors(Some(sizes.len()), |&end| Some(from[end]));
+    let mut classes: Vec<u32> = ends
+        .take_while(|&end| end > 0)
+        .map(|end| {
+            let fitting = page_size / (page_size / sizes[end - 1]) / unit * unit;
+            fitting.clamp(sizes[end - 1], u32::MAX as usize / unit * unit) as u32
+        })
+        .collect();
     classes.reverse();
     classes.dedup();
     classes
 }
 
-#[cfg(all(test, feature = "std"))]
+#[cfg(all(test, feature = "std", feature = "strategies"))]
 mod tests {
     use super::*;
 
