@@ -10,10 +10,11 @@ use pagewise::catalogue;
 use pagewise::trace::{Event, Origin, Writer};
 use serde_json::Value;
 
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "trace",
     "strategy",
     "ns_per_pair",
+    "ns_per_pair_spread",
     "items_per_pair",
     "items_per_paged_pair",
     "peak_requested_bytes",

@@ -67,7 +67,10 @@ mod tests {
             ..Row::default()
         };
         let rows = rows.iter().map(row).collect();
-        of(&[&Compared { trace: "t".into(), about: String::new(), rows, noise: 0.0 }], 0.01)
+        of(
+            &[&Compared { trace: "t".into(), about: String::new(), threads: 1, rows, noise: 0.0 }],
+            0.01,
+        )
     }
 
     #[test]

@@ -90,7 +90,8 @@ Measures, each in a fresh heap:
   ns/pair      processor time per allocation or reallocation with the free that
                matches it; median of the rounds. Each block's first and last
                byte are written. Blocks live at the end of the trace are freed
-               inside the measurement. +/- is half the interquartile range.
+               inside the measurement. +/- is half the interquartile range,
+               unknown after a single round.
   resident     peak anonymous memory of a separate process, less the memory in
                use before the first block. Each OS page of each block is
                written.
@@ -105,6 +106,10 @@ Measures, each in a fresh heap:
   items        list items that the strategy's bookkeeping visits, per pair;
                --json also has those of the pairs that pages served. Known only
                for strategies.
+
+One thread replays a trace, also one of several threads, in the order of its
+events: locks, and memory that an allocator keeps for each thread, are not
+measured.
 
 GLOBAL is pagewise's global allocator, PAGEWISE the strategy of its arenas. LEA
 is Doug Lea's allocator (crate dlmalloc), over its own memory. Without a
@@ -202,5 +207,6 @@ pub(crate) fn over_trace(
         units::thousands(facts.live_at_end),
         units::bytes(facts.peak_requested),
     );
-    Ok(Compared { trace: workload.name.clone(), about, rows, noise: timed.noise })
+    let threads = input::open(path)?.header().threads;
+    Ok(Compared { trace: workload.name.clone(), about, threads, rows, noise: timed.noise })
 }

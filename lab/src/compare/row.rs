@@ -15,6 +15,9 @@ pub(crate) struct Row {
     pub(crate) strategy: &'static str,
     /// Median time of the rounds ÷ pairs, in nanoseconds.
     pub(crate) ns_per_pair: Option<f64>,
+    /// Half the interquartile range of the rounds, as a fraction of the median; unknown after a
+    /// single round.
+    pub(super) ns_per_pair_spread: Option<f64>,
     pub(super) items_per_pair: Option<f64>,
     pub(super) items_per_paged_pair: Option<f64>,
     pub(super) peak_requested_bytes: u64,
@@ -22,10 +25,6 @@ pub(crate) struct Row {
     pub(crate) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
     pub(crate) pages_touched: Option<u64>,
-    /// Half the interquartile range of the rounds, as a fraction of the median; unknown after a
-    /// single round.
-    #[serde(skip)]
-    pub(super) spread: Option<f64>,
     /// Why there is no result.
     #[serde(skip)]
     pub(super) stopped: Option<String>,
@@ -56,6 +55,7 @@ impl Row {
             |held: u64| 1.0 - ratio(facts.peak_requested as f64, held as f64).unwrap_or(1.0);
         Self {
             ns_per_pair: ratio(times.median(), pairs),
+            ns_per_pair_spread: times.spread(),
             items_per_pair: metered.items.and_then(|items| ratio(items as f64, pairs)),
             items_per_paged_pair: metered.paged.and_then(|paged| {
                 // A pair is two operations.
@@ -65,7 +65,6 @@ impl Row {
             peak_held_bytes: metered.peak_held,
             fragmentation: metered.peak_held.map(fragmentation),
             pages_touched: Some(metered.pages_touched),
-            spread: times.spread(),
             ..row
         }
     }

@@ -65,7 +65,7 @@ pub(crate) struct Figure {
 pub(crate) fn grid(compared: &Compared) -> Grid {
     let columns: Vec<_> = COLUMNS.iter().map(|column| figures(column, &compared.rows)).collect();
     let lines = compared.rows.iter().enumerate().map(|(index, row)| {
-        let last = match (&row.stopped, row.spread) {
+        let last = match (&row.stopped, row.ns_per_pair_spread) {
             (Some(reason), _) => reason.clone(),
             (None, Some(spread)) if spread >= 0.1 => format!("{:.0} %", spread * 100.0),
             (None, Some(spread)) => format!("{:.1} %", spread * 100.0),
@@ -203,8 +203,13 @@ mod tests {
             stopped: Some("out of memory at operation 9".into()),
             ..Row::default()
         };
-        let compared =
-            Compared { trace: "t".into(), about: String::new(), rows: vec![stopped], noise: 0.0 };
+        let compared = Compared {
+            trace: "t".into(),
+            about: String::new(),
+            threads: 1,
+            rows: vec![stopped],
+            noise: 0.0,
+        };
         assert!(of_trace(&compared).contains("out of memory at operation 9"));
     }
 }

@@ -23,8 +23,11 @@ const BUDGET: Duration = Duration::from_secs(30);
 /// it.
 const TRACES: usize = 8;
 /// Minimum and maximum number of rounds, if none is given. A competitor gets the minimum unless it
-/// has used its share of the budget twice.
+/// has used its share of the budget twice, and [`PATIENCE`].
 const ROUNDS: std::ops::Range<usize> = 3..15;
+/// Time for the minimum number of rounds of a competitor, however small its share of the budget: a
+/// single round may have met anything.
+const PATIENCE: f64 = 3.0;
 
 /// How many rounds to run.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +56,7 @@ impl Rounds {
                 let share = budget.as_secs_f64() / lanes as f64;
                 let spent = spent.as_secs_f64();
                 let with_another = spent + spent / done.max(1) as f64;
-                let few = done < ROUNDS.start && spent <= 2.0 * share;
+                let few = done < ROUNDS.start && spent <= PATIENCE.max(2.0 * share);
                 if done == 0 || few || (done < ROUNDS.end && with_another <= share) {
                     (spent / share).max(done as f64 / ROUNDS.end as f64).min(0.99)
                 } else {
@@ -229,6 +232,8 @@ mod tests {
         assert_eq!(rounds(within, 1e-6), 15);
         assert_eq!(rounds(within, 0.9), 3);
         assert_eq!(rounds(within, 60.0), 1);
+        // On a busy machine, the share of one of many traces may be less than a round.
+        assert_eq!(rounds(Rounds::Within(Duration::from_secs(2)), 0.9), 3);
         assert_eq!(rounds(Rounds::Exactly(7), 60.0), 7);
     }
 

@@ -22,6 +22,7 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
         let traces = units::count(missing as u64, "trace");
         (missing > 0).then(|| format!("{strategy} ran out of memory on {traces}."))
     });
+    let once = timed_once(all);
     let noise = format!(
         "Noise: two identical runs of {SYSTEM} differed by {:.1} % in the median; smaller leads in \
          time are called ties.",
@@ -32,7 +33,40 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
         .chain(judged)
         .chain(stopped)
         .chain([noise])
+        .chain(once)
+        .chain(of_threads(all))
         .collect()
+}
+
+/// Says that one thread replays traces of several.
+fn of_threads(all: &[&Compared]) -> Option<String> {
+    let several = all.iter().filter(|compared| compared.threads > 1);
+    let what = match (all, several.count()) {
+        (_, 0) => return None,
+        ([one], _) => format!("one replays the events of {}", units::thousands(one.threads.into())),
+        (_, number) => format!("{number} of {} traces are of several, one replays them", all.len()),
+    };
+    Some(format!(
+        "Threads: {what}. Locks, and memory that an allocator keeps for each, are not measured."
+    ))
+}
+
+/// Names the strategies whose time is that of a single round on some trace.
+fn timed_once(all: &[&Compared]) -> Option<String> {
+    let is_timed_once = |strategy: &&str| {
+        let rows = || all.iter().flat_map(|compared| &compared.rows);
+        let mut its = rows().filter(|row| row.strategy == *strategy);
+        its.any(|row| row.ns_per_pair.is_some() && row.ns_per_pair_spread.is_none())
+    };
+    let once: Vec<_> = strategies(all).into_iter().filter(is_timed_once).collect();
+    let more = once.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = once.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    (!once.is_empty()).then(|| {
+        format!(
+            "Timed once: {named}{more}; a single time may be far off, `compare --repeat 5` tells."
+        )
+    })
 }
 
 /// Number of winners named.
@@ -127,6 +161,7 @@ mod tests {
         Row {
             strategy,
             ns_per_pair: Some(ns),
+            ns_per_pair_spread: Some(0.01),
             peak_resident_bytes: Some(held),
             pages_touched: Some(held / 4096),
             ..Row::default()
@@ -134,7 +169,7 @@ mod tests {
     }
 
     fn compared(noise: f64, rows: Vec<Row>) -> Compared {
-        Compared { trace: "t".into(), about: String::new(), rows, noise }
+        Compared { trace: "t".into(), about: String::new(), threads: 1, rows, noise }
     }
 
     #[test]
@@ -154,6 +189,27 @@ mod tests {
             verdict[1]
         );
         assert!(verdict.last().unwrap().contains("5.0 %"));
+    }
+
+    #[test]
+    fn a_trace_of_several_threads_is_said_to_be_replayed_by_one() {
+        let of_threads = |threads| Compared { threads, ..compared(0.0, vec![row("MRU", 9.0, 1)]) };
+        let (one, many) = (of_threads(1), of_threads(201));
+        let last = |all: &[&Compared]| of(all).last().unwrap().clone();
+        assert!(last(&[&many]).starts_with("Threads: one replays the events of 201. Locks, and"));
+        assert!(last(&[&one, &many]).starts_with("Threads: 1 of 2 traces are of several, one"));
+        assert!(!last(&[&one]).starts_with("Threads"));
+    }
+
+    #[test]
+    fn times_of_a_single_round_are_named() {
+        let once = |strategy| Row { ns_per_pair_spread: None, ..row(strategy, 10.0, 8192) };
+        let verdict = of(&[&compared(0.0, vec![row("MRU", 9.0, 1), once("QUICK"), once("LEA")])]);
+        let last = verdict.last().unwrap();
+        assert!(last.starts_with("Timed once: QUICK, LEA; a single time may"), "{last}");
+        let four = ["A", "B", "C", "D"].map(once).to_vec();
+        let verdict = of(&[&compared(0.0, four)]);
+        assert!(verdict.last().unwrap().starts_with("Timed once: A, B, C and 1 more;"));
     }
 
     #[test]
