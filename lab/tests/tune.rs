@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use common::{Workbench, pagewise};
 use interruptible::interruptible;
+use pagewise::trace::{Event, Origin, Writer};
 use serde_json::Value;
 
 const FEW: [&str; 2] = ["--candidates", "20"];
@@ -134,6 +135,24 @@ fn settings_are_found_for_a_program_not_written_in_rust() {
 }
 
 /// Interrupts like a shell: the whole process group gets the signal, once the search has started.
+/// The figures do not show that threads were not measured.
+#[test]
+fn a_trace_of_several_threads_is_said_to_be_replayed_by_one() {
+    let bench = Workbench::new();
+    let path = bench.path("two.pwt");
+    let file = fs::File::create(&path).expect("a file");
+    let mut writer = Writer::new(file, Origin::default()).expect("a writer");
+    for slot in 0..400 {
+        writer.write(Event::Allocate { slot, size: 100, align: 16 }).expect("written");
+        writer.write(Event::Thread { thread: 1 - slot % 2 }).expect("written");
+    }
+    writer.finish().expect("finished");
+    let few = ["--for", "memory", "--arena", "--candidates", "8", "--against", "none"];
+    let tune = |trace: &str| pagewise(&[&["tune", trace], &few[..]].concat()).succeeds();
+    assert!(tune(&path).contains("One thread replayed the events of several:"));
+    assert!(!tune(&bench.trace()).contains("One thread replayed"));
+}
+
 #[test]
 fn an_interrupted_search_leaves_nothing_behind() {
     let bench = Workbench::new();

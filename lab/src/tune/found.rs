@@ -21,6 +21,9 @@ pub(crate) struct Tuned {
     /// Whether the second halves of the traces were held out, rather than other traces.
     pub(crate) second_halves: bool,
     pub(crate) families: Vec<Found>,
+    /// Most threads that the events of a trace are from; a replay has one.
+    #[serde(default)]
+    pub(crate) threads: u32,
     /// Allocators that could not be compared, and why.
     pub(crate) not_compared: Vec<String>,
     /// The code of every choice that gains: Rust, or settings. Empty if none gains.

@@ -280,8 +280,9 @@ struct Plan<'p> {
 impl Plan<'_> {
     fn carry_out(self) -> anyhow::Result<Tuned> {
         // Report faults of any trace before measuring the first.
+        let mut threads = 0;
         for path in self.traces.iter().chain(self.held_out) {
-            input::open(path)?;
+            threads = input::open(path)?.header().threads.max(threads);
         }
         let (searched, held_out) = if self.held_out.is_empty() {
             split::halves(self.traces)?
@@ -297,6 +298,7 @@ impl Plan<'_> {
             goal: self.goal,
             seed: self.seed,
             second_halves: self.held_out.is_empty(),
+            threads,
             code: emit::file(&codes),
             families: found,
             not_compared: self.not_compared,

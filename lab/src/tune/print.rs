@@ -18,6 +18,15 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     for why in &tuned.not_compared {
         text += &format!("{}\n", paragraph(&format!("Not compared: {why}.")));
     }
+    if tuned.threads > 1 {
+        text += &format!(
+            "{}\n",
+            paragraph(
+                "One thread replayed the events of several: locks, and memory that an allocator \
+                 keeps for each thread, were not measured."
+            )
+        );
+    }
     let is_preload = tuned.families.iter().any(|found| found.family == Family::Preload);
     if tuned.code.is_empty() {
         text += "No gain, so there is nothing to paste.\n";

@@ -22,6 +22,7 @@ use rayon::prelude::*;
 use super::candidate::{Candidate, Family};
 use super::found::OnFront;
 use super::goal::{Cap, Goal};
+use super::held_out::LEAST;
 use super::measure::{Course, Measured, Relative};
 use crate::system::library::Library;
 use crate::{demand, pareto};
@@ -124,12 +125,13 @@ impl Search {
 
     /// Returns the candidates to verify, best first: those that keep the cap and do better than the
     /// default; if none does, the default; empty if nothing keeps the cap. For the goal of memory
-    /// they are the leanest, whatever their time: the first is the end of the front.
+    /// they are the [leanest](leanest_first), whatever their time.
     pub(super) fn candidates_to_verify(&self) -> Vec<Candidate> {
         let mut order = self.ranking();
-        let memory = |&index: &usize| self.relative(index).map_or(f64::NAN, |one| one.memory);
         if self.goal == Goal::Memory {
-            order.sort_by(|a, b| memory(a).total_cmp(&memory(b)).then((*b == 0).cmp(&(*a == 0))));
+            leanest_first(&mut order, |index| {
+                self.relative(index).map_or(f64::NAN, |one| one.memory)
+            });
         }
         let before = order.iter().position(|&index| index == 0).unwrap_or(order.len());
         let most = if self.goal.is_exact() { PUT_FORWARD.1 } else { PUT_FORWARD.0 };
@@ -328,5 +330,36 @@ impl Search {
                 relative.faults
             )));
         });
+    }
+}
+
+/// Sorts trials, best first, by memory. Those as lean as the leanest, but for a difference that
+/// would not count as a gain, stay in their order, so that it does not cost half as much time again;
+/// the default (0) comes first among equals.
+fn leanest_first(order: &mut [usize], memory: impl Fn(usize) -> f64) {
+    let least = order.iter().map(|&index| memory(index)).fold(f64::INFINITY, f64::min);
+    let key = |index: usize| memory(index).max(least * (1.0 + LEAST));
+    order.sort_by(|&a, &b| key(a).total_cmp(&key(b)).then((b == 0).cmp(&(a == 0))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The leanest may take much more time to save next to nothing.
+    #[test]
+    fn of_those_about_as_lean_the_best_comes_first() {
+        let memory = [1.0, 0.840, 0.821, 0.824, 0.821];
+        let mut order = [1, 3, 2, 4, 0];
+        leanest_first(&mut order, |index| memory[index]);
+        assert_eq!(order, [3, 2, 4, 1, 0]);
+    }
+
+    #[test]
+    fn the_default_comes_first_among_equals() {
+        let memory = [0.821, 0.9, 0.82];
+        let mut order = [1, 2, 0];
+        leanest_first(&mut order, |index| memory[index]);
+        assert_eq!(order, [0, 2, 1]);
     }
 }
