@@ -423,6 +423,21 @@ fn unsuitable_traces_and_options_are_refused() {
     fails(&["info", "cut.pwt"], "the file ends too early");
 }
 
+/// A block live where the recording was cut is not a leak.
+#[test]
+fn a_cut_recording_says_that_never_freed_means_until_then() {
+    let place = Place::new();
+    let cut = "the recording was cut: blocks not freed by then count as never freed";
+    place.record("places", &["--stacks"]);
+    assert!(!place.said(&["who", "trace.pwt"]).contains(cut));
+    place.record("places", &["--stacks", "--max-events", "300"]);
+    let text = place.said(&["who", "trace.pwt"]);
+    assert!(text.contains(&format!(" temporary\n  {cut}\n")), "{text}");
+    place.said(&["report", "trace.pwt", "-o", "cut.html", "--strategy", "MRU"]);
+    let page = std::fs::read_to_string(place.path("cut.html")).unwrap();
+    assert!(page.contains(&format!("; {cut}.")), "no note in the report");
+}
+
 #[test]
 fn memory_taken_is_shown_for_each_function() {
     let place = Place::new();

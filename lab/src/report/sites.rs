@@ -24,6 +24,8 @@ pub(super) struct Sites {
     /// Functions, by descending bytes live at the peak.
     pub(super) groups: Vec<Group>,
     pub(super) total: Figures,
+    /// Whether the recording ended before the program did.
+    pub(super) is_prefix: bool,
     /// The allocators that report the lengths of blocks.
     pub(super) told: Vec<&'static str>,
     pub(super) flame: Flame,
@@ -70,6 +72,7 @@ impl Sites {
             flame: Flame::of(&counted, &names)?,
             groups: ranked.into_iter().map(|(_, group)| group).collect(),
             total: counted.total,
+            is_prefix: counted.is_prefix,
             told,
             series,
         })

@@ -56,6 +56,10 @@ impl Figures {
     }
 }
 
+/// What "never freed" means in a trace of a part of a run.
+pub(crate) const PREFIX: &str =
+    "the recording was cut: blocks not freed by then count as never freed";
+
 /// The figures of a trace's call sites.
 pub(crate) struct Counted {
     pub(crate) path: PathBuf,
@@ -66,6 +70,9 @@ pub(crate) struct Counted {
     pub(crate) leaked_sizes: HashMap<(u32, u64), u64>,
     pub(crate) total: Figures,
     pub(crate) events: u64,
+    /// Whether the recording ended before the program did: blocks live at the end of the trace may
+    /// have been freed later.
+    pub(crate) is_prefix: bool,
     /// The blocks live at the chosen point, in the order in which they were last allocated or
     /// reallocated.
     pub(crate) live: Vec<LiveBlock>,
@@ -258,6 +265,7 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
         leaked_sizes,
         total,
         events: walk.now,
+        is_prefix: header.is_prefix(),
         live,
         at,
         at_operation,

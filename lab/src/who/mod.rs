@@ -102,8 +102,9 @@ stack that is neither an allocator (`operator new`, `xmalloc`) nor part of the
 standard library of C++ or Rust. A reallocation counts as a free and an
 allocation. A block is temporary if its thread frees it before it allocates
 again. A block live at the end was never freed, which is a leak only if nothing
-refers to it. A function without debug data has no line; in a module without
-symbols, the module's name and an offset stand for the function.";
+refers to it; where the recording was cut, it may have been freed later. A
+function without debug data has no line; in a module without symbols, the
+module's name and an offset stand for the function.";
 
 /// Printed below the results.
 const NEXT: &str = "\

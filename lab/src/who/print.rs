@@ -3,7 +3,7 @@
 use pagewise_replay::printable::printable;
 use pagewise_replay::units::{bytes, count, thousands};
 
-use super::count::Counted;
+use super::count::{Counted, PREFIX};
 use super::group::{By, Group};
 use super::view::View;
 
@@ -56,6 +56,9 @@ pub(crate) fn text(counted: &Counted, groups: &[Group], asked: &Asked<'_>) -> St
             count(total.temporary, "allocation")
         ),
     ];
+    if counted.is_prefix {
+        lines.push(format!("  {PREFIX}"));
+    }
     for &view in asked.views {
         lines.push(String::new());
         lines.extend(table(view, counted, groups, asked));

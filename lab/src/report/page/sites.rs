@@ -5,7 +5,7 @@ use pagewise_replay::units::{bytes, count, thousands};
 
 use crate::report::parts::{figure, verdict};
 use crate::report::sites::Sites;
-use crate::who::count::Figures;
+use crate::who::count::{Figures, PREFIX};
 use crate::who::group::Group;
 
 /// Functions in a table.
@@ -51,11 +51,12 @@ fn words(sites: &Sites) -> Vec<String> {
     }
     if let Some(group) = most(|figures| figures.leaked_bytes) {
         words.push(format!(
-            "Never freed: {} in {}, {} of it by {}.",
+            "Never freed: {} in {}, {} of it by {}{}.",
             bytes(total.leaked_bytes),
             count(total.leaked_blocks, "block"),
             percent(group.figures.leaked_bytes, total.leaked_bytes),
-            group.function
+            group.function,
+            if sites.is_prefix { format!("; {PREFIX}") } else { String::new() }
         ));
     }
     if let Some(group) = most(|figures| figures.temporary) {
