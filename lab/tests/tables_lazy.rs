@@ -66,3 +66,14 @@ fn an_unknown_table_of_lazy_fits_is_refused() {
     pagewise(&["tables", "lazy", "--table", "7"])
         .fails(2, "available tables: 2, 2.1, 3, 3.1, 4, 4.1, 5, 6, 6.1, time");
 }
+
+/// The tables with a number after the point show the paper's programs alone.
+#[test]
+fn tables_of_the_papers_programs_are_not_made_from_other_traces() {
+    let bench = Workbench::new();
+    let out = pagewise(&["tables", "lazy", "--trace", &bench.trace()]).succeeds();
+    assert!(out.contains("\nTable 2: ") && out.contains("\nTable 6: "), "{out}");
+    assert!(!out.contains("Table 2.1") && out.contains("Not made: 2.1, 3.1, 4.1 and 6.1"), "{out}");
+    let asked = ["tables", "lazy", "--table", "4.1", "--trace", &bench.trace()];
+    pagewise(&asked).fails(2, "table 4.1 is of the paper's own programs");
+}

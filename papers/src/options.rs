@@ -35,6 +35,11 @@ impl<P: Paper> Asked<P> {
         if self.tables.is_empty() { P::numbers() } else { self.tables.clone() }
     }
 
+    /// Returns whether tables are requested by number.
+    pub(crate) fn is_explicit(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
     /// Returns whether this table is requested.
     pub(crate) fn has(&self, number: &str) -> bool {
         self.tables().contains(&number)

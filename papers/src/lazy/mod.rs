@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use pagewise_replay::progress::Progress;
+use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::Workload;
 use rayon::prelude::*;
 
@@ -73,7 +74,7 @@ impl Paper for Lazy {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// If a trace cannot be read, or an algorithm runs out of memory.
+/// If a table has no rows, a trace cannot be read, or an algorithm runs out of memory.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = |number: &str| args.asked.has(number);
     // Report faults of any trace before measuring the first.
@@ -100,6 +101,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let of_causes: Vec<&str> =
         causes::NUMBERS.into_iter().filter(|number| chosen(number)).collect();
     let rows = traces.iter().filter(|trace| trace.row_of(PAPER).is_some()).count();
+    if rows == 0 && !of_causes.is_empty() && args.asked.is_explicit() {
+        return Err(Usage(format!(
+            "table {} is of the paper's own programs, and none of these traces is a recording of \
+             one; without --trace it is made from the bundled traces",
+            of_causes.join(", ")
+        ))
+        .into());
+    }
     let steps = traces.len() * (runs.len() + rounds) + rows * causes::steps(&of_causes);
     let progress = Progress::new(steps as u64);
     let (mut programs, mut with_causes) = (Vec::new(), Vec::new());
@@ -123,7 +132,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.finish();
     let mut printer = Printer::new(args.asked.json);
     printer.say("Chung & Moon 2000, published figures beside ours; per cent")?;
-    let numbers = NUMBERS.into_iter().filter(|number| chosen(number));
+    let without_rows = |number: &&str| rows == 0 && causes::NUMBERS.contains(number);
+    if of_causes.iter().any(without_rows) {
+        printer.say("Not made: 2.1, 3.1, 4.1 and 6.1, which are of the paper's own programs")?;
+    }
+    let numbers = NUMBERS.into_iter().filter(|number| chosen(number) && !without_rows(number));
     let tables = numbers.flat_map(|number| match number {
         _ if causes::NUMBERS.contains(&number) => causes::tables(number, &with_causes),
         _ => make::tables(number, &programs),
