@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Command;
+use clap::{Arg, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use pagewise_replay::output;
@@ -74,12 +74,13 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let mut page = Vec::new();
     let has_commands = command.has_subcommands();
+    let synopsis = synopsis(&command).into_bytes();
     let man = Man::new(command)
         .manual("pagewise")
         .source(concat!("pagewise ", env!("CARGO_PKG_VERSION")));
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    page.extend(synopsis);
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if has_commands {
@@ -87,6 +88,28 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
     }
     page.extend(as_written(&notes).into_bytes());
     Ok(page)
+}
+
+/// Formats the section of the command line: each argument with its values, the required ones last.
+/// clap leaves the values out.
+fn synopsis(command: &Command) -> String {
+    let visible: Vec<_> = command.get_arguments().filter(|one| !one.is_hide_set()).collect();
+    let order = |one: &&&Arg| (one.is_positional(), one.is_required_set());
+    let mut sorted: Vec<_> = visible.iter().collect();
+    sorted.sort_by_key(order);
+    let words = sorted.into_iter().map(|argument| {
+        // As in the help: `--seed <N>`, `<TRACE>...`.
+        let text = argument.to_string();
+        let short = argument.get_short().filter(|_| argument.get_long().is_some());
+        let text = short.map_or(text.clone(), |short| format!("-{short}|{text}"));
+        // A positional argument is in brackets or not by itself.
+        let is_bare = argument.is_required_set() || argument.is_positional();
+        escaped(&if is_bare { text } else { format!("[{text}]") })
+    });
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let commands = command.has_subcommands().then(|| "[COMMAND]".to_owned());
+    let words: Vec<_> = words.chain(commands).map(|word| word.replace(' ', "\\ ")).collect();
+    format!(".SH SYNOPSIS\n\\fB{}\\fR {}\n", escaped(name), words.join(" "))
 }
 
 /// Formats notes as roff: an unindented line that ends with a colon is a heading; the lines below
@@ -160,6 +183,9 @@ mod tests {
         assert!(names.contains("pagewise.1") && !names.contains("pagewise-help.1"));
         let tune = std::fs::read_to_string(folder.path().join("pagewise-tune.1")).expect("a page");
         for part in [".TH pagewise", ".SH \"EXAMPLES\"", "\\-\\-candidates", "pagewise tune"] {
+            assert!(tune.contains(part), "{part}: {tune}");
+        }
+        for part in ["[\\-\\-candidates\\ <N>]", "\\-\\-for\\ <GOAL>", " <TRACE>...\n"] {
             assert!(tune.contains(part), "{part}: {tune}");
         }
     }
