@@ -113,6 +113,13 @@ impl Competitor {
     /// # Errors
     /// If there is none: names similar ones, and explains how to list all.
     pub(crate) fn find(name: &str) -> Result<Self, Usage> {
+        let is_family = catalogue::families().iter().any(|one| one.name == name);
+        if name == "all" || is_family || name.contains(',') {
+            return Err(Usage(format!(
+                "'{name}' is not one strategy; `pagewise compare TRACE --strategy {name}` takes \
+                 several"
+            )));
+        }
         Self::by_name(name).ok_or_else(|| unknown(name, Self::all().map(|one| one.name())))
     }
 
@@ -331,6 +338,11 @@ mod tests {
         assert!(matches!(Competitor::find("system"), Ok(Competitor::System)));
         let error = Competitor::find("SYSTEN").unwrap_err().to_string();
         assert!(error.contains("did you mean SYSTEM?"), "{error}");
+        for several in ["MRU,SYSTEM", "all", "fits"] {
+            let error = Competitor::find(several).unwrap_err().to_string();
+            let way_out = format!("`pagewise compare TRACE --strategy {several}` takes several");
+            assert_eq!(error, format!("'{several}' is not one strategy; {way_out}"));
+        }
         let error = Competitor::find("zzzzzz").unwrap_err().to_string();
         assert_eq!(error, "unknown strategy 'zzzzzz'; `pagewise strategies` lists all");
         let error = Competitor::choose(&["niels".to_owned()]).unwrap_err().to_string();

@@ -114,6 +114,8 @@ fn an_unknown_strategy_is_refused_with_the_nearest_and_a_way_to_list_all() {
     }
     pagewise(&["compare", &bench.trace(), "--strategy", "xyz"])
         .fails(2, "'xyz'; `pagewise strategies` lists all");
+    let several = ["replay", &bench.trace(), "--strategy", "MRU,SYSTEM"];
+    pagewise(&several).fails(2, "`pagewise compare TRACE --strategy MRU,SYSTEM` takes several");
 }
 
 #[test]
