@@ -13,12 +13,13 @@ pub(super) fn of(simulated: &Simulated) -> String {
         Some(format!("{}: {reason}\n", row.strategy))
     });
     format!(
-        "{}: pages of {}; peak {} requested, {}\n{}{}\nPage-fault curve (LRU)\n{}",
+        "{}: pages of {}; peak {} requested, {}\n{}{}{}\nPage-fault curve (LRU)\n{}",
         simulated.trace,
         bytes(simulated.page_size as u64),
         bytes(simulated.peak_requested),
         count(simulated.peak as u64, "page"),
         faults(simulated).packed(),
+        clock(simulated),
         reasons.collect::<String>(),
         curve(simulated).packed(),
     )
@@ -32,19 +33,31 @@ struct Column {
 
 /// Returns the faults at the requested working sets.
 fn faults(simulated: &Simulated) -> Sheet {
+    let touched = column(simulated, "touched".into(), |row| row.pages_touched);
+    let sets = simulated.working_sets.iter().enumerate();
+    let sets = sets.map(|(index, set)| column(simulated, described(set), |row| row.faults(index)));
+    sheet(simulated, [touched].into_iter().chain(sets).collect())
+}
+
+/// Formats the same for CLOCK, if requested: beside LRU's, its columns would not fit 80.
+fn clock(simulated: &Simulated) -> String {
+    let sets = simulated.working_sets.iter().enumerate();
+    let columns =
+        sets.map(|(index, set)| column(simulated, described(set), |row| row.clock_faults(index)));
+    let columns: Vec<_> = columns.collect();
+    if columns.iter().all(|column| column.values.iter().all(Option::is_none)) {
+        return String::new();
+    }
+    format!("\nThe same under CLOCK\n{}", sheet(simulated, columns).packed())
+}
+
+fn column(simulated: &Simulated, head: String, value: impl Fn(&Row) -> Option<u64>) -> Column {
+    Column { head, values: simulated.rows.iter().map(value).collect() }
+}
+
+/// Returns a table of these columns; those without any figure are left out.
+fn sheet(simulated: &Simulated, mut columns: Vec<Column>) -> Sheet {
     let rows = &simulated.rows;
-    let column = |head: String, value: &dyn Fn(&Row) -> Option<u64>| Column {
-        head,
-        values: rows.iter().map(value).collect(),
-    };
-    let mut columns = vec![column("touched".into(), &|row| row.pages_touched)];
-    for (index, set) in simulated.working_sets.iter().enumerate() {
-        columns.push(column(described(set), &|row| row.faults(index)));
-    }
-    for (index, set) in simulated.working_sets.iter().enumerate() {
-        columns.push(column(format!("CLOCK {}", described(set)), &|row| row.clock_faults(index)));
-    }
-    // Drops CLOCK's columns if it was not requested.
     columns.retain(|column| column.values.iter().any(Option::is_some));
     let texts: Vec<_> = columns.iter().map(texts).collect();
     let row = |(index, row): (usize, &Row)| {
