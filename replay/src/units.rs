@@ -23,7 +23,8 @@ pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
+    // 1,048,575 bytes round to 1.0 MiB, not to 1024.0 KiB.
+    while value >= (if unit == 0 { 1024.0 } else { 1023.95 }) && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
@@ -79,6 +80,10 @@ mod tests {
     fn numbers_are_written_readably() {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(65_536), "64.0 KiB");
+        assert_eq!(
+            [1_048_524, 1_048_525, (1 << 30) - 1].map(bytes),
+            ["1023.9 KiB", "1.0 MiB", "1.0 GiB"]
+        );
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!(thousands(7), "7");
         assert_eq!(thousands(1_234_567), "1,234,567");

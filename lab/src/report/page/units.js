@@ -9,7 +9,8 @@ const percent = (share) => `${(share * 100).toFixed(1)} %`;
 function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
-  while (count >= 1024 && unit + 1 < units.length) {
+  // 1,048,575 bytes round to 1.0 MiB, not to 1024.0 KiB.
+  while (count >= (unit ? 1023.95 : 1024) && unit + 1 < units.length) {
     count /= 1024;
     unit += 1;
   }
