@@ -353,6 +353,21 @@ for (let len = 2; len < 60; len++) {
   apart();
 }
 more.remove();
+// Points close together.
+const close = html('figure', '');
+close.append(html('div', 'plot'));
+close.style.width = '800px';
+document.body.append(close);
+const names = ['MIMALLOC', 'TCMALLOC', 'JEMALLOC', 'PAGEWISE', 'BEST-FIT', 'MRU', 'HCGEN'];
+for (let apart = 1; apart < 24; apart++) {
+  const points = names.map((name, index) => ({ name, style: '', x: 1 + 0.004 * apart * index, y: 1 + 0.01 * (index % 3) }));
+  scatter(close, points, (all) => [ratioAxis(all, 'x', 'time', 'A'), ratioAxis(all, 'y', 'memory', 'A')])();
+  const shown = [...close.querySelectorAll('text.name')].map((text) => text.getBoundingClientRect());
+  if (shown.length < 2) seen.errors.push('names are missing');
+  const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
+  if (shown.some((a, index) => shown.slice(index + 1).some((b) => touch(a, b)))) seen.errors.push(`names overlap: ${apart}`);
+}
+close.remove();
 dispatchEvent(new Event('beforeprint'));
 dispatchEvent(new Event('afterprint'));
 if (document.documentElement.scrollWidth > innerWidth) seen.errors.push('wider than its window');

@@ -67,7 +67,9 @@ function scatter(figure, points, axes) {
       const [cx, cy] = [frame.x(point.x), frame.y(point.y)];
       frame.svg.append(svg("circle", { class: `point ${point.style}`, cx, cy, r: point.r ?? 5.5 }));
       if (!point.name) continue;
-      const width = point.name.length * 7.2;
+      const label = svg("text", { class: "name" }, point.name);
+      frame.svg.append(label);
+      const width = label.getComputedTextLength() + 2;
       // Positions beside, above and below the point, diagonal, and farther off; a label without a
       // position is shown only on hover.
       const [left, middle] = [-9 - width, -width / 2];
@@ -77,9 +79,13 @@ function scatter(figure, points, axes) {
       const boxes = places.map(([dx, dy]) => [cx + dx, cx + dx + width, cy + dy - 10, cy + dy + 2]);
       const inside = (box) => box[0] > 0 && box[1] < frame.width && box[2] > 14 && box[3] < frame.bottom;
       const index = boxes.findIndex((box) => inside(box) && free(box));
-      if (index < 0) continue;
+      if (index < 0) {
+        label.remove();
+        continue;
+      }
       taken.push(boxes[index]);
-      frame.svg.append(svg("text", { class: "name", x: boxes[index][0], y: cy + places[index][1] }, point.name));
+      label.setAttribute("x", boxes[index][0]);
+      label.setAttribute("y", cy + places[index][1]);
     }
     frame.hover((px, py) => {
       const distance = (point) => Math.hypot(frame.x(point.x) - px, frame.y(point.y) - py);
