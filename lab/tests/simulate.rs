@@ -159,9 +159,14 @@ fn the_report_has_every_table_and_markdown_the_overview() {
     let bench = Workbench::new();
     let trace = bench.trace();
     let report = pagewise(&["simulate", &trace, &trace, "--clock"]).succeeds();
-    for part in
-        ["seed ", "small: pages of 4.0 KiB", "The same under CLOCK", "*", "Page-fault curve", "Fewest"]
-    {
+    for part in [
+        "seed ",
+        "small: pages of 4.0 KiB",
+        "The same under CLOCK",
+        "*",
+        "Page-fault curve",
+        "Fewest",
+    ] {
         assert!(report.contains(part), "{part}: {report}");
     }
     assert!(!pagewise(&["simulate", &trace]).succeeds().contains("Fewest"));
