@@ -91,7 +91,7 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
 }
 
 /// Formats the section of the command line: each argument with its values, the required ones last.
-/// clap leaves the values out.
+/// clap leaves the values out. An option is not hyphenated.
 fn synopsis(command: &Command) -> String {
     let visible: Vec<_> = command.get_arguments().filter(|one| !one.is_hide_set()).collect();
     let order = |one: &&&Arg| (one.is_positional(), one.is_required_set());
@@ -109,7 +109,7 @@ fn synopsis(command: &Command) -> String {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let commands = command.has_subcommands().then(|| "[COMMAND]".to_owned());
     let words: Vec<_> = words.chain(commands).map(|word| word.replace(' ', "\\ ")).collect();
-    format!(".SH SYNOPSIS\n\\fB{}\\fR {}\n", escaped(name), words.join(" "))
+    format!(".SH SYNOPSIS\n.nh\n.ad l\n\\fB{}\\fR {}\n.ad b\n.hy\n", escaped(name), words.join(" "))
 }
 
 /// Formats notes as roff: an unindented line that ends with a colon is a heading; the lines below
@@ -185,7 +185,7 @@ mod tests {
         for part in [".TH pagewise", ".SH \"EXAMPLES\"", "\\-\\-candidates", "pagewise tune"] {
             assert!(tune.contains(part), "{part}: {tune}");
         }
-        for part in ["[\\-\\-candidates\\ <N>]", "\\-\\-for\\ <GOAL>", " <TRACE>...\n"] {
+        for part in ["[\\-\\-candidates\\ <N>]", "\\-\\-for\\ <GOAL>", " <TRACE>...\n.ad b\n"] {
             assert!(tune.contains(part), "{part}: {tune}");
         }
     }
