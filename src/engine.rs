@@ -334,17 +334,22 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         if !self.engine.may_free(block) {
             return Freed::NotOwner;
         }
-        self.backing.tally.note_unknown_layout();
         // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
         // any more.
         unsafe { self.deallocate(block, layout) };
+        self.backing.tally.note_unknown_layout();
         Freed::Freed
     }
 
     #[inline]
     fn usage(&self) -> Usage {
         let (held, peak_held) = (self.backing.source.held(), self.backing.source.peak_held());
-        Usage { held, peak_held, ..self.backing.tally.usage() }
+        let usage = Usage { held, peak_held, ..self.backing.tally.usage() };
+        if self.backing.tally.is_estimate() {
+            let peak_requested = usage.peak_requested.min(peak_held);
+            return Usage { peak_requested, ..usage };
+        }
+        usage
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {

@@ -259,7 +259,7 @@ pub enum SpanKind {
 #[non_exhaustive]
 pub struct Usage {
     /// Bytes requested and not yet freed. Inexact after a checked free with another layout than the
-    /// one that the block was requested with.
+    /// one that the block was requested with, but never more than the bytes of the blocks.
     pub requested: usize,
     /// Bytes of the blocks that serve those requests.
     pub block: usize,
@@ -267,7 +267,8 @@ pub struct Usage {
     pub held: usize,
     /// Blocks in use.
     pub blocks: usize,
-    /// The most bytes that were ever requested at one time.
+    /// The most bytes that were ever requested at one time. Inexact as well after such a free, but
+    /// never more than the most bytes held.
     pub peak_requested: usize,
     /// The most bytes that were ever held.
     pub peak_held: usize,

@@ -71,10 +71,18 @@ impl Tally {
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 
-    /// Notes that a block is freed whose layout nobody vouches for: it fits the block, but the
-    /// program may have requested another size. From now on the bytes requested are an estimate.
+    /// Notes that a block was freed whose layout nobody vouches for: it fitted the block, but the
+    /// program may have requested another size. From now on the bytes requested are an estimate; it
+    /// is corrected here as far as possible, so that its errors do not add up.
     pub(crate) fn note_unknown_layout(&mut self) {
         self.is_estimate = true;
+        self.requested = self.requested.clamp(0, self.block as isize);
+    }
+
+    /// Returns whether the bytes requested are an estimate.
+    #[inline(always)]
+    pub(crate) fn is_estimate(&self) -> bool {
+        self.is_estimate
     }
 
     /// Returns the number of blocks in use.

@@ -29,6 +29,7 @@ mod a_lock_printed_while_it_is_taken;
 mod a_lock_whose_release_panics;
 mod a_misaligned_address_of_a_block;
 mod a_panic_out_of_a_global_allocator;
+mod a_peak_that_only_rose;
 mod a_pointer_into_a_block;
 mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
