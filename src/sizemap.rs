@@ -69,14 +69,20 @@ impl SizeMap {
             if class >= largest || unit == 0 {
                 return None;
             }
-            let mut next = self.next(class, index, unit, page_size)?;
-            if let Self::Geometric { .. } = self {
-                // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), where n is the largest size, rounded up
-                // to units.
-                next = next.min(largest.checked_next_multiple_of(unit)?);
-            }
-            index += 1;
-            (next > class && next <= page_size).then(|| {
+            let next = loop {
+                let mut next = self.next(class, index, unit, page_size)?;
+                if let Self::Geometric { .. } = self {
+                    // s_{j+1} = min(n, ⌊ρ s_j⌋) (Brent §6.1), where n is the largest size, rounded
+                    // up to units.
+                    next = next.min(largest.checked_next_multiple_of(unit)?);
+                }
+                index += 1;
+                // Given classes may be the same once they are rounded up to units.
+                if next > class {
+                    break next;
+                }
+            };
+            (next <= page_size).then(|| {
                 class = next;
                 next
             })

@@ -45,6 +45,7 @@ mod a_wilderness_joined_too_late;
 mod an_aligned_block_passed_over;
 mod an_alignment_beyond_all_bins;
 mod an_alignment_ignored;
+mod classes_behind_equal_ones;
 mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
 #[path = "../package/mod.rs"]
