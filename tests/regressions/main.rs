@@ -42,6 +42,7 @@ mod a_small_request_met_by_a_medium_block;
 mod a_source_used_before;
 mod a_wild_pointer_beyond_the_heaps;
 mod a_wilderness_joined_too_late;
+mod an_aligned_block_of_another_page;
 mod an_aligned_block_passed_over;
 mod an_alignment_beyond_all_bins;
 mod an_alignment_ignored;

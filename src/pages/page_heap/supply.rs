@@ -305,6 +305,19 @@ impl Supply {
         None
     }
 
+    /// Takes a page that has a free block aligned to `align` off its list. O(pages · words).
+    pub(in crate::pages) fn choose_aligned(&mut self, align: usize) -> Option<Page> {
+        let (every, words) = (self.every(align), self.words());
+        let mut chosen = None;
+        self.for_each(|page, _| {
+            let aligned = || (0..words).any(|word| page.word(word).get() & every != 0);
+            if chosen.is_none() && aligned() {
+                chosen = Some(page);
+            }
+        });
+        chosen.inspect(|&page| self.remove(page))
+    }
+
     /// Calls `visit` for every page on a list, with the list.
     pub(in crate::pages) fn for_each(&self, mut visit: impl FnMut(Page, u32)) {
         for (list, first) in (0..).zip(self.lists) {

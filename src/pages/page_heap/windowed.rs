@@ -56,6 +56,33 @@ impl Windowed {
         Some((supply.take_aligned(align)?, supply.size as usize))
     }
 
+    /// Like [`turn_to_aligned`](Self::turn_to_aligned), from any page of the class.
+    #[cold]
+    fn turn_to_page<B: Below, M: Meter>(
+        &mut self,
+        class: u32,
+        align: usize,
+        pages: &mut Pages<Linked, B>,
+        meter: &M,
+    ) -> Option<(NonNull<u8>, usize)> {
+        self.close(class, pages, meter);
+        let supply = self.supplies.get_mut(class);
+        let page = supply.choose_aligned(align)?;
+        supply.make_current(page);
+        self.turn_to_aligned(class, align)
+    }
+
+    /// Makes no page of a class current. The one that was waits, is on a list, or is released.
+    fn close<B: Below, M: Meter>(&mut self, class: u32, pages: &mut Pages<Linked, B>, meter: &M) {
+        let supply = self.supplies.get_mut(class);
+        if let Some(page) = supply.close() {
+            page.set_trigger(supply.tolerance);
+            if page.free() >= page.trigger() {
+                self.triggered(page, pages, meter);
+            }
+        }
+    }
+
     /// Ensures that a class's window has a block, from the class's pages or from a new page.
     #[inline]
     pub(in crate::pages) fn fill_window<B: Below, S: Source, M: Meter>(
@@ -111,9 +138,11 @@ impl Windowed {
             if !self.fill_window_again(class, &backing.meter) {
                 continue;
             }
-            let taken = self.take_aligned(class, layout.align(), pages, backing);
+            let align = layout.align();
+            let taken = self.take_aligned(class, align, pages, backing);
+            let taken = taken.or_else(|| self.turn_to_aligned(class, align));
             if let Some((block, bytes)) =
-                taken.or_else(|| self.turn_to_aligned(class, layout.align()))
+                taken.or_else(|| self.turn_to_page(class, align, pages, &backing.meter))
             {
                 return Ok(Served::whole(block, bytes, Part::Pages));
             }
@@ -324,14 +353,8 @@ impl Placement for Windowed {
     /// again.
     fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Linked, B>, meter: &M) {
         for class in 0..pages.classes.count() as u32 {
-            let supply = self.supplies.get_mut(class);
-            supply.deserves_no_page();
-            if let Some(page) = supply.close() {
-                page.set_trigger(supply.tolerance);
-                if page.free() >= page.trigger() {
-                    self.triggered(page, pages, meter);
-                }
-            }
+            self.supplies.get_mut(class).deserves_no_page();
+            self.close(class, pages, meter);
         }
     }
 
