@@ -87,7 +87,7 @@ pub trait Placement: Debug + Sized {
     );
 
     /// [Releases](Pages::release) the pages that the placement keeps although they have no block in
-    /// use.
+    /// use, as far as it can give them up.
     fn retire<B: Below, M: Meter>(&mut self, _pages: &mut Pages<Self::Headers, B>, _meter: &M) {}
 
     /// Gives every page without blocks in use back to the heap below. Returns whether there were
@@ -180,9 +180,10 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.engine.open(&mut self.backing.source)
     }
 
-    /// Gives every page without blocks in use back to the heap below, including pages kept for the
-    /// next class that needs one. Their memory joins the free memory beside it. O(classes and
-    /// pages).
+    /// Gives every page without blocks in use back to the heap below, including current pages and
+    /// those kept for the next class that needs one. Their memory joins the free memory beside it.
+    /// The pages of STACK, QUEUE, RANDOM and NOFREE are not given back: they belong to their class
+    /// for ever. O(classes and pages).
     pub fn release_empty_pages(&mut self) {
         let PageEngine { placement, pages, .. } = &mut self.engine;
         placement.give_back(pages, &self.backing.meter);

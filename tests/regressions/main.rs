@@ -51,6 +51,7 @@ mod failing_requests_that_opened_heaps;
 mod more_than_1024_cpus;
 #[path = "../package/mod.rs"]
 mod package;
+mod pages_kept_by_an_empty_class;
 mod settings_ignored_silently;
 mod settings_that_calloc_ignored;
 mod statistics_in_a_file_of_the_program;

@@ -98,6 +98,15 @@ impl Selection for AnyPage {
         *self.current.get_mut(class as usize) = page + 1;
     }
 
+    fn retire<F: InPage, B: Below>(
+        &mut self,
+        class: u32,
+        _page: u32,
+        _pages: &mut Pages<Numbered<F>, B>,
+    ) {
+        *self.current.get_mut(class as usize) = 0;
+    }
+
     #[inline(always)]
     fn freed<F: InPage, B: Below, M: Meter>(
         &mut self,

@@ -59,6 +59,14 @@ pub trait Selection: Debug {
         meter: &M,
     );
 
+    /// Makes the current page of a class, which is wholly free, no longer current.
+    fn retire<F: InPage, B: Below>(
+        &mut self,
+        class: u32,
+        page: u32,
+        pages: &mut Pages<Numbered<F>, B>,
+    );
+
     /// Records that a block of a page was put back. Returns whether the page is wholly free and not
     /// current: then it has left S3 and goes to S2.
     fn freed<F: InPage, B: Below, M: Meter>(
@@ -136,6 +144,18 @@ impl<C: Selection, F: InPage> PaperPlacement for CurrentPage<C, F> {
         meter: &M,
     ) -> bool {
         self.selection.freed(put, pages, meter)
+    }
+
+    fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Numbered<F>, B>, meter: &M) {
+        for class in 0..pages.classes.count() as u32 {
+            let capacity = pages.class(class).capacity;
+            let current = self.selection.current(class, meter);
+            let whole = |&page: &u32| pages.headers.header(page).free_count == capacity;
+            if let Some(page) = current.filter(whole) {
+                self.selection.retire(class, page, pages);
+                pages.release(page, meter);
+            }
+        }
     }
 
     fn audit<B: Below>(&self, pages: &Pages<Numbered<F>, B>) -> Result<usize, Fault> {

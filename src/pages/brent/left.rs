@@ -336,6 +336,16 @@ impl<O: Order> Selection for LeftHeaders<O> {
         self.insert(class, page, pages, meter);
     }
 
+    /// The next page on L0, if there is one, takes its place; it has fewer than φ0 free blocks.
+    fn retire<F: InPage, B: Below>(
+        &mut self,
+        _class: u32,
+        page: u32,
+        pages: &mut Pages<Numbered<F>, B>,
+    ) {
+        self.remove(page, pages);
+    }
+
     #[inline(always)]
     fn freed<F: InPage, B: Below, M: Meter>(
         &mut self,

@@ -52,6 +52,14 @@ pub trait PaperPlacement: Debug + Sized {
         meter: &M,
     ) -> bool;
 
+    /// Does the same as [`Placement::retire`].
+    fn retire<B: Below, M: Meter>(
+        &mut self,
+        _pages: &mut Pages<Numbered<Self::InPage>, B>,
+        _meter: &M,
+    ) {
+    }
+
     fn audit<B: Below>(&self, pages: &Pages<Numbered<Self::InPage>, B>) -> Result<usize, Fault>;
 }
 
@@ -78,7 +86,13 @@ impl<P: PaperPlacement> Placement for P {
         pages: &mut Pages<Self::Headers, B>,
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
-        let block = PaperPlacement::take(self, class, pages, backing)?;
+        let block = loop {
+            match PaperPlacement::take(self, class, pages, backing) {
+                Ok(block) => break block,
+                Err(exhausted) if !self.give_back(pages, &backing.meter) => return Err(exhausted),
+                Err(_) => {}
+            }
+        };
         Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
     }
 
@@ -97,6 +111,10 @@ impl<P: PaperPlacement> Placement for P {
             pages.release(page, &backing.meter);
         }
         backing.freed(requested, put.size as usize, Part::Pages);
+    }
+
+    fn retire<B: Below, M: Meter>(&mut self, pages: &mut Pages<Self::Headers, B>, meter: &M) {
+        PaperPlacement::retire(self, pages, meter);
     }
 
     fn audit<B: Below>(&self, pages: &Pages<Self::Headers, B>) -> Result<usize, Fault> {
