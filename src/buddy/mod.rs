@@ -260,7 +260,8 @@ impl BinaryBuddies {
         (self.read(buddy).order == order).then_some(buddy)
     }
 
-    /// Takes memory from the source so that there is a free block of this order.
+    /// Takes memory from the source so that there is a free block of this order: in the new memory
+    /// alone, or, if the source has too little for that, together with the free blocks at the end.
     #[cold]
     fn grow<S: Source, M: Meter>(
         &mut self,
@@ -268,9 +269,42 @@ impl BinaryBuddies {
         backing: &mut Backing<S, M>,
     ) -> Result<(), AllocError> {
         let len = 1u32 << order;
-        let end = (self.granules.checked_next_multiple_of(len))
-            .and_then(|start| start.checked_add(len)?.checked_next_multiple_of(self.growth))
-            .filter(|&end| end < 1 << ORDERS)
+        let apart = self.granules.checked_next_multiple_of(len).ok_or(AllocError::Exhausted);
+        let grown = apart.and_then(|start| self.grow_from(start, len, backing));
+        grown.or_else(|exhausted| {
+            let start = self.granules >> order << order;
+            if !self.is_free_from(start) {
+                return Err(exhausted);
+            }
+            self.grow_from(start, len, backing)
+        })
+    }
+
+    /// Returns whether all granules from `start` on are free; `start` is a multiple of a power of
+    /// two that leads beyond the heap. O(log n).
+    fn is_free_from(&self, mut start: u32) -> bool {
+        // Free blocks are joined, so each is as long as can be.
+        while start < self.granules {
+            let order = (self.granules - start).ilog2();
+            if !self.is_start(start) || !self.is_free(start) || self.read(start).order != order {
+                return false;
+            }
+            start += 1 << order;
+        }
+        true
+    }
+
+    /// Takes memory from the source, so that the heap has `len` granules at `start` or more.
+    fn grow_from<S: Source, M: Meter>(
+        &mut self,
+        start: u32,
+        len: u32,
+        backing: &mut Backing<S, M>,
+    ) -> Result<(), AllocError> {
+        let end = start
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(self.growth))
+            .filter(|&end| end < 1 << ORDERS && end > self.granules)
             .ok_or(AllocError::Exhausted)?;
         let bytes = ((end - self.granules) as usize) << self.granule_shift;
         let memory = backing.source.extend(bytes, self.origin_align())?;

@@ -25,8 +25,8 @@ pub trait Algorithm {
     /// Returns the start of the block that serves a request whose contents start at this word.
     fn start_of(contents: u32, request: Request) -> Option<u32>;
 
-    /// Returns where memory must end for words added now to serve a request.
-    fn reach(request: Request, words: &Words) -> Option<u32>;
+    /// Returns where memory must end to serve a request, if all words from `from` on are free.
+    fn reach(request: Request, from: u32, words: &Words) -> Option<u32>;
 
     /// Takes a block for a request, with search and compaction as the algorithm prescribes.
     fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block>;

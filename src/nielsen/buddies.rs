@@ -146,8 +146,8 @@ impl<O: Order, F: Fields, C: Compaction> Algorithm for Buddies<O, F, C> {
         Some(contents & !(request.len - 1))
     }
 
-    fn reach(request: Request, words: &Words) -> Option<u32> {
-        words.end().checked_next_multiple_of(request.len)?.checked_add(request.len)
+    fn reach(request: Request, from: u32, _: &Words) -> Option<u32> {
+        from.checked_next_multiple_of(request.len)?.checked_add(request.len)
     }
 
     fn take<M: Meter>(&mut self, request: Request, words: &mut Words, meter: &M) -> Option<Block> {

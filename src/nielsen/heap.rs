@@ -239,8 +239,8 @@ impl<I: Index, C: Compaction> Algorithm for Indexed<I, C> {
         contents.checked_sub(Self::Fields::HEADER)
     }
 
-    fn reach(request: Request, words: &Words) -> Option<u32> {
-        let unbounded = Block::between(words.end(), u32::MAX);
+    fn reach(request: Request, from: u32, words: &Words) -> Option<u32> {
+        let unbounded = Block::between(from, u32::MAX);
         request.place::<Self::Fields>(unbounded, words)?.checked_add(request.len)
     }
 

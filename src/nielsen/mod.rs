@@ -152,7 +152,8 @@ impl<A: Algorithm> ByAlgorithm<A> {
         Some(block)
     }
 
-    /// Takes memory from the source so that it can serve a request.
+    /// Takes memory from the source so that it can serve a request: in the new memory alone, or, if
+    /// the source has too little for that, together with the free blocks at the end.
     #[cold]
     fn grow<S: Source, M: Meter>(
         &mut self,
@@ -163,12 +164,26 @@ impl<A: Algorithm> ByAlgorithm<A> {
             let memory = backing.source.extend(Self::SKIPPED, ALIGN)?;
             self.words.open(memory.as_ptr().wrapping_add(Self::SKIPPED).cast());
         }
-        let unit = A::UNIT;
-        let reach =
-            A::reach(request, &self.words).and_then(|end| end.checked_next_multiple_of(unit));
-        let reach = reach.ok_or(AllocError::Exhausted)?;
-        let usual = (self.words.end() + self.growth) / unit * unit;
-        self.extend(usual.max(reach), backing).or_else(|_| self.extend(reach, backing))
+        let (unit, end) = (A::UNIT, self.words.end());
+        let usual = (end + self.growth) / unit * unit;
+        let apart = self.reach(request, end);
+        let grown = apart.and_then(|apart| self.extend(usual.max(apart), backing));
+        let grown = grown.or_else(|_| self.extend(apart?, backing));
+        grown.or_else(|exhausted| {
+            let joined = self.reach(request, self.words.free_tail())?;
+            // Otherwise the search would have found the blocks.
+            if joined <= end {
+                return Err(exhausted);
+            }
+            let least = (end + A::Fields::LEAST).next_multiple_of(unit);
+            self.extend(joined.max(least), backing)
+        })
+    }
+
+    /// Returns where memory must end to serve a request, if all words from `from` on are free.
+    fn reach(&self, request: Request, from: u32) -> Result<u32, AllocError> {
+        let reach = A::reach(request, from, &self.words);
+        reach.and_then(|end| end.checked_next_multiple_of(A::UNIT)).ok_or(AllocError::Exhausted)
     }
 
     /// Takes memory from the source so that it ends at the word `end`.

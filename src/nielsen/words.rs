@@ -253,6 +253,15 @@ impl Words {
         })
     }
 
+    /// Returns where the free blocks at the end of memory start. O(n).
+    pub(super) fn free_tail(&self) -> u32 {
+        self.blocks()
+            .filter(|&(_, is_free)| !is_free)
+            .map(|(block, _)| block.end())
+            .last()
+            .unwrap_or(0)
+    }
+
     /// Checks that blocks tile the memory, that none is shorter than the least block, and that
     /// every pointer to a preceding block is right.
     pub(super) fn audit<F: Fields>(&self) -> Result<(), Fault> {
