@@ -21,7 +21,7 @@ use core::marker::PhantomData;
 use super::index::{Index, IndexPolicy, certain, fit};
 use crate::error::Fault;
 use crate::meter::Meter;
-use crate::tags::{Block, Cells, Link, NONE};
+use crate::tags::{Block, CELL, Cells, Link, NONE};
 use crate::words::bits;
 
 /// Sizes in cells below which each has a bin.
@@ -74,7 +74,8 @@ pub struct Largest;
 /// bin's bit is set iff it has a root; each bin is a treap of the free blocks of its sizes.
 ///
 /// For an alignment larger than a cell, the search first tries the block that is chosen for the
-/// size alone, then one that holds the request wherever it starts.
+/// size alone, then one that holds the request wherever it starts. If there is no other memory, it
+/// tries all others that may happen to hold the request: O(k log n) for k of them.
 #[derive(Debug)]
 pub struct Bins<C> {
     occupied: [u64; BINS.div_ceil(u64::BITS as usize)],
@@ -169,6 +170,28 @@ impl<C> Bins<C> {
                 found = Some(block);
             }
             node = cells.link(node, if fits { Link::First } else { Link::Second });
+        }
+        found
+    }
+
+    /// Returns the first block of a bin behind this size and start.
+    fn behind<M: Meter>(
+        &self,
+        bin: usize,
+        key: (u32, u32),
+        cells: &Cells,
+        meter: &M,
+    ) -> Option<Block> {
+        let mut found = None;
+        let mut node = self.roots[bin];
+        while node != NONE {
+            meter.visit(cells.header(node));
+            let block = cells.block(node);
+            let is_behind = (block.len, node) > key;
+            if is_behind {
+                found = Some(block);
+            }
+            node = cells.link(node, if is_behind { Link::First } else { Link::Second });
         }
         found
     }
@@ -293,6 +316,36 @@ impl<C: Choice> IndexPolicy for Bins<C> {
         Some((chosen, fit(chosen, len, align, cells)?))
     }
 
+    /// Looks at all blocks that may happen to hold an aligned request, the smallest first.
+    #[cold]
+    fn take_last<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        cells: &mut Cells,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        if align <= CELL {
+            return None;
+        }
+        let most = certain(len, align).map_or(BINS - 1, |most| bin_of(most).min(BINS - 1));
+        let mut from = bin_of(len);
+        while from <= most
+            && let Some(bin) = bits::first(&self.occupied, from).filter(|&bin| bin <= most)
+        {
+            let mut key = (len - 1, u32::MAX);
+            while let Some(block) = self.behind(bin, key, cells, meter) {
+                if let Some(start) = fit(block, len, align, cells) {
+                    self.remove(block, cells, meter);
+                    return Some((block, start));
+                }
+                key = (block.len, block.start);
+            }
+            from = bin + 1;
+        }
+        None
+    }
+
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
         for (bin, &root) in self.roots.iter().enumerate() {
             let at = cells.origin().addr();
@@ -336,7 +389,7 @@ mod tests {
     use super::*;
     use crate::fit::heap::TagHeap;
     use crate::source::Reserved;
-    use crate::tags::{CELL, MAX_CELLS};
+    use crate::tags::MAX_CELLS;
 
     #[test]
     fn bins_are_in_the_order_of_sizes() {

@@ -35,9 +35,24 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
                 // The wilderness may begin lower now.
                 found = found.or_else(|| self.grow(len, align, source).ok());
             }
-            let found = found.or_else(|| self.index.take_last(len, align, &mut self.cells, meter));
-            found.ok_or(exhausted)
+            found.or_else(|| self.look_up_last(len, align, meter)).ok_or(exhausted)
         })
+    }
+
+    /// Returns a block of the index that [`look_up`](Self::look_up) passes over. Like `look_up`,
+    /// leaves it in an index that is not by size.
+    #[cold]
+    fn look_up_last<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<(Block, u32)> {
+        let found = self.index.take_last(len, align, &mut self.cells, meter)?;
+        if !P::BY_SIZE {
+            self.index.insert(found.0, &mut self.cells, meter);
+        }
+        Some(found)
     }
 
     fn search_again<M: Meter>(

@@ -13,6 +13,7 @@
 use super::heap::{Context, HybridHeap};
 use super::lists::{LISTS, State, Taken};
 use crate::error::AllocError;
+use crate::fit::index::fit;
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::tags::{Block, CELL};
@@ -64,10 +65,41 @@ impl HybridHeap {
     ) -> Result<Block, AllocError> {
         // These cells contain the aligned block wherever they start.
         let certain = u32::try_from(align / CELL - 1).ok().and_then(|gap| len.checked_add(gap));
-        let block = self.allocate(certain.ok_or(AllocError::Exhausted)?, context)?;
+        let block = certain
+            .ok_or(AllocError::Exhausted)
+            .and_then(|certain| self.allocate(certain, context))
+            .or_else(|exhausted| self.allocate_around(len, align, context).ok_or(exhausted))?;
         // The place is within a block in use, so its address does not wrap around.
         let start = self.cells.aligned(block.start, align).unwrap_or(block.start);
         Ok(self.trim(block, Block { start, len }, context.meter))
+    }
+
+    /// Puts a block that happens to contain `len` cells at a multiple of `align` bytes to use: the
+    /// smallest free block, or a part of the wilderness. O(n).
+    #[cold]
+    fn allocate_around<S: Source, M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        context: &mut Context<'_, S, M>,
+    ) -> Option<Block> {
+        if self.cells.end() == 0 {
+            return None;
+        }
+        self.join_all(context);
+        let (cells, meter) = (&self.cells, context.meter);
+        let free = cells.blocks(self.top).filter(|&block| {
+            meter.visit(cells.header(block.start));
+            cells.joinable_above(block.start).is_some() && fit(block, len, align, cells).is_some()
+        });
+        let Some(block) = free.min_by_key(|block| block.len) else {
+            let behind = cells.aligned(self.top, align)?.checked_add(len)?;
+            return self.cut(behind - self.top, context).ok();
+        };
+        self.lists.remove(block, &mut self.cells, meter);
+        let prev_in_use = self.cells.prev_is_in_use(block.start);
+        self.cells.put_in_use(block, prev_in_use);
+        Some(block)
     }
 
     /// Returns a block from the quick list of the size or the next.

@@ -159,7 +159,7 @@ impl SegmentHeap {
     /// Allocates the lowest free block that contains `len` granules at a multiple of `align` bytes.
     /// O(log n), plus the free blocks of one segment. With an alignment above the granule's, the
     /// search tries only the lowest few segments; then it takes the lowest block that is large
-    /// enough at any address.
+    /// enough at any address; then, if there is no other memory, it tries all segments.
     pub(crate) fn allocate<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -184,7 +184,9 @@ impl SegmentHeap {
         Some(self.carve(block, start, len, meter))
     }
 
-    /// Does the same as [`allocate`](Self::allocate) when no free block fits: grows the heap.
+    /// Does the same as [`allocate`](Self::allocate) when no free block was found: grows the heap.
+    /// If that fails and the request is aligned, looks at every segment with a block that is large
+    /// enough.
     pub(crate) fn allocate_more<S: Source, M: Meter>(
         &mut self,
         len: u32,
@@ -192,7 +194,9 @@ impl SegmentHeap {
         source: &mut S,
         meter: &M,
     ) -> Result<Extent, AllocError> {
-        let (block, start) = self.extend(len, align, source, meter)?;
+        let grown = self.extend(len, align, source, meter);
+        let (block, start) =
+            grown.or_else(|exhausted| self.find_last(len, align, meter).ok_or(exhausted))?;
         Ok(self.carve(block, start, len, meter))
     }
 
@@ -267,6 +271,19 @@ impl SegmentHeap {
         let certain = len.checked_add((align >> self.granule_shift).try_into().ok()?)? - 1;
         let segment = self.tree.find(certain, 0, meter)?;
         self.find_in(segment, len, align, meter)
+    }
+
+    /// Like [`find`](Self::find), in any number of segments.
+    #[cold]
+    fn find_last<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
+        let mut from = 0;
+        loop {
+            let segment = self.tree.find(len, from, meter)?;
+            if let Some(found) = self.find_in(segment, len, align, meter) {
+                return Some(found);
+            }
+            from = segment + 1;
+        }
     }
 
     fn find_in<M: Meter>(

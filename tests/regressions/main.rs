@@ -10,6 +10,7 @@ mod child;
 #[path = "../executable/mod.rs"]
 mod executable;
 
+mod a_block_freed_and_not_found_again;
 mod a_block_freed_by_a_smaller_layout;
 mod a_block_freed_to_the_wrong_claim;
 mod a_block_kept_with_a_gap;
