@@ -157,7 +157,9 @@ impl Converter {
             return Ok(());
         };
         self.blocks.insert(address, slot);
-        self.emit(Event::Allocate { slot, size, align: 1 << align_log2 }, site, emit)
+        // The largest that a trace can express.
+        let align = 1 << align_log2.min(31);
+        self.emit(Event::Allocate { slot, size, align }, site, emit)
     }
 
     fn reallocated<E, F: FnMut(Event, u32) -> Result<(), E>>(
@@ -299,6 +301,16 @@ mod tests {
 
     const fn allocate(slot: u32, size: u64) -> Event {
         Event::Allocate { slot, size, align: 16 }
+    }
+
+    /// A record may have any alignment; 32 and more overflowed.
+    #[test]
+    fn an_alignment_beyond_a_traces_is_the_largest_it_has() {
+        for align_log2 in [31, 32, 40, 64, u8::MAX] {
+            let (events, _) =
+                convert(&[(7, Record::Allocated { address: 8, size: 1, align_log2 })]);
+            assert_eq!(events, [Event::Allocate { slot: 0, size: 1, align: 1 << 31 }]);
+        }
     }
 
     #[test]

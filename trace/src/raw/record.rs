@@ -9,7 +9,8 @@ pub enum Record {
         address: u64,
         /// Bytes requested.
         size: u64,
-        /// Alignment requested, as the exponent of a power of two.
+        /// Alignment requested, as the exponent of a power of two. A trace has 31 at most; larger
+        /// ones count as 31.
         align_log2: u8,
     },
     /// A block is about to be freed.
