@@ -11,7 +11,7 @@ use super::lock::{Lock, NewLock};
 use super::{Arena, DefaultLock, GLOBAL, without_unwinding};
 use crate::error::{AllocError, Fault, Freed};
 use crate::small::SmallHeap;
-use crate::source::{Borrowed, Region};
+use crate::source::{Borrowed, FixedSource, Region};
 use crate::strategy::{Span, Strategy, Usage};
 
 /// A [`SmallHeap`] behind a lock, over a region.
@@ -122,7 +122,9 @@ impl<L: Lock> Arena<SmallHeap<Region>, L> {
             Ok(())
         })
     }
+}
 
+impl<S: FixedSource, L: Lock> Arena<SmallHeap<S>, L> {
     /// Returns the bytes of the region that are neither in a block nor bookkeeping.
     pub fn free(&self) -> usize {
         self.with(|heap| heap.free())
@@ -142,6 +144,7 @@ impl<'m, L: NewLock> Arena<SmallHeap<Borrowed<'m>>, L> {
     /// let mut memory = [MaybeUninit::uninit(); 1000];
     /// let arena: Arena<SmallHeap<Borrowed>, Single> = Arena::over(&mut memory)?;
     /// assert!(arena.allocate(Layout::new::<[u64; 9]>()).is_ok());
+    /// assert!(arena.used() == 72 && arena.free() > 900);
     /// # Ok::<(), RegionError>(())
     /// ```
     /// # Errors

@@ -32,6 +32,9 @@
 //! | resize in place | as allocate and free together |
 //! | move to another size | as allocate and free together, and copying |
 //!
+//! For the sake of these bounds a request may fail although a block beyond the first four on its list
+//! would hold it.
+//!
 //! A request that grows the heap also clears the words of the map that it takes, and joins the new
 //! memory with a free run at the heap's end. In worn heaps of 64 KiB, a request that succeeded
 //! visited at most 12 list items, and a free at most 5 (`tests/small.rs` checks the bounds).
@@ -53,7 +56,7 @@ use self::heap::GRANULE;
 use crate::engine::{Backing, Engine, Heap, Resized, Served};
 use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
-use crate::source::{Region, Source};
+use crate::source::{FixedSource, Region, Source};
 use crate::strategy::Span;
 
 /// A heap for small machines, over a source.
@@ -87,14 +90,16 @@ impl<S, M> Heap<BitHeap, S, M> {
     pub const LEAST_REGION: usize = 5 * GRANULE;
 }
 
-impl Heap<BitHeap, Region, ()> {
+impl<S: FixedSource, M: Meter> Heap<BitHeap, S, M> {
     /// Returns the bytes of the region that are neither in a block nor bookkeeping.
     #[must_use]
     pub fn free(&self) -> usize {
-        let region = self.source();
-        region.len() - self.backing.source.dedicated().len() - self.backing.tally.block_bytes()
+        let bookkeeping = self.backing.source.dedicated().len();
+        self.source().len() - bookkeeping - self.backing.tally.block_bytes()
     }
+}
 
+impl Heap<BitHeap, Region, ()> {
     /// Tells the heap that its region of `len` bytes is now at `base`.
     ///
     /// # Safety

@@ -20,11 +20,13 @@ use crate::error::AllocError;
 use crate::os;
 
 mod borrowed;
+mod fixed;
 #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod mappings;
 mod owned;
 
 pub use self::borrowed::Borrowed;
+pub(crate) use self::fixed::FixedSource;
 pub(crate) use self::owned::Owned;
 
 /// The number of bytes below a mapped block that belong to the strategy.
@@ -131,7 +133,8 @@ impl Region {
     ///
     /// # Safety
     /// The memory is valid for reads and writes as long as the region or anything allocated from it
-    /// is used, and nothing else uses it.
+    /// is used, and nothing else uses it. As any memory of Rust, it has at most `isize::MAX` bytes,
+    /// and ends below the last byte of the address space.
     #[must_use]
     pub const unsafe fn new(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: false }
