@@ -95,10 +95,10 @@ impl<A: Algorithm, S: Source, M: Meter> Heap<ByAlgorithm<A>, S, M> {
     }
 
     /// Returns the size in bytes of a source that gives a memory of `words` words, all of it free
-    /// at once if the heap grows by that much.
+    /// at once if the heap grows by that much; `usize::MAX` if no source is that long.
     #[must_use]
     pub const fn region_for(words: usize) -> usize {
-        words * WORD + ByAlgorithm::<A>::SKIPPED
+        words.saturating_mul(WORD).saturating_add(ByAlgorithm::<A>::SKIPPED)
     }
 }
 

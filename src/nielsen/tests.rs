@@ -28,6 +28,13 @@ macro_rules! fixed {
     }};
 }
 
+/// A memory of more words than there are addresses.
+#[test]
+fn a_region_too_long_is_the_longest() {
+    assert_eq!(I1::<Reserved>::region_for(usize::MAX), usize::MAX);
+    assert_eq!(I1::<Reserved>::region_for(100) - I1::<Reserved>::region_for(0), 100 * WORD);
+}
+
 impl<A: Algorithm, M: Meter> Fixed<A, M> {
     fn allocate(&mut self, words: usize) -> Option<NonNull<u8>> {
         let block = self.0.allocate(layout(words)).ok()?.cast();
