@@ -135,7 +135,8 @@ pub unsafe trait Strategy {
     }
 
     /// Returns whether a block in use that fits `layout` starts at `block`. Any pointer and any
-    /// layout are allowed; no block fits a layout of size 0.
+    /// layout are allowed; no block fits a layout of size 0. A strategy with tags or headers among
+    /// its blocks walks the blocks below: O(n).
     fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
         layout.size() > 0
             && block.addr().get().is_multiple_of(layout.align())

@@ -77,8 +77,8 @@ pub unsafe trait Source {
 
     /// Maps zeroed memory for a single block of this layout, apart from extent and dedicated
     /// memory, and returns the block with its whole length. The 16 bytes below the block also
-    /// belong to the strategy. By default, as for a fixed region, there is no such memory and the
-    /// call fails.
+    /// belong to the strategy. O(mappings) in the worst case, besides calls of the system. By
+    /// default, as for a fixed region, there is no such memory and the call fails.
     ///
     /// # Errors
     /// [`AllocError::Exhausted`] if the system has no memory, or the source cannot map.
