@@ -12,7 +12,8 @@ pub enum AllocError {
     /// from the source's first byte on, so it accepts only a source that was never used.
     UsedSource,
     /// There is no memory yet: an arena that was created [empty](crate::Arena::empty) has no region
-    /// yet, or the address of a [`Region`](crate::Region) is null.
+    /// yet, [`Claims`](crate::arena::Claims) have no strategy yet, or the address of a
+    /// [`Region`](crate::Region) is null.
     NoRegion,
 }
 

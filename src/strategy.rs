@@ -39,7 +39,8 @@ pub unsafe trait Strategy {
     ///
     /// # Errors
     /// [`AllocError::Exhausted`] if the source has no suitable memory left;
-    /// [`AllocError::UsedSource`] if it was used before the strategy got it.
+    /// [`AllocError::UsedSource`] if it was used before the strategy got it;
+    /// [`AllocError::NoRegion`] if there is no memory yet.
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError>;
 
     /// Frees a block.

@@ -21,8 +21,9 @@ use crate::walk;
 
 /// Up to `N` strategies of one type, used as one strategy.
 ///
-/// Allocating takes as long as the strategies that are tried; freeing takes as long as in one of
-/// them, plus O(N). Freeing or resizing a block that none of them allocated violates the contract
+/// Allocating takes as long as the strategies that are tried, plus O(N); freeing takes as long as in
+/// one of them, plus O(N). A request fails with [`AllocError::NoRegion`] before the first claim, and
+/// with [`AllocError::Exhausted`] if any claim is exhausted. Freeing or resizing a block that none of them allocated violates the contract
 /// and panics; a [checked](Strategy::try_free) free refuses such a block.
 ///
 /// ```
@@ -124,11 +125,16 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         if layout.size() == 0 {
             return Ok(empty_block(layout));
         }
-        let mut found = Err(AllocError::Exhausted);
+        let mut found = Err(AllocError::NoRegion);
         for claim in self.claims.iter_mut().flatten() {
-            found = claim.allocate(layout);
-            if found.is_ok() {
-                break;
+            match claim.allocate(layout) {
+                Ok(block) => {
+                    found = Ok(block);
+                    break;
+                }
+                // One claim with memory is enough for the request to have failed for want of it.
+                Err(error) if found != Err(AllocError::Exhausted) => found = Err(error),
+                Err(_) => {}
             }
         }
         self.note_peaks();

@@ -190,7 +190,7 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
     /// Allocates a block; see [`Strategy::allocate`].
     ///
     /// # Errors
-    /// [`AllocError::Exhausted`] if there is not enough memory.
+    /// As for [`Strategy::allocate`]: [`AllocError::Exhausted`] if there is not enough memory.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.with(|strategy| strategy.allocate(layout))
