@@ -273,9 +273,13 @@ impl SegmentHeap {
         self.find_in(segment, len, align, meter)
     }
 
-    /// Like [`find`](Self::find), in any number of segments.
+    /// Like [`find`](Self::find), which overlooks only blocks for aligned requests, in any number of
+    /// segments.
     #[cold]
     fn find_last<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
+        if align <= self.bytes(1) {
+            return None;
+        }
         let mut from = 0;
         loop {
             let segment = self.tree.find(len, from, meter)?;

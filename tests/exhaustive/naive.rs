@@ -145,12 +145,12 @@ impl Naive {
             Self::Unspecified => Prediction::Unknown,
             Self::Fit(choice) => fit(heap, *choice, size, align),
             Self::Roughly => {
-                let held = |size| runs(heap, false).any(|run| holds(run, size, align));
+                let held = |size| runs(heap).any(|run| holds(run, size, align));
                 let gap = if align > UNIT { 2 * align } else { 0 };
                 either(held(size + 2 * UNIT + gap), held(size))
             }
             Self::Above => {
-                let held = runs(heap, true).any(|run| holds(run, size, align));
+                let held = runs(heap).any(|run| holds(run, size, align));
                 either(above(heap, size + UNIT, align), held)
             }
             Self::Lowest => lowest(heap, size.next_multiple_of(UNIT), align),
@@ -229,8 +229,8 @@ impl Naive {
 }
 
 /// Returns the runs of free memory, as start and end: free blocks with the tags between them, and
-/// the source's remaining memory, which extends the last run if `across`.
-fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
+/// the source's remaining memory, which extends the last run if that is free.
+fn runs(heap: &Heap) -> impl Iterator<Item = (usize, usize)> {
     let bounds = Bounds::current();
     // The last tag is at the end of the extent.
     let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT - TAG);
@@ -250,7 +250,7 @@ fn runs(heap: &Heap, across: bool) -> impl Iterator<Item = (usize, usize)> {
         behind = Some(span.end());
     }
     match runs.last_mut() {
-        Some(last) if across && behind == Some(end) => last.1 = room,
+        Some(last) if behind == Some(end) => last.1 = room,
         _ => runs.push((end, room)),
     }
     runs.into_iter()
@@ -275,7 +275,7 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
     let live = heap.model.live.iter();
     let small = live.filter(|(_, block)| block.layout.size() <= LARGEST);
     let pages: Vec<usize> = small.map(|(&offset, _)| base + page_of(offset)).collect();
-    runs(heap, true).any(|(mut start, end)| {
+    runs(heap).any(|(mut start, end)| {
         let mut held = false;
         let (first, last) = (start, end);
         for &page in pages.iter().filter(|&&page| page < last && first < page + PAGE) {
@@ -287,7 +287,7 @@ fn above(heap: &Heap, size: usize, align: usize) -> bool {
 }
 
 fn fit(heap: &Heap, choice: Choice, size: usize, align: usize) -> Prediction {
-    let held = |size| runs(heap, true).any(|run| holds(run, size, align));
+    let held = |size| runs(heap).any(|run| holds(run, size, align));
     if align > UNIT {
         // The position and the size of the alignment gap are not defined.
         return either(held(size + 2 * align), held(size));
@@ -329,11 +329,13 @@ fn buddies(heap: &Heap, len: usize) -> Prediction {
             taken[first..(span.end() - bounds.base()).div_ceil(UNIT)].fill(true);
         }
     }
-    // The heap grows at its end, by whole blocks.
+    // The heap grows at its end, by whole blocks, and by what a free block there lacks.
     taken.truncate(bounds.end / UNIT);
-    let end = (bounds.end.next_multiple_of(len) + len).next_multiple_of(2 * PAGE);
-    let served = taken.chunks_exact(len / UNIT).any(|block| !block.contains(&true));
-    let served = served || end <= bounds.low;
+    let grows_from = |start: usize| (start + len).next_multiple_of(2 * PAGE) <= bounds.low;
+    let tail = bounds.end / len * len;
+    let served = taken.chunks_exact(len / UNIT).any(|block| !block.contains(&true))
+        || grows_from(bounds.end.next_multiple_of(len))
+        || !taken[tail / UNIT..].contains(&true) && grows_from(tail);
     if served { Prediction::Served } else { Prediction::Refused }
 }
 
