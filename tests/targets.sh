@@ -6,7 +6,8 @@
 #     tests/targets.sh all         runs the whole list in order, whatever fails; then prints a table.
 #                                  Takes hours
 #     tests/targets.sh ci          like `all`, but only as much as continuous integration has time for
-#     tests/targets.sh minimal     uses the lowest versions of other crates that the manifests allow
+#     tests/targets.sh minimal     uses the lowest versions of other crates, and of Rust, that the
+#                                  manifests allow; with no warning from that Rust
 #     tests/targets.sh miri        runs in Miri, which finds data races, aliasing violations and pointers
 #                                  without provenance: tags, fits, page heap, Nielsen's lists, hybrid,
 #                                  head-first and small heaps, arenas, the recorder, and the global
@@ -192,7 +193,7 @@ run() {
     miri
     ;;
   *)
-    sed -n '2,19s/^# \?//p' "$0"
+    sed -n '2,20s/^# \?//p' "$0"
     exit 2
     ;;
   esac
@@ -315,6 +316,15 @@ minimal() {
   features=pagewise/strategies,pagewise/trace,pagewise/allocator-api2,pagewise/lock_api
   cargo check --workspace --features "$features"
   cargo test -p pagewise-trace --lib
+  lowest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+  if rustup toolchain install "$lowest" --profile minimal >/dev/null 2>&1; then
+    export RUSTFLAGS='-D warnings'
+    cargo "+$lowest" check -p pagewise --no-default-features
+    cargo "+$lowest" check -p pagewise
+    cargo "+$lowest" check --workspace --features "$features,pagewise/guarded,pagewise/profiler"
+  else
+    echo "skipped: Rust $lowest cannot be installed"
+  fi
 }
 
 # Runs targets in sequence, each as `$0 $1 TARGET`, and prints the results as a table.

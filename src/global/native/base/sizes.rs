@@ -35,8 +35,6 @@ struct Tables {
     not_most_small: AtomicUsize,
 }
 
-const _: () = assert!(SMALL_MAX <= MOST_OFFSET, "so do sizes");
-
 static TABLES: Sealed<Tables> = Sealed::new(Tables {
     offsets: [const { AtomicU16::new(0) }; ENTRIES],
     popped: [const { AtomicU32::new(0) }; ENTRIES],
@@ -58,6 +56,7 @@ pub(in crate::global::native) fn enter_list(
     offset: u32,
     most: usize,
 ) -> usize {
+    const { assert!(SMALL_MAX <= MOST_OFFSET, "sizes fit as well") };
     let mut entry = from;
     while entry < ENTRIES && entry * UNIT <= size.min(most) {
         TABLES.sizes[entry].store(size as u16, Relaxed);
