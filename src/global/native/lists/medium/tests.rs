@@ -514,6 +514,7 @@ fn taken_over() {
         let thread = std::thread::spawn(move || {
             let heap = with_heap();
             let lists = of(quick::of_face(current::lists()));
+            lists.budget.store(LEAST, Relaxed);
             lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
             open(lists);
             let class = Class::of(20 << 10).expect("it has one");

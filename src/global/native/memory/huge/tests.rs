@@ -92,6 +92,7 @@ fn regions(count: usize) -> (*mut u8, (*mut u8, usize)) {
 /// and is the next sample once the extent has passed its neighbour.
 #[cfg(target_os = "linux")]
 #[test]
+#[cfg_attr(pagewise_portable_os, ignore = "no huge pages are asked for there")]
 fn regions_like_a_dense_one_are_advised() {
     let (extent, memory) = regions(32);
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
@@ -132,6 +133,7 @@ fn regions_like_a_dense_one_are_advised() {
 /// without.
 #[cfg(target_os = "linux")]
 #[test]
+#[cfg_attr(pagewise_portable_os, ignore = "no huge pages are asked for there")]
 fn large_blocks_like_a_dense_one_are_advised() {
     const LEN: usize = HUGE + HUGE / 2;
     let (extent, memory) = regions(60);
@@ -184,6 +186,7 @@ fn large_blocks_like_a_dense_one_are_advised() {
 /// and not in a region that ends beyond the extent.
 #[cfg(target_os = "linux")]
 #[test]
+#[cfg_attr(pagewise_portable_os, ignore = "no huge pages are asked for there")]
 fn only_the_regions_that_are_considered_are_advised() {
     let (extent, memory) = regions(8);
     let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
