@@ -321,7 +321,7 @@ minimal() {
     export RUSTFLAGS='-D warnings'
     cargo "+$lowest" check -p pagewise --no-default-features
     cargo "+$lowest" check -p pagewise
-    cargo "+$lowest" check --workspace --features "$features,pagewise/guarded,pagewise/profiler"
+    cargo "+$lowest" check -p pagewise --features "$features,guarded,profiler"
   else
     echo "skipped: Rust $lowest cannot be installed"
   fi
