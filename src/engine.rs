@@ -343,13 +343,8 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
 
     #[inline]
     fn usage(&self) -> Usage {
-        let (held, peak_held) = (self.backing.source.held(), self.backing.source.peak_held());
-        let usage = Usage { held, peak_held, ..self.backing.tally.usage() };
-        if self.backing.tally.is_estimate() {
-            let peak_requested = usage.peak_requested.min(peak_held);
-            return Usage { peak_requested, ..usage };
-        }
-        usage
+        let Backing { source, tally, .. } = &self.backing;
+        tally.usage(source.held(), source.peak_held())
     }
 
     fn walk(&self, visit: &mut dyn FnMut(Span)) {

@@ -40,7 +40,8 @@ const STACKS: usize = CLASSES.next_power_of_two();
 ///
 /// Allocating and freeing take O(1), except when a page is cut. A block never changes its class, so
 /// its memory never serves a request of another class. A heap has at most 16 GiB.
-/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address that it is given: O(n).
+/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address that it is given:
+/// O(n).
 ///
 /// ```
 /// use core::alloc::Layout;

@@ -79,12 +79,6 @@ impl Tally {
         self.requested = self.requested.clamp(0, self.block as isize);
     }
 
-    /// Returns whether the bytes requested are an estimate.
-    #[inline(always)]
-    pub(crate) fn is_estimate(&self) -> bool {
-        self.is_estimate
-    }
-
     /// Returns the number of blocks in use.
     #[inline(always)]
     pub(crate) fn blocks(&self) -> usize {
@@ -101,17 +95,22 @@ impl Tally {
         self.frees
     }
 
-    /// Returns the usage without the bytes held, which only the source knows.
+    /// Returns the usage. `held` and `peak_held` are the bytes that the heap's source holds, and the
+    /// most that it held.
     #[inline]
-    pub(crate) fn usage(&self) -> Usage {
-        let requested = self.requested.max(0) as usize;
+    pub(crate) fn usage(&self, held: usize, peak_held: usize) -> Usage {
+        // An estimate may be above what is possible: a block was freed with a smaller layout.
+        let bounded = |bytes: isize, most: usize| match self.is_estimate {
+            true => (bytes.max(0) as usize).min(most),
+            false => bytes.max(0) as usize,
+        };
         Usage {
-            requested: if self.is_estimate { requested.min(self.block) } else { requested },
+            requested: bounded(self.requested, self.block),
             block: self.block,
-            held: 0,
+            held,
             blocks: self.blocks(),
-            peak_requested: self.peak_requested as usize,
-            peak_held: 0,
+            peak_requested: bounded(self.peak_requested, peak_held),
+            peak_held,
             allocations: self.allocations,
             frees: self.frees,
         }

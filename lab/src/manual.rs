@@ -93,11 +93,10 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
 /// Formats the section of the command line: each argument with its values, the required ones last.
 /// clap leaves the values out. An option is not hyphenated.
 fn synopsis(command: &Command) -> String {
-    let visible: Vec<_> = command.get_arguments().filter(|one| !one.is_hide_set()).collect();
-    let order = |one: &&&Arg| (one.is_positional(), one.is_required_set());
-    let mut sorted: Vec<_> = visible.iter().collect();
-    sorted.sort_by_key(order);
-    let words = sorted.into_iter().map(|argument| {
+    let visible = command.get_arguments().filter(|one| !one.is_hide_set());
+    let mut arguments: Vec<&Arg> = visible.collect();
+    arguments.sort_by_key(|one| (one.is_positional(), one.is_required_set()));
+    let words = arguments.into_iter().map(|argument| {
         // As in the help: `--seed <N>`, `<TRACE>...`.
         let text = argument.to_string();
         let short = argument.get_short().filter(|_| argument.get_long().is_some());

@@ -21,10 +21,11 @@ use crate::walk;
 
 /// Up to `N` strategies of one type, used as one strategy.
 ///
-/// Allocating takes as long as the strategies that are tried, plus O(N); freeing takes as long as in
-/// one of them, plus O(N). A request fails with [`AllocError::NoRegion`] before the first claim, and
-/// with [`AllocError::Exhausted`] if any claim is exhausted. Freeing or resizing a block that none of them allocated violates the contract
-/// and panics; a [checked](Strategy::try_free) free refuses such a block.
+/// Allocating takes as long as the strategies that are tried, plus O(N); freeing takes as long as
+/// in one of them, plus O(N). A request fails with [`AllocError::NoRegion`] before the first claim,
+/// and with [`AllocError::Exhausted`] if any claim is exhausted. Freeing or resizing a block that
+/// none of them allocated violates the contract and panics; a [checked](Strategy::try_free) free
+/// refuses such a block.
 ///
 /// ```
 /// use pagewise::Strategy;
@@ -128,13 +129,12 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         let mut found = Err(AllocError::NoRegion);
         for claim in self.claims.iter_mut().flatten() {
             match claim.allocate(layout) {
-                Ok(block) => {
-                    found = Ok(block);
-                    break;
-                }
-                // One claim with memory is enough for the request to have failed for want of it.
-                Err(error) if found != Err(AllocError::Exhausted) => found = Err(error),
-                Err(_) => {}
+                // That one claim is exhausted says more than any later error.
+                Err(_) if found == Err(AllocError::Exhausted) => {}
+                answer => found = answer,
+            }
+            if found.is_ok() {
+                break;
             }
         }
         self.note_peaks();

@@ -76,8 +76,9 @@ use crate::source::Source;
 /// Time: O(1) if a quick list serves the request, and to free small and medium blocks; expected
 /// O(log n) for large blocks. When free blocks are joined, one request pays for the blocks freed
 /// before: O(1) for each on average. A mapping costs calls of the system, and a place among the
-/// other mappings in address order: O(mappings) in the worst case. [`try_free`](crate::Strategy::try_free) walks the blocks below
-/// the address that it is given: O(n).
+/// other mappings in address order: O(mappings) in the worst case.
+/// [`try_free`](crate::Strategy::try_free) walks the blocks below the address that it is given:
+/// O(n).
 ///
 /// ```
 /// use core::alloc::Layout;

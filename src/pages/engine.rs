@@ -102,6 +102,28 @@ pub trait Placement: Debug + Sized {
         pages.give_back(meter)
     }
 
+    /// Calls `take`, and again each time that it finds memory exhausted and there are pages to [give
+    /// back](Self::give_back).
+    #[inline(always)]
+    fn take_or_give_back<T, B: Below, S: Source, M: Meter>(
+        &mut self,
+        pages: &mut Pages<Self::Headers, B>,
+        backing: &mut Backing<S, M>,
+        mut take: impl FnMut(
+            &mut Self,
+            &mut Pages<Self::Headers, B>,
+            &mut Backing<S, M>,
+        ) -> Result<T, AllocError>,
+    ) -> Result<T, AllocError> {
+        loop {
+            match take(self, pages, backing) {
+                // Memory that was dedicated meanwhile is kept for the next attempt.
+                Err(_) if self.give_back(pages, &backing.meter) => {}
+                taken => return taken,
+            }
+        }
+    }
+
     /// Takes a block for a layout from the heap below, which had none free, with more of the
     /// source's memory. If the source has none, gives the pages without blocks in use back to the
     /// heap below, and tries again. Returns the block with its length in bytes.

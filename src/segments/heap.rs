@@ -273,8 +273,8 @@ impl SegmentHeap {
         self.find_in(segment, len, align, meter)
     }
 
-    /// Like [`find`](Self::find), which overlooks only blocks for aligned requests, in any number of
-    /// segments.
+    /// Like [`find`](Self::find), which overlooks only blocks for aligned requests, but looks at
+    /// every segment with a block that is large enough.
     #[cold]
     fn find_last<M: Meter>(&self, len: u32, align: usize, meter: &M) -> Option<(Extent, u32)> {
         if align <= self.bytes(1) {

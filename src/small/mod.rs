@@ -32,8 +32,8 @@
 //! | resize in place | as allocate and free together |
 //! | move to another size | as allocate and free together, and copying |
 //!
-//! For the sake of these bounds a request may fail although a block beyond the first four on its list
-//! would hold it.
+//! For the sake of these bounds a request may fail although a block beyond the first four on its
+//! list would hold it.
 //!
 //! A request that grows the heap also clears the words of the map that it takes, and joins the new
 //! memory with a free run at the heap's end. In worn heaps of 64 KiB, a request that succeeded

@@ -1,6 +1,6 @@
 //! A heap that had to grow asked its source for the whole request, though the uppermost blocks were
-//! free and the source had the rest. So most of a fixed region was of no use to a large request once
-//! a small block had been there, even if nothing was in use.
+//! free and the source had the rest. So a large request could not use most of a fixed region once a
+//! small block had been there, even if nothing was in use.
 
 use pagewise::Strategy;
 use pagewise::catalogue;

@@ -86,13 +86,9 @@ impl<P: PaperPlacement> Placement for P {
         pages: &mut Pages<Self::Headers, B>,
         backing: &mut Backing<S, M>,
     ) -> Result<Served, AllocError> {
-        let block = loop {
-            match PaperPlacement::take(self, class, pages, backing) {
-                Ok(block) => break block,
-                Err(exhausted) if !self.give_back(pages, &backing.meter) => return Err(exhausted),
-                Err(_) => {}
-            }
-        };
+        let block = self.take_or_give_back(pages, backing, |placement, pages, backing| {
+            PaperPlacement::take(placement, class, pages, backing)
+        })?;
         Ok(Served::whole(block, pages.class(class).size as usize, Part::Pages))
     }
 

@@ -30,12 +30,13 @@
 //!   blocks are not looked up.
 //! - **When memory is exhausted**, pages without blocks in use go back to the heap. If that is not
 //!   enough, a small request is served from the heap, from any page of its class, or from a larger
-//!   class. A large block that grows moves down over the free memory below it (Hasan & Chang §3.12).
+//!   class. A large block that grows moves down over the free memory below it (Hasan & Chang
+//!   §3.12).
 //!
 //! Time: O(1) for small blocks, amortised over the blocks of a page; larger ones and new pages take
-//! constant time ([`Good`](crate::fit::Good)). A request that finds memory exhausted takes O(classes),
-//! an aligned one O(pages). [`try_free`](crate::Strategy::try_free) is O(1) for
-//! small blocks, O(n) for larger ones: it walks the blocks below.
+//! constant time ([`Good`](crate::fit::Good)). A request that finds memory exhausted takes
+//! O(classes), an aligned one O(pages). [`try_free`](crate::Strategy::try_free) is O(1) for small
+//! blocks, O(n) for larger ones: it walks the blocks below.
 //!
 //! Files: `supply` (the source of a class's blocks), `windowed` (the placement), this one; and
 //! `shared`, for the global allocator.

@@ -141,12 +141,17 @@ impl Supply {
         EVERY[missing as usize % EVERY.len()]
     }
 
+    /// Returns a word of a page that has free blocks aligned to `align`. O(words).
+    fn word_aligned(&self, page: Page, align: usize) -> Option<u32> {
+        let every = self.every(align);
+        (0..self.words()).find(|&word| page.word(word).get() & every != 0)
+    }
+
     /// Exchanges the window, none of whose blocks is aligned to `align`, for a word of the current
     /// page that has such blocks. Returns whether there is one. O(words).
     pub(in crate::pages) fn turn_to_aligned(&mut self, align: usize) -> bool {
         let Some(page) = self.page else { return false };
-        let every = self.every(align);
-        let Some(word) = (0..self.words()).find(|&word| page.word(word).get() & every != 0) else {
+        let Some(word) = self.word_aligned(page, align) else {
             self.looked = page.free() as u16;
             return false;
         };
@@ -307,11 +312,9 @@ impl Supply {
 
     /// Takes a page that has a free block aligned to `align` off its list. O(pages · words).
     pub(in crate::pages) fn choose_aligned(&mut self, align: usize) -> Option<Page> {
-        let (every, words) = (self.every(align), self.words());
         let mut chosen = None;
         self.for_each(|page, _| {
-            let aligned = || (0..words).any(|word| page.word(word).get() & every != 0);
-            if chosen.is_none() && aligned() {
+            if chosen.is_none() && self.word_aligned(page, align).is_some() {
                 chosen = Some(page);
             }
         });

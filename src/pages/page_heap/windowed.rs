@@ -92,14 +92,9 @@ impl Windowed {
         backing: &mut Backing<S, M>,
     ) -> Result<(), AllocError> {
         if !self.fill_window_again(class, &backing.meter) {
-            let page = loop {
-                match pages.acquire(class, backing) {
-                    Ok(page) => break page,
-                    // Memory that was dedicated meanwhile is kept for the next attempt.
-                    Err(error) if !self.give_back(pages, &backing.meter) => return Err(error),
-                    Err(_) => {}
-                }
-            };
+            let page = self.take_or_give_back(pages, backing, |_, pages, backing| {
+                pages.acquire(class, backing)
+            })?;
             let supply = self.supplies.get_mut(class);
             supply.make_current(page);
             supply.refill(&backing.meter);

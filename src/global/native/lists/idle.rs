@@ -130,12 +130,13 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
 /// Puts the blocks on the lists of all threads back, unmaps all kept mappings, and retries what the
 /// system refused to take back; returns whether there was anything.
 pub(in crate::global::native) fn put_back_all() -> bool {
-    let mut any = refused::retry(&mut Visit::unbounded());
+    let is_usual = !mode::is_hardened();
+    let mut any = is_usual && kept::give_back(usize::MAX);
+    any |= refused::retry(&mut Visit::unbounded());
     any |= registry::put_back_of_ended(0, &mut Visit::unbounded());
-    if mode::is_hardened() {
+    if !is_usual {
         return any;
     }
-    any |= kept::give_back(usize::MAX);
     let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
     while !at.is_null() {
         let found;

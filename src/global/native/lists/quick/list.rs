@@ -39,8 +39,9 @@ pub(super) struct List {
     pub(super) bottom: u32,
 }
 
-/// Blocks that a list takes at first, and their bytes if there are several, so that threads that do
-/// little keep little. In hardened mode it is [`RAMP`] blocks, as there must be some to choose from.
+/// The most blocks that a list takes at first, and the most bytes of these unless it is one block,
+/// so that threads that do little keep little. In hardened mode a list begins with [`RAMP`] blocks,
+/// as there must be some to choose from.
 const FIRST: u32 = 4;
 const FIRST_BYTES: u32 = 1 << 10;
 
