@@ -171,7 +171,7 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page.
     unsafe {
-        let Some(base) = lengthen_whole((start, part), page, len) else {
+        let Some(base) = lengthen_whole((start, part), page, HUGE, len) else {
             kept::put_back(start, part);
             return None;
         };
@@ -393,7 +393,7 @@ pub(in crate::global::native) unsafe fn resize(
             }
             let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
             let base = stays
-                .or_else(|| lengthen_whole((base, len), offset, new_len))
+                .or_else(|| lengthen_whole((base, len), offset, align.max(HUGE), new_len))
                 .or_else(|| lengthen((base, len), new_len, align <= page))?;
             if dense {
                 os::advise_huge_pages(base, new_len, true);
@@ -407,17 +407,20 @@ pub(in crate::global::native) unsafe fn resize(
     }
 }
 
-/// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts on a huge
-/// page, and its huge pages stay whole. Returns the base, or `None` if that cannot be done.
+/// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts at a multiple
+/// of `align`, at least a huge page, and its huge pages stay whole. Returns the base, or `None` if
+/// that cannot be done.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.
 unsafe fn lengthen_whole(
     (base, len): (*mut u8, usize),
     offset: usize,
+    align: usize,
     new_len: usize,
 ) -> Option<*mut u8> {
-    if !base.addr().wrapping_add(offset).is_multiple_of(HUGE) || !starts_huge_page(new_len) {
+    let is_aligned = base.addr().wrapping_add(offset).is_multiple_of(align);
+    if !is_aligned || !starts_huge_page(new_len) {
         return None;
     }
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
@@ -430,9 +433,9 @@ unsafe fn lengthen_whole(
         }
         // A block that grows mostly grows again: with free addresses behind it, it then stays.
         let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
-        let reserved = room.checked_add(HUGE)?;
+        let reserved = room.checked_add(align)?;
         let memory = os::reserve(reserved)?;
-        let skipped = base.addr().wrapping_sub(memory.addr()) % HUGE;
+        let skipped = base.addr().wrapping_sub(memory.addr()) % align;
         let to = memory.add(skipped);
         if SPACE.overlaps(memory, reserved) {
             refused::release(memory, reserved);

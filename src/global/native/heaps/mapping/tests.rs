@@ -418,6 +418,33 @@ fn longer() {
     unsafe { deallocate(block.at.as_ptr(), 0) };
 }
 
+/// A block that moves keeps an alignment of more than a huge page.
+#[test]
+fn a_block_that_moves_keeps_its_alignment() {
+    alone::passes("global::native::heaps::mapping::tests::aligned");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn aligned() {
+    for round in 0..4 {
+        let (align, size) = (16 * MIB, 3 * MIB);
+        let block = allocate(size, align, None).expect("there is memory");
+        let block = Block::new(block, align, size, 9);
+        let end = block.header().base.wrapping_add(block.len);
+        // SAFETY: if nothing is mapped there, it is the test's; the block is in use.
+        let moved = unsafe {
+            os::map_at(end, os::page_size());
+            resize(block.at.as_ptr(), align, 5 * MIB + round * HUGE, false)
+        };
+        if let Some(at) = moved {
+            assert!(at.addr().get().is_multiple_of(align), "{round}: {at:?}");
+            let block = Block { at, ..block };
+            assert!(block.byte(0) == 9 && block.byte(size - 1) == 9);
+        }
+    }
+}
+
 /// A mapping whose end is without huge pages is two for the system, which refuses to lengthen it as
 /// it is.
 #[cfg(target_os = "linux")]
