@@ -68,7 +68,8 @@ pub(crate) fn addresses() -> Option<usize> {
     (usize::BITS == 64 && all >> 19 >> 19 > 0).then_some(all)
 }
 
-/// Resizes a mapping, moving it if needed and `may_move` allows it.
+/// Resizes a mapping, moving it if needed and `may_move` allows it. One that is several to the
+/// kernel can only grow in place.
 ///
 /// # Safety
 /// The mapping came from [`allocate`](crate::os::allocate) and is `len` bytes long; if it moves,
@@ -79,10 +80,15 @@ pub(crate) unsafe fn remap(
     new_len: usize,
     may_move: bool,
 ) -> Option<*mut u8> {
+    // Where it stays, its last page grows.
+    let unchanged = if may_move || new_len < len { 0 } else { len - page_size() };
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the caller guarantees that the mapping is whole and may move.
-    let moved = unsafe { libc::mremap(start.cast(), len, new_len, flags) };
-    (moved != libc::MAP_FAILED).then_some(moved.cast())
+    let moved = unsafe {
+        let end = start.add(unchanged);
+        libc::mremap(end.cast(), len - unchanged, new_len - unchanged, flags)
+    };
+    (moved != libc::MAP_FAILED).then(|| moved.cast::<u8>().wrapping_sub(unchanged))
 }
 
 /// Whether [discarded](discard) pages read as zeros: they do.

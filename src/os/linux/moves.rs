@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::os::{page_size, release};
+use crate::os::{commit, page_size, release};
 
 /// Whether mappings can move: they can.
 pub(crate) const MOVES: bool = true;
@@ -20,11 +20,12 @@ pub(crate) const MOVES: bool = true;
 /// set for ever.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
-/// Makes a mapping longer and moves it to `to`, in a reservation whose other parts stay. Returns
-/// whether it did; otherwise the mapping is unchanged and the reservation is released.
+/// Moves a mapping, or a part of one, to `to`, in a reservation whose other parts stay, and makes
+/// it longer if `new_len` is more than its bytes. Returns whether it did; otherwise the mapping is
+/// unchanged and the reservation is released.
 ///
 /// # Safety
-/// The mapping is `len` bytes long, `new_len` is greater, and only the caller knows of the mapping
+/// The pages are `len` bytes, `new_len` is at least that, and only the caller knows of the pages
 /// and of the reservation. The reservation has at least `new_len` bytes and one OS page from `to`
 /// on.
 pub(crate) unsafe fn move_into(
@@ -33,7 +34,7 @@ pub(crate) unsafe fn move_into(
     to: *mut u8,
     new_len: usize,
 ) -> bool {
-    debug_assert!(len < new_len && to.addr() + new_len < reserved.addr() + reserved_len);
+    debug_assert!(len <= new_len && to.addr() + new_len < reserved.addr() + reserved_len);
     let is_first = !BUSY.swap(true, Acquire);
     // SAFETY: the caller guarantees that mapping and reservation are its own; only parts that are
     // still the caller's are released.
@@ -61,6 +62,45 @@ pub(crate) unsafe fn move_into(
         BUSY.store(false, Release);
     }
     moved
+}
+
+/// Makes what is left of a reservation that something [moved into](move_into) accessible. Returns
+/// whether it did.
+///
+/// # Safety
+/// The pages are in the reservation, and nobody uses them.
+pub(crate) unsafe fn commit_rest(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller guarantees that the pages are its own.
+    unsafe {
+        libc::madvise(start.cast(), len, libc::MADV_DODUMP);
+        commit(start, len)
+    }
+}
+
+/// Returns how many bytes from `start` on can move by one call, up to an address that `unit`
+/// divides, or to the end: 0 if not even those to the first such address. Those that moved here
+/// from elsewhere, or on which other advice was given, cannot move with those beside them.
+///
+/// # Safety
+/// The pages are the caller's.
+pub(crate) unsafe fn movable(start: *mut u8, len: usize, unit: usize) -> usize {
+    // SAFETY: the caller guarantees that the pages are its own.
+    let moves = |len| unsafe { may_grow(start, len) };
+    if moves(len) {
+        return len;
+    }
+    let first = start.addr().wrapping_neg() % unit;
+    // Behind the first address that `unit` divides: `most` units can move, `least` units cannot.
+    let (mut most, mut least) = (0, (len - first.min(len)).div_ceil(unit));
+    while most + 1 < least {
+        let middle = most.midpoint(least);
+        if moves(first + middle * unit) {
+            most = middle;
+        } else {
+            least = middle;
+        }
+    }
+    if most > 0 { first + most * unit } else { 0 }
 }
 
 /// Returns whether the kernel can make this mapping longer, or fails only for lack of addresses or

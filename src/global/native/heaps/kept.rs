@@ -11,8 +11,8 @@
 //! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
 //! Together with mappings in use, they never exceed the most bytes ever in use.
 //!
-//! A block that is longer than every run begins with the longest, to which new memory is added. A
-//! run that is not taken within a purge delay goes back when a thread
+//! A block that is longer than every run begins with the longest, to which pages of others and new
+//! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when a thread
 //! [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept until one
 //! is wanted again. When a heap grows, these mappings go back first.
 
@@ -60,14 +60,15 @@ struct Run {
 }
 
 impl Run {
-    /// Returns the bytes before the first OS page that a huge page follows.
-    fn skipped(&self) -> usize {
-        self.start.addr().wrapping_add(os::page_size()).wrapping_neg() % HUGE
+    /// Returns the bytes before the first place that a huge page follows at a distance of `before`
+    /// bytes.
+    fn skipped(&self, before: usize) -> usize {
+        self.start.addr().wrapping_add(before).wrapping_neg() % HUGE
     }
 
-    /// Returns the bytes from that OS page to the end.
-    fn usable(&self) -> usize {
-        self.len.saturating_sub(self.skipped())
+    /// Returns the bytes from that place to the end.
+    fn usable(&self, before: usize) -> usize {
+        self.len.saturating_sub(self.skipped(before))
     }
 }
 
@@ -106,6 +107,12 @@ pub(in crate::global::native) fn bytes() -> usize {
 /// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() != 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
+}
+
+/// Takes pages to be moved behind others of a mapping that needs `len` bytes more, not 0: their
+/// start, and their bytes. They are whole huge pages, or all that is needed if that is less.
+pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
+    (bytes() != 0).then(|| with(|kept| kept.take_more(len))).flatten().flatten()
 }
 
 /// Puts back memory that was taken and not used.
@@ -270,7 +277,8 @@ impl Kept {
         unsafe { os::restore(run.start, run.len) && self.put(run) }
     }
 
-    /// Adds a run, joined with adjacent runs. Returns whether there was room.
+    /// Adds a run, joined with adjacent runs. Where there is no room, the shortest goes back;
+    /// returns whether that is another.
     fn put(&mut self, run: Run) -> bool {
         let mut run = run;
         for other in self.runs.iter_mut().filter(|other| other.len != 0) {
@@ -281,8 +289,12 @@ impl Kept {
                 *other = NONE;
             }
         }
-        let place = self.runs.iter_mut().find(|other| other.len == 0);
-        place.map(|place| *place = run).is_some()
+        let place = self.runs.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
+        let Some(place) = place else { return false };
+        let Run { start, len, .. } = core::mem::replace(place, run);
+        // SAFETY: the pages were mapped, and nothing uses them.
+        unsafe { refused::release(start, len) };
+        true
     }
 
     /// Takes from the longest run that fits, so that the block has room to grow.
@@ -290,20 +302,33 @@ impl Kept {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
         }
-        self.take_from(|run| run.usable() >= len, len).map(|(start, _)| start)
+        let page = os::page_size();
+        let index = self.longest(|run| run.usable(page) >= len)?;
+        Some(self.take_from(index, page, len).0)
     }
 
     fn take_part(&mut self, len: usize) -> Option<(*mut u8, usize)> {
-        self.take_from(|run| run.usable() >= PART, len)
+        let page = os::page_size();
+        let index = self.longest(|run| run.usable(page) >= PART)?;
+        Some(self.take_from(index, page, len))
     }
 
-    /// Takes up to `len` bytes of the longest run that `suits`, which no empty one does: their
-    /// start and their number.
-    fn take_from(&mut self, suits: impl Fn(&Run) -> bool, len: usize) -> Option<(*mut u8, usize)> {
-        let run = self.runs.iter_mut().filter(|run| suits(run)).max_by_key(|run| run.len)?;
-        let (Run { start, len: whole, since }, skipped) = (*run, run.skipped());
-        let len = len.min(run.usable());
-        *run = NONE;
+    /// Takes from the shortest run that has a huge page, so that few remain.
+    fn take_more(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        if len < HUGE {
+            return self.take_end(len);
+        }
+        let index = self.shortest(|run| run.usable(0) >= HUGE)?;
+        let whole = self.runs[index].usable(0).min(len) & !(HUGE - 1);
+        Some(self.take_from(index, 0, whole))
+    }
+
+    /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
+    /// `before` bytes, and their number.
+    fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
+        let run = core::mem::replace(&mut self.runs[index], NONE);
+        let (Run { start, len: whole, since }, skipped) = (run, run.skipped(before));
+        let len = most.min(run.usable(before));
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
             if len != 0 && !self.put(Run { start, len, since }) {
@@ -311,7 +336,15 @@ impl Kept {
                 unsafe { refused::release(start, len) };
             }
         }
-        Some((taken, len))
+        (taken, len)
+    }
+
+    /// Takes the last `len` bytes, not 0, of the shortest run that has them.
+    fn take_end(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+        let index = self.shortest(|run| run.len >= len)?;
+        let run = &mut self.runs[index];
+        run.len -= len;
+        Some((run.start.wrapping_add(run.len), len))
     }
 
     fn take_at(&mut self, end: *mut u8, more: usize) -> bool {
@@ -323,20 +356,28 @@ impl Kept {
         .is_some()
     }
 
+    /// Gives back at least `wanted` bytes, or all there are, of the shortest of `which` runs.
     fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
         let mut given = 0;
-        for run in self.runs.iter_mut().filter(|run| run.len != 0 && which(run)) {
+        while given < wanted {
+            let Some(index) = self.shortest(|run| run.len != 0 && which(run)) else { break };
+            let run = &mut self.runs[index];
             // A huge page goes back as a whole.
             let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
             run.len -= len;
             // SAFETY: the pages were mapped, and nothing uses them.
             unsafe { refused::release(run.start.wrapping_add(run.len), len) };
             given += len;
-            if given >= wanted {
-                break;
-            }
         }
         given
+    }
+
+    fn longest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
+        (0..RUNS).filter(|&index| which(&self.runs[index])).max_by_key(|&i| self.runs[i].len)
+    }
+
+    fn shortest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
+        (0..RUNS).filter(|&index| which(&self.runs[index])).min_by_key(|&i| self.runs[i].len)
     }
 }
 

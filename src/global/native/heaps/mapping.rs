@@ -25,6 +25,10 @@ use crate::global::native::memory::refused;
 use crate::global::native::memory::space::SPACE;
 use crate::os;
 
+mod assembly;
+
+use assembly::assemble;
+
 /// The header before the contents.
 #[repr(C, align(64))]
 struct Header {
@@ -132,6 +136,8 @@ pub(in crate::global::native) enum Lengthen {
     Plainly,
     /// With huge pages if the run was written all over.
     Adaptively,
+    /// In the same way, but in one piece, so that the block can move when it grows.
+    InOnePiece,
 }
 
 /// Allocates in kept memory, which may hold anything; `delay` is the purge delay in milliseconds.
@@ -167,13 +173,21 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
     if part == len {
         return Some(start);
     }
-    let dense = lengthen == Lengthen::Adaptively && huge::is_dense(start, part);
+    let dense = lengthen != Lengthen::Plainly && huge::is_dense(start, part);
+    let may_assemble = lengthen != Lengthen::InOnePiece && os::MOVES;
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
-    // page.
+    // page, and they are longer than both.
     unsafe {
-        let Some(base) = lengthen_whole((start, part), page, HUGE, len) else {
-            kept::put_back(start, part);
-            return None;
+        // Fewer bytes than a huge page are added more cheaply, if the run is one mapping.
+        let others_help = may_assemble && len - part >= HUGE && kept::bytes() >= HUGE;
+        let longer = (!others_help).then(|| lengthen_whole((start, part), page, HUGE, len));
+        let base = match longer.flatten() {
+            Some(base) => base,
+            None if may_assemble => assemble((start, part), page, len)?,
+            None => {
+                kept::put_back(start, part);
+                return None;
+            }
         };
         if dense {
             os::advise_huge_pages(base, len, true);

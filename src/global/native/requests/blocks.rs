@@ -201,7 +201,7 @@ unsafe fn move_large_to_mapping(
         return None;
     }
     let caller = thread::enter(tuning)?;
-    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Lengthen::Adaptively);
+    let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Lengthen::InOnePiece);
     let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
     if kept.is_none() {
         give_back_for_mapping(caller, new_size);

@@ -120,6 +120,64 @@ fn a_part_is_as_much_as_there_is() {
     }
 }
 
+/// Behind other pages move whole huge pages of the shortest run that has any, or the end of the
+/// shortest that has all of it.
+#[test]
+fn more_is_huge_pages_or_an_end() {
+    alone::passes("global::native::heaps::kept::tests::more");
+}
+
+#[test]
+#[ignore = "in a process of its own: the runs are those of all threads"]
+fn more() {
+    let page = os::page_size();
+    assert_eq!((take_more(HUGE), take_more(page)), (None, None));
+    let (long, short) = (mapping(5), mapping(2));
+    // SAFETY: both belong to nobody else.
+    unsafe {
+        put_back(long.start, long.len);
+        put_back(short.start, short.len);
+    }
+    // All but the OS pages at both ends.
+    let second = short.start.wrapping_add(page);
+    assert_eq!(take_more(HUGE + 3 * page), Some((second, HUGE)));
+    let end = short.start.wrapping_add(short.len);
+    assert_eq!(take_more(3 * page), Some((end.wrapping_sub(3 * page), 3 * page)));
+    assert_eq!(take_more(HUGE - 3 * page), Some((second.wrapping_add(HUGE), HUGE - 3 * page)));
+    assert_eq!(take_more(9 * HUGE), Some((long.start.wrapping_add(page), 5 * HUGE)));
+    assert_eq!(take_more(HUGE), None);
+    assert_eq!(take_more(2 * page), None);
+    assert!(take_more(page).is_some() && take_more(page).is_some());
+    assert_eq!(bytes(), 0);
+}
+
+/// Where there is no room for another run, the shortest goes back.
+#[test]
+fn long_runs_replace_short_ones() {
+    alone::passes("global::native::heaps::kept::tests::replaced");
+}
+
+#[test]
+#[ignore = "in a process of its own: no other test may map what goes back"]
+fn replaced() {
+    let page = os::page_size();
+    let mut kept = Kept::new();
+    let short = os::allocate(page).expect("there is memory");
+    // SAFETY: it is the test's.
+    unsafe { short.write(1) };
+    assert!(kept.put(Run { start: short, len: page, since: 0 }));
+    // The memory of the others is not accessed.
+    let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index * HUGE);
+    for index in 1..RUNS {
+        assert!(kept.put(Run { start: at(index), len: 2 * page, since: 0 }));
+    }
+    assert!(!kept.put(Run { start: at(RUNS), len: page, since: 0 }), "it is as short");
+    assert!(os::is_resident(short));
+    assert!(kept.put(Run { start: at(RUNS), len: 2 * page, since: 0 }));
+    assert!(!os::is_resident(short), "it went back");
+    assert_eq!((kept.used().count(), kept.bytes()), (RUNS, 2 * RUNS * page));
+}
+
 /// Mappings are kept up to the limits, and beyond them only for a while after one went back for
 /// want of room. So a program that allocates and frees the same again and again touches new memory
 /// only once in a while.

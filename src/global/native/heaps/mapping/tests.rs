@@ -1,25 +1,34 @@
 //! Random mappings against a model: where each block is, how long it is, and what is counted.
 
+use core::ops::Range;
+
 use super::*;
 use crate::global::{Hardening, Tuning};
 use crate::os::alone;
 
 const MIB: usize = 1 << 20;
 
-/// Xorshift numbers with a fixed seed.
-struct Random(u64);
+const LENGTHEN: [Lengthen; 4] =
+    [Lengthen::No, Lengthen::Plainly, Lengthen::Adaptively, Lengthen::InOnePiece];
+
+/// Xorshift numbers with a fixed seed, and block sizes.
+struct Random {
+    state: u64,
+    /// Binary logarithms of the sizes.
+    magnitudes: Range<usize>,
+}
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) as usize % bound
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 8) as usize % bound
     }
 
-    /// Returns a block size in bytes: of every magnitude up to a few huge pages.
+    /// Returns a block size in bytes: of every magnitude, or less.
     fn size(&mut self) -> usize {
-        let most = 1 << (1 + self.below(23));
+        let most = 1 << (self.magnitudes.start + 1 + self.below(self.magnitudes.len()));
         self.below(most)
     }
 }
@@ -29,15 +38,17 @@ struct Block {
     at: NonNull<u8>,
     align: usize,
     size: usize,
-    /// Value of the first and the last byte.
+    /// Value of the first byte of each 4 KiB, and of the last.
     mark: u8,
     /// Bytes of the mapping.
     len: usize,
+    /// Whether it may be several to the system, which then cannot move it.
+    is_pieced: bool,
 }
 
 impl Block {
     fn new(at: NonNull<u8>, align: usize, size: usize, mark: u8) -> Self {
-        let mut block = Self { at, align, size, mark, len: 0 };
+        let mut block = Self { at, align, size, mark, len: 0, is_pieced: false };
         block.measure();
         block.write();
         block
@@ -85,13 +96,22 @@ impl Block {
     }
 
     fn write(&self) {
-        if self.size > 0 {
-            // SAFETY: the block is in use, and has as many bytes.
-            unsafe {
-                self.at.write(self.mark);
-                self.at.add(self.size - 1).write(self.mark);
-            }
-        }
+        let last = self.size.checked_sub(1);
+        // SAFETY: the block is in use, and has as many bytes.
+        (0..self.size).step_by(4096).chain(last).for_each(|at| unsafe {
+            self.at.add(at).write(self.mark);
+        });
+    }
+
+    /// Checks that what was written is there, in the first `size` bytes.
+    fn check(&self, size: usize) {
+        assert!((0..size).step_by(4096).all(|at| self.byte(at) == self.mark));
+    }
+
+    /// Checks that all that was written is there.
+    fn check_whole(&self) {
+        self.check(self.size);
+        assert!(self.size == 0 || self.byte(self.size - 1) == self.mark);
     }
 
     /// Returns the byte at offset `at`.
@@ -134,13 +154,15 @@ impl Model {
 
     /// Kept memory serves, or begins, only blocks of at least a huge page; they may hold anything.
     fn allocates_kept(&mut self, random: &mut Random) {
-        let (size, align) = (random.below(6 * MIB), 1 << random.below(23));
+        let size = random.below(2 << random.magnitudes.end);
+        let align = 1 << random.below(23);
         let mark = random.below(255) as u8 + 1;
-        let lengthen = [Lengthen::No, Lengthen::Plainly, Lengthen::Adaptively][random.below(3)];
+        let lengthen = LENGTHEN[random.below(4)];
         if let Some(block) = allocate_kept(size, align, 60_000, lengthen) {
             assert!(size >= HUGE && align <= HUGE && !mode::is_hardened());
             assert!(block.addr().get().is_multiple_of(HUGE));
-            let block = Block::new(block, align, size, mark);
+            let mut block = Block::new(block, align, size, mark);
+            block.is_pieced = true;
             assert_eq!(block.len, block.needed());
             self.blocks.push(block);
         }
@@ -151,11 +173,12 @@ impl Model {
         let new_size = random.size();
         let block = &mut self.blocks[index];
         let before = (block.at, block.size, block.len);
+        block.check_whole();
         // SAFETY: the block is in use, at a multiple of this alignment.
         let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, false) };
         let Some(at) = resized else {
             let grows = block.needed_for(new_size) > block.len;
-            let stays = if grows { !os::MOVES } else { mode::has_guards() };
+            let stays = if grows { !os::MOVES || block.is_pieced } else { mode::has_guards() };
             assert!(stays || block.align > os::page_size() || os::NEEDS_RESERVATION);
             block.measure();
             return;
@@ -163,10 +186,8 @@ impl Model {
         let kept = before.1.min(new_size);
         (block.at, block.size) = (at, new_size);
         block.measure();
-        if new_size > 0 && kept > 0 {
-            assert_eq!(block.byte(0), block.mark);
-            assert!(kept < before.1 || block.byte(kept - 1) == block.mark);
-        }
+        block.check(kept);
+        assert!(kept == 0 || kept < before.1 || block.byte(kept - 1) == block.mark);
         let needed = block.needed();
         match mode::has_guards() {
             // The block moved and has room to grow, or it stayed.
@@ -185,6 +206,7 @@ impl Model {
         }
         let mut block = self.blocks.swap_remove(random.below(self.blocks.len()));
         block.measure();
+        block.check_whole();
         let before = kept::bytes();
         // SAFETY: the block is in use, and not used any more.
         let is_kept = unsafe { deallocate(block.at.as_ptr(), 60_000) };
@@ -193,14 +215,15 @@ impl Model {
     }
 }
 
-/// Allocates, resizes and frees blocks at random. Returns whether any mapping was kept.
-fn session() -> bool {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+/// Allocates, resizes and frees blocks of these magnitudes at random. Returns whether any mapping
+/// was kept.
+fn session(magnitudes: Range<usize>, rounds: usize) -> bool {
+    let mut random = Random { state: 0x9e37_79b9_7f4a_7c15, magnitudes };
     let mut model = Model { blocks: Vec::new(), peak: 0 };
     let mut any_kept = false;
-    for round in 0..3_000 {
+    for round in 0..rounds {
         // The number of blocks swells and shrinks.
-        let swells = round / 250 % 2 == 0;
+        let swells = (round * 12 / rounds).is_multiple_of(2);
         match random.below(7) {
             0 | 1 if swells => model.allocates(&mut random),
             0 | 1 => model.allocates_kept(&mut random),
@@ -249,8 +272,20 @@ fn mappings_are_as_the_model_has_them() {
 #[test]
 #[ignore = "in a process of its own"]
 fn usual() {
-    assert!(session() || os::NEEDS_RESERVATION, "some mappings were kept");
+    assert!(session(0..23, 3_000) || os::NEEDS_RESERVATION, "some mappings were kept");
     refuses();
+}
+
+/// Blocks so long that they are put together of several kept mappings.
+#[test]
+fn long_mappings_are_as_the_model_has_them() {
+    alone::passes("global::native::heaps::mapping::tests::long");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn long() {
+    assert!(session(21..25, 600) || os::NEEDS_RESERVATION, "some mappings were kept");
 }
 
 #[test]
@@ -262,7 +297,7 @@ fn mappings_between_guard_pages_are_as_the_model_has_them() {
 #[ignore = "in a process of its own"]
 fn guarded() {
     mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
-    assert!(!session(), "none was kept");
+    assert!(!session(0..23, 3_000), "none was kept");
     refuses();
 }
 
@@ -410,12 +445,87 @@ fn longer() {
 
     let block =
         allocate_kept(6 * HUGE, HUGE, 60_000, Lengthen::Adaptively).expect("there is memory");
-    let block = Block { at: block, align: HUGE, size: 6 * HUGE, mark: 7, len: before + 2 * HUGE };
+    let block = Block {
+        at: block,
+        align: HUGE,
+        size: 6 * HUGE,
+        mark: 7,
+        len: before + 2 * HUGE,
+        is_pieced: false,
+    };
     assert_eq!((kept::bytes(), usage().1), (0, block.len));
     assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
     assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
     // SAFETY: the block is not used any more.
     unsafe { deallocate(block.at.as_ptr(), 0) };
+}
+
+/// A block that is longer than every kept run is put together of several, and of new memory only
+/// where they do not suffice.
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]
+fn a_longer_block_is_put_together_of_several_runs() {
+    alone::passes("global::native::heaps::mapping::tests::put_together");
+}
+
+/// Keeps blocks of as many huge pages, written all over; each mapping is an OS page longer.
+#[cfg(target_os = "linux")]
+fn keep(huge_pages: &[usize]) {
+    let allocate = |&count: &usize| {
+        let block = allocate(count * HUGE, 64, None).expect("there is memory");
+        // So that no two are one run.
+        let between = os::reserve(3 * HUGE).expect("there are addresses");
+        (Block::new(block, 64, count * HUGE, count as u8), between)
+    };
+    let blocks: Vec<_> = huge_pages.iter().map(allocate).collect();
+    assert_eq!(allocate_kept(HUGE, 64, 60_000, Lengthen::No), None, "none is kept");
+    for (block, _) in &blocks {
+        // SAFETY: the block is not used any more.
+        assert!(unsafe { deallocate(block.at.as_ptr(), 60_000) });
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn put_together() {
+    let page = os::page_size();
+    // Mappings count as wanted again.
+    let first = allocate(HUGE, 64, None).expect("there is memory");
+    // SAFETY: the block is not used any more.
+    unsafe { deallocate(first.as_ptr(), 60_000) };
+    keep(&[5, 4, 3]);
+    let taken = |size: usize| {
+        let before = kept::bytes();
+        let block = allocate_kept(size, HUGE, 60_000, Lengthen::Plainly).expect("there is memory");
+        let pages = (0..size).step_by(page).map(|at| block.as_ptr().wrapping_add(at));
+        let new = pages.filter(|&page| !os::is_resident(page)).count();
+        (Block::new(block, HUGE, size, 9), before - kept::bytes(), new)
+    };
+
+    // All of the first run, two huge pages of the second, and the end of the shortest.
+    let (mut block, used, new) = taken(7 * HUGE + 2 * page);
+    assert_eq!((used, new), (7 * HUGE + 3 * page, 0));
+    // It may grow where it is, though it is several mappings.
+    // SAFETY: the block is in use.
+    let grown = unsafe { resize(block.at.as_ptr(), HUGE, 7 * HUGE + 9 * page, false) };
+    if grown.is_some() {
+        assert_eq!(grown, Some(block.at), "several mappings do not move");
+        block.size = 7 * HUGE + 9 * page;
+        block.write();
+    }
+    block.check_whole();
+
+    // Its pieces serve again, and what is missing is new.
+    // SAFETY: the block is not used any more.
+    assert!(unsafe { deallocate(block.at.as_ptr(), 60_000) });
+    let (block, _, new) = taken(14 * HUGE);
+    assert!((2 * HUGE..=4 * HUGE).contains(&(new * page)), "{new} new pages");
+    assert!(kept::bytes() < 3 * HUGE);
+    // SAFETY: the block is not used any more.
+    unsafe { deallocate(block.at.as_ptr(), u32::MAX) };
+    assert_eq!((usage().0, usage().1), (0, 0));
 }
 
 /// A block that moves keeps an alignment of more than a huge page.
@@ -439,9 +549,62 @@ fn aligned() {
         };
         if let Some(at) = moved {
             assert!(at.addr().get().is_multiple_of(align), "{round}: {at:?}");
-            let block = Block { at, ..block };
-            assert!(block.byte(0) == 9 && block.byte(size - 1) == 9);
+            Block { at, ..block }.check_whole();
         }
+    }
+}
+
+/// If the system refuses addresses, or to move pages, the runs stay kept.
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]
+fn runs_stay_where_nothing_can_be_put_together() {
+    alone::passes("global::native::heaps::mapping::tests::not_together");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn not_together() {
+    let first = allocate(HUGE, 64, None).expect("there is memory");
+    // SAFETY: the block is not used any more.
+    unsafe { deallocate(first.as_ptr(), 60_000) };
+    keep(&[5, 4, 3]);
+    let before = kept::bytes();
+    let no_more = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
+    let any = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, ..no_more };
+    // SAFETY: the process is the test's, and maps nothing meanwhile.
+    let refused = unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const no_more), 0);
+        let refused = allocate_kept(9 * HUGE, 64, 60_000, Lengthen::Plainly);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const any), 0);
+        refused
+    };
+    assert_eq!((refused, kept::bytes()), (None, before));
+
+    refuse_mremap();
+    let refused = allocate_kept(9 * HUGE, 64, 60_000, Lengthen::Plainly);
+    assert_eq!((refused, kept::bytes()), (None, before));
+    assert!(allocate_kept(5 * HUGE, 64, 60_000, Lengthen::No).is_some(), "they serve as they are");
+}
+
+/// Has the system refuse `mremap` from now on.
+#[cfg(target_os = "linux")]
+fn refuse_mremap() {
+    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_mremap as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the kernel copies the filter.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter), 0);
     }
 }
 

@@ -1,0 +1,140 @@
+//! A mapping for a long block, put together from kept memory that lies in several places. The
+//! system moves pages to other addresses, so nothing is copied, and nothing touched anew.
+//!
+//! ```text
+//!   kept:        | OS page, huge pages … |    | huge pages … |  … | OS pages |
+//!   the mapping: | OS page, huge pages … | huge pages … | … | OS pages, or new memory |
+//!                           block
+//! ```
+//! To the system such a mapping is several, which it can make longer in place, but not move as one.
+
+use super::super::kept;
+use crate::global::native::memory::huge::HUGE;
+use crate::global::native::memory::refused;
+use crate::global::native::memory::space::SPACE;
+use crate::os;
+
+/// The most pieces of a mapping. Each takes some system calls.
+const PIECES: usize = 32;
+
+/// The part of a mapping that is there.
+///
+/// Invariant: the `len` bytes from `base` on are kept memory that was taken, and a reservation
+/// follows up to `end`; nobody else uses either.
+struct Assembly {
+    base: *mut u8,
+    len: usize,
+    end: *mut u8,
+}
+
+/// Makes a mapping of `len` bytes that begins with these pages, for a block that starts on a huge
+/// page, `before` bytes behind the result. Pages that are not used are kept again, all of them if
+/// there is no memory.
+///
+/// # Safety
+/// The pages were kept, and are the caller's; a huge page follows `before` bytes behind their
+/// start. They are at least that and one huge page, and fewer than `len`.
+pub(super) unsafe fn assemble(
+    (start, part): (*mut u8, usize),
+    before: usize,
+    len: usize,
+) -> Option<*mut u8> {
+    let first = before + ((part - before) & !(HUGE - 1));
+    // SAFETY: the caller guarantees that the pages are its own; those that are put back are not
+    // used.
+    unsafe {
+        put_back(start.add(first), part - first);
+        let Some(mut made) = Assembly::new(start, len) else {
+            put_back(start, first);
+            return None;
+        };
+        let mut piece = Some((start, first));
+        for _ in 0..PIECES {
+            let Some((start, part)) = piece else { break };
+            let has_moved = made.add(start, part)?;
+            piece =
+                (has_moved && made.len < len).then(|| kept::take_more(len - made.len)).flatten();
+        }
+        made.finish(len)
+    }
+}
+
+impl Assembly {
+    /// Reserves addresses for `len` bytes, as far behind a huge page as `start` is.
+    fn new(start: *mut u8, len: usize) -> Option<Self> {
+        // An OS page more than is needed, to move all of it.
+        let reserved = len.checked_add(HUGE + os::page_size())?;
+        let memory = os::reserve(reserved)?;
+        let end = memory.wrapping_add(reserved);
+        let skipped = start.addr().wrapping_sub(memory.addr()) % HUGE;
+        // SAFETY: the addresses were just reserved, and nobody uses them.
+        unsafe {
+            if SPACE.overlaps(memory, reserved) {
+                refused::release(memory, reserved);
+                return None;
+            }
+            refused::release(memory, skipped);
+        }
+        Some(Self { base: memory.wrapping_add(skipped), len: 0, end })
+    }
+
+    /// Moves these pages here, and puts back the regions of a huge page that cannot move. Returns
+    /// whether any moved, or `None` if the system refused: then all that was here is put back.
+    ///
+    /// # Safety
+    /// The pages are kept memory that was taken, and fit.
+    unsafe fn add(&mut self, start: *mut u8, len: usize) -> Option<bool> {
+        let (end, before) = (start.wrapping_add(len), self.len);
+        let mut from = start;
+        while from < end {
+            let left = end.addr() - from.addr();
+            let to = self.base.wrapping_add(self.len);
+            // SAFETY: the caller guarantees that the pages are its own, and by the invariant the
+            // reservation is.
+            unsafe {
+                let moved = os::movable(from, left, HUGE);
+                if moved == 0 {
+                    // A block begins with what lies before its first huge page.
+                    let skipped = if self.len == 0 { left } else { left.min(HUGE) };
+                    put_back(from, skipped);
+                    from = from.wrapping_add(skipped);
+                    continue;
+                }
+                if !os::move_into((from, moved), (to, self.end.addr() - to.addr()), to, moved) {
+                    put_back(from, left);
+                    put_back(self.base, self.len);
+                    return None;
+                }
+                self.len += moved;
+                from = from.wrapping_add(moved);
+            }
+        }
+        Some(self.len > before)
+    }
+
+    /// Adds new memory up to `len` bytes. Returns the start, or `None` if there is no memory: then
+    /// all that was here is put back.
+    fn finish(self, len: usize) -> Option<*mut u8> {
+        let new = self.base.wrapping_add(self.len);
+        let end = self.base.wrapping_add(len);
+        // SAFETY: by the invariant, the reservation is nobody else's.
+        unsafe {
+            if self.len == 0 || !os::commit_rest(new, len - self.len) {
+                refused::release(new, self.end.addr() - new.addr());
+                put_back(self.base, self.len);
+                return None;
+            }
+            refused::release(end, self.end.addr() - end.addr());
+        }
+        Some(self.base)
+    }
+}
+
+/// # Safety
+/// The pages were kept, are the caller's, and are not used.
+unsafe fn put_back(start: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: the caller guarantees it.
+        unsafe { kept::put_back(start, len) };
+    }
+}
