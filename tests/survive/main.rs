@@ -8,6 +8,7 @@ mod child;
 
 mod cancel;
 mod fork;
+mod large_blocks;
 mod limits;
 mod locked_memory;
 mod memory;

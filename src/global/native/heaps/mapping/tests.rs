@@ -582,24 +582,30 @@ fn not_together() {
     };
     assert_eq!((refused, kept::bytes()), (None, before));
 
-    refuse_mremap();
-    let refused = allocate_kept(9 * HUGE, 64, 60_000, Lengthen::Plainly);
-    assert_eq!((refused, kept::bytes()), (None, before));
+    for flags in [libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, 0] {
+        refuse_mremap(flags);
+        let refused = allocate_kept(9 * HUGE, 64, 60_000, Lengthen::Plainly);
+        assert_eq!((refused, kept::bytes()), (None, before), "flags {flags}");
+    }
     assert!(allocate_kept(5 * HUGE, 64, 60_000, Lengthen::No).is_some(), "they serve as they are");
 }
 
-/// Has the system refuse `mremap` from now on.
+/// Has the system refuse `mremap` with these flags from now on.
 #[cfg(target_os = "linux")]
-fn refuse_mremap() {
+fn refuse_mremap(flags: i32) {
+    /// Offset of the fourth argument in `seccomp_data`, whose low half comes first.
+    const FLAGS: u32 = 16 + 3 * 8;
     let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let refusal = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     let program = [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_mremap as u32),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, libc::SYS_mremap as u32),
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, FLAGS),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, flags as u32),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, refusal),
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
-    let filter = libc::sock_fprog { len: 4, filter: program.as_ptr().cast_mut() };
+    let filter = libc::sock_fprog { len: 6, filter: program.as_ptr().cast_mut() };
     // SAFETY: the kernel copies the filter.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
