@@ -173,8 +173,9 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
     if part == len {
         return Some(start);
     }
-    let dense = lengthen != Lengthen::Plainly && huge::is_dense(start, part);
-    let may_assemble = lengthen != Lengthen::InOnePiece && os::MOVES;
+    let is_dense = huge::is_dense(start, part);
+    // To move pages that were never written is dearer than to map new ones.
+    let may_assemble = is_dense && lengthen != Lengthen::InOnePiece && os::MOVES;
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page, and they are longer than both.
     unsafe {
@@ -189,7 +190,7 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
                 return None;
             }
         };
-        if dense {
+        if is_dense && lengthen != Lengthen::Plainly {
             os::advise_huge_pages(base, len, true);
         }
         Some(base)
