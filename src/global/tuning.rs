@@ -112,7 +112,7 @@ pub enum HugePages {
 /// serves a page of 4 KiB with a header, which databases allocate by the thousand. 8176 and 16368
 /// are the largest sizes that fit eight and four times into a 64 KiB page beside its tag. 16 KiB
 /// would fit only three times, so the boundary-tag part of the heap serves that size.
-const CLASSES: &[u32] = &[
+pub(super) const CLASSES: &[u32] = &[
     16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
     1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8176, 8192, 10240,
     12288, 16368,

@@ -55,11 +55,6 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
 }
 
 /// See `memory`.
-pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
-    allocate(len)
-}
-
-/// See `memory`.
 ///
 /// # Safety
 /// As there.

@@ -12,12 +12,6 @@ const NORESERVE: c_int = libc::MAP_NORESERVE;
 #[cfg(target_os = "freebsd")]
 const NORESERVE: c_int = 0;
 
-/// Makes a mapping take all its memory at once.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const POPULATE: c_int = libc::MAP_POPULATE;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const POPULATE: c_int = 0;
-
 fn map(len: usize, protection: c_int, flags: c_int) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory in
@@ -34,12 +28,6 @@ pub(crate) fn reserve(len: usize) -> Option<*mut u8> {
 /// Maps `len` bytes of zeros.
 pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, 0)
-}
-
-/// Maps `len` bytes of zeros that are about to be written: their memory may come at once, not page
-/// by page.
-pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
-    map(len, libc::PROT_READ | libc::PROT_WRITE, POPULATE)
 }
 
 /// Makes the OS pages that cover these bytes of a [reservation](reserve) accessible. Returns

@@ -48,11 +48,6 @@ pub(crate) fn allocate(len: usize) -> Option<*mut u8> {
     (!base.is_null()).then_some(base.cast())
 }
 
-/// Maps `len` bytes of zeros that are about to be written.
-pub(crate) fn allocate_populated(len: usize) -> Option<*mut u8> {
-    allocate(len)
-}
-
 /// Makes the OS pages that cover these bytes accessible, whether they are [reserved](reserve),
 /// [guarded](guard) or [read-only](forbid_writes). Returns whether it did.
 ///

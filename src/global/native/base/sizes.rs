@@ -1,4 +1,4 @@
-//! Which quick list serves which size. The tables are written once, before any thread has lists.
+//! Which quick list serves which size. The tables are settled once, before any thread has lists.
 //! Two of them serve only the fast path, and change while blocks are
 //! [sampled](crate::global::native::profile): then the table for frees names no list, and the one
 //! for allocations names none for blocks larger than a trial, so that these take the slow path. The
@@ -7,11 +7,12 @@
 //! A list is named by its [offset](crate::global::native::lists::quick) in the memory of a thread's
 //! lists, the same in every thread; 0 names none.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 
 use super::sealed::Sealed;
-use crate::global::tuning::{SMALL_MAX, UNIT};
+use crate::global::tuning::{CLASSES, SMALL_MAX, Tuning, UNIT};
 
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;
@@ -19,8 +20,12 @@ const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 /// The largest offset that the tables can hold.
 pub(in crate::global::native) const MOST_OFFSET: usize = u16::MAX as usize;
 
-/// The list of each multiple of the unit, and the size of its blocks in bytes. Zeros at first:
-/// other initial values would be copied from the program's file at each start.
+/// Words of eight bytes from the start of a thread's lists to the first list, and from each list to
+/// the next.
+pub(in crate::global::native) const FIRST: usize = 440;
+pub(in crate::global::native) const STEP: usize = 6;
+
+/// The list of each multiple of the unit, and the size of its blocks in bytes.
 #[derive(Debug)]
 struct Tables {
     offsets: [AtomicU16; ENTRIES],
@@ -35,37 +40,75 @@ struct Tables {
     not_most_small: AtomicUsize,
 }
 
-static TABLES: Sealed<Tables> = Sealed::new(Tables {
-    offsets: [const { AtomicU16::new(0) }; ENTRIES],
-    popped: [const { AtomicU32::new(0) }; ENTRIES],
-    freed: [const { AtomicU32::new(0) }; ENTRIES],
-    sizes: [const { AtomicU16::new(0) }; ENTRIES],
-    not_most_small: AtomicUsize::new(0),
-});
+/// The lists of the default tuning at first. Where these are in force, no process writes to the
+/// tables, so all share the pages of the program's file.
+static TABLES: Sealed<Tables> = Sealed::new(Tables::of_default());
+
+impl Tables {
+    const fn of_default() -> Self {
+        let most = Tuning::new().pages.ffcrossover;
+        let mut tables = Self {
+            offsets: [const { AtomicU16::new(0) }; ENTRIES],
+            popped: [const { AtomicU32::new(0) }; ENTRIES],
+            freed: [const { AtomicU32::new(0) }; ENTRIES],
+            sizes: [const { AtomicU16::new(0) }; ENTRIES],
+            not_most_small: AtomicUsize::new(!most),
+        };
+        let (mut entry, mut class) = (0, 0);
+        while entry * UNIT <= most {
+            if entry * UNIT > CLASSES[class] as usize {
+                class += 1;
+            }
+            let offset = offset_of_list(class);
+            tables.offsets[entry] = AtomicU16::new(offset as u16);
+            tables.popped[entry] = AtomicU32::new(offset);
+            tables.freed[entry] = AtomicU32::new(offset);
+            tables.sizes[entry] = AtomicU16::new(CLASSES[class] as u16);
+            entry += 1;
+        }
+        tables
+    }
+}
+
+/// Returns the offset of the list of a class.
+pub(in crate::global::native) const fn offset_of_list(class: usize) -> u32 {
+    (FIRST + class * STEP) as u32
+}
 
 /// Makes the tables read-only.
 pub(in crate::global::native) fn seal() {
     TABLES.seal();
 }
 
-/// Enters a list of blocks of `size` bytes for all sizes from entry `from` that it serves, up to
-/// `most` bytes; returns the entry behind them.
-pub(in crate::global::native) fn enter_list(
-    from: usize,
-    size: usize,
-    offset: u32,
-    most: usize,
-) -> usize {
+/// Enters the lists of these classes, block sizes in bytes, for all sizes up to `most` that they
+/// serve, and none for larger ones.
+pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, most: usize) {
     const { assert!(SMALL_MAX <= MOST_OFFSET, "sizes fit as well") };
-    let mut entry = from;
-    while entry < ENTRIES && entry * UNIT <= size.min(most) {
+    let mut from = 0;
+    for (class, size) in classes.enumerate() {
+        let end = (size.min(most) / UNIT + 1).clamp(from, ENTRIES);
+        set_entries(from..end, size, offset_of_list(class));
+        from = end;
+    }
+    set_entries(from..ENTRIES, 0, 0);
+}
+
+/// Sets these entries, unless they have the values already. Before that they are in ascending
+/// order, zeros last.
+fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
+    let is_set = |entry: usize| {
+        let has = (TABLES.sizes[entry].load(Relaxed), TABLES.offsets[entry].load(Relaxed));
+        has == (size as u16, offset as u16)
+    };
+    if entries.is_empty() || is_set(entries.start) && is_set(entries.end - 1) {
+        return;
+    }
+    for entry in entries {
         TABLES.sizes[entry].store(size as u16, Relaxed);
         TABLES.offsets[entry].store(offset as u16, Relaxed);
         TABLES.popped[entry].store(offset, Relaxed);
         allow_freed(entry, offset);
-        entry += 1;
     }
-    entry
 }
 
 /// In the table of freed sizes: blocks of any size may be mappings, so their addresses are looked
@@ -76,7 +119,8 @@ pub(in crate::global::native) const LOOKED_UP: u32 = 1;
 /// Lets blocks of an entry's sizes be freed onto their list, unless they are [looked
 /// up](LOOKED_UP).
 fn allow_freed(entry: usize, offset: u32) {
-    let _ = TABLES.freed[entry].compare_exchange(0, offset, Relaxed, Relaxed);
+    let allow = |list: u32| (list != LOOKED_UP).then_some(offset);
+    let _ = TABLES.freed[entry].fetch_update(Relaxed, Relaxed, allow);
 }
 
 /// Has blocks that are freed with a small size looked up by their addresses for good. Call before a
@@ -91,7 +135,9 @@ pub(in crate::global::native) fn look_up_freed() {
 pub(in crate::global::native) fn set_medium_fast_path(enabled: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
     let most = if enabled { served.saturating_sub(1) * UNIT } else { usize::MAX };
-    TABLES.not_most_small.store(!most, Relaxed);
+    if most_small() != most {
+        TABLES.not_most_small.store(!most, Relaxed);
+    }
 }
 
 /// Returns the largest size that has a list, if larger blocks try the medium lists at once; else
@@ -193,26 +239,22 @@ pub(in crate::global::native) fn class(offset: u32) -> u32 {
 
 /// Calls `visit` with the offset of every list.
 pub(in crate::global::native) fn for_each(mut visit: impl FnMut(u32)) {
-    let mut last = 0;
+    let mut entry = 0;
     // The entries of sizes that are not small are 0, and come last.
-    for offset in TABLES
-        .offsets
-        .iter()
-        .map(|entry| entry.load(Relaxed).into())
-        .take_while(|&offset| offset != 0)
+    while let Some(offset) = TABLES.offsets.get(entry).map(|offset| offset.load(Relaxed))
+        && offset > 0
     {
-        if offset > last {
-            visit(offset);
-            last = offset;
-        }
+        visit(offset.into());
+        entry = TABLES.sizes[entry].load(Relaxed) as usize / UNIT + 1;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::global::Pagewise;
     use crate::global::native::lists::registry;
-    use crate::global::tuning::Tuning;
+    use crate::sizemap::SizeMap;
 
     /// While no block is sampled, blocks are popped and freed by the list of their size.
     #[cfg(not(miri))]
@@ -261,6 +303,55 @@ mod tests {
         enable_fast_paths();
         assert_eq!(Some(&most_small()), sizes.last());
         assert!((0..=SMALL_MAX).all(|size| lists(size) == (offset(size), offset(size))));
+    }
+
+    /// Another tuning's lists take the place of those that the tables have at first, for larger
+    /// sizes or fewer; sizes that are looked up stay so.
+    #[cfg(not(miri))]
+    #[test]
+    fn the_tables_are_those_of_the_tuning() {
+        crate::os::alone::passes("global::native::base::sizes::tests::more_classes");
+        crate::os::alone::passes("global::native::base::sizes::tests::fewer_classes");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn more_classes() {
+        serves(SizeMap::Linear, 20 << 10);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn fewer_classes() {
+        look_up_freed();
+        serves(SizeMap::Classes(&[64, 128, 1024, 4000]), 1024);
+        assert!((0..=SMALL_MAX).all(|size| offset_of_freed(size) == LOOKED_UP));
+    }
+
+    /// Checks the tables of a process that opens with this SIZEMAP.
+    #[cfg(not(miri))]
+    fn serves(sizemap: SizeMap, ffcrossover: usize) {
+        let mut tuning = Tuning::new();
+        (tuning.pages.sizemap, tuning.pages.ffcrossover) = (sizemap, ffcrossover);
+        let pagewise = Pagewise::with(tuning);
+        // SAFETY: the block is freed once.
+        unsafe { pagewise.free(pagewise.allocate(1)) };
+        let pages = tuning.pages;
+        let mut classes = sizemap.classes(UNIT, ffcrossover, pages.page_size).enumerate();
+        let (mut class, mut least) = classes.next().expect("there is one");
+        for size in 1..=SMALL_MAX {
+            if size > least {
+                (class, least) = classes.next().unwrap_or((0, usize::MAX));
+            }
+            let list = if size <= ffcrossover { offset_of_list(class) } else { 0 };
+            assert_eq!((offset(size), offset_of_popped(size)), (list, list), "{size}");
+            assert!(list == 0 || class_size(list) == least && self::class(list) as usize == class);
+            let freed = offset_of_freed(size);
+            assert!(freed == list || freed == LOOKED_UP, "{size}");
+        }
+        assert_eq!(most_small(), ffcrossover);
     }
 
     /// Returns the sizes of all lists in ascending order.

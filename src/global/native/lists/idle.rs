@@ -184,7 +184,7 @@ mod tests {
     fn lists_are_looked_at_a_few_at_a_time() {
         const FEW: usize = medium::AT_ONCE;
         registry::heap_for_test();
-        let make = || quick::make(&Tuning::new(), false).expect("there is memory").as_ptr();
+        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * FEW + 3).map(|_| make()).collect();
         // SAFETY: lists are never freed, and these belong to no thread.
         let next = |at: usize| unsafe { &(*all[at]).next };
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn the_search_before_a_purge_goes_on() {
         let heap = registry::heap_for_test();
-        let make = || quick::make(&Tuning::new(), false).expect("there is memory").as_ptr();
+        let make = || quick::make(&Tuning::new()).expect("there is memory").as_ptr();
         let all: Vec<_> = (0..2 * LOOKS + 1).map(|_| make()).collect();
         for pair in all.windows(2) {
             // SAFETY: lists are never freed, and these belong to no thread.

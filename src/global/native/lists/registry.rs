@@ -24,27 +24,17 @@ use crate::global::tuning::Tuning;
 struct Registry {
     heaps: Opener,
     ended: Ended,
-    /// Lists made so far.
-    made: usize,
     /// There was no memory to open the allocator. It stays closed: from here on small blocks are
     /// mappings, and a free must not take them for a heap's.
     refused: bool,
 }
 
-/// Number of lists whose memory comes at once. In a program with more threads, each of them does
-/// little. In hardened mode lists take several times the memory, which comes page by page.
-const POPULATED: usize = 128;
-
 /// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
 /// set.
 static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
 
-static REGISTRY: Apart<Locked<Registry>> = Apart::new(Locked::new(Registry {
-    heaps: Opener::new(),
-    ended: Ended::new(),
-    made: 0,
-    refused: false,
-}));
+static REGISTRY: Apart<Locked<Registry>> =
+    Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
 
 /// Whether the allocator is open: the space was found, and the first heap made.
 static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
@@ -190,8 +180,8 @@ impl Registry {
         let heap = self.heaps.open(tuning)?;
         let sizes = (0..heap.classes() as usize).map(|class| heap.class_size(class as u32));
         quick::open(tuning, sizes);
+        sizes::set_medium_fast_path(!mode::is_hardened());
         if !mode::is_hardened() {
-            sizes::set_medium_fast_path(true);
             sync::announce_barriers();
         }
         if mode::has_guards() {
@@ -233,8 +223,7 @@ impl Registry {
         if let Some(lists) = self.ended.take(suits) {
             return Some(lists);
         }
-        let lists = quick::make(tuning, self.made < POPULATED && !mode::is_hardened())?;
-        self.made += 1;
+        let lists = quick::make(tuning)?;
         // SAFETY: lists are never freed.
         unsafe { lists.as_ref() }.next.store(ALL.load(Relaxed), Relaxed);
         ALL.store(lists.as_ptr(), Release);

@@ -603,7 +603,7 @@ fn blocks_of_a_heaps_threads_go_back() {
 
 /// Makes lists as a thread has them, which no thread has.
 fn of_no_thread() -> *mut quick::Lists {
-    let thread = quick::make(&Tuning::new(), false).expect("there is memory").as_ptr();
+    let thread = quick::make(&Tuning::new()).expect("there is memory").as_ptr();
     let lists = of(thread);
     lists.set_owner();
     lists.budget.store(LEAST, Relaxed);

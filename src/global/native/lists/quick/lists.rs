@@ -115,12 +115,10 @@ struct Medium(
 const WORD: usize = size_of::<u64>();
 
 /// Words from a list's head to its shadow. Heads have even offsets, so shadows have odd ones.
-const SHADOW: u32 = 3;
+const SHADOW: u32 = sizes::STEP as u32 / 2;
 
 const _: () = assert!(size_of::<List>() <= SHADOW as usize * WORD && SHADOW % 2 == 1);
-
-/// Words of a list's head and its shadow.
-const HEADS: usize = 2 * SHADOW as usize;
+const _: () = assert!(size_of::<Lists>() <= sizes::FIRST * WORD && sizes::FIRST % 2 == 0);
 
 /// Blocks up to which a list may keep twice the usual bytes. With lists of only two large blocks, a
 /// program that uses three or more of them at a time would go to the heap for nearly each.
@@ -129,7 +127,7 @@ const FEW: u32 = 4;
 /// Returns the bytes from the start of a thread's lists to the end of the heads, if there are
 /// `lists` of them.
 const fn end_of_heads(lists: usize) -> usize {
-    size_of::<Lists>() + lists * HEADS * WORD
+    sizes::offset_of_list(lists) as usize * WORD
 }
 
 /// Returns the blocks that each of `lists` lists has room for if the room is shared equally.
@@ -146,12 +144,9 @@ pub(in crate::global::native) fn open(
     let lists = classes.len();
     PLACES.store(end_of_heads(lists), Relaxed);
     let mut count = 0;
-    let mut index = 0;
-    for (class, size) in classes.enumerate() {
-        let offset = end_of_heads(class) / WORD;
-        index = sizes::enter_list(index, size, offset as u32, tuning.pages.ffcrossover);
-        count += places(capacity(tuning, size as u32, room(lists)));
-    }
+    let counted =
+        classes.inspect(|&size| count += places(capacity(tuning, size as u32, room(lists))));
+    sizes::enter(counted, tuning.pages.ffcrossover);
     let bytes = end_of_heads(lists) + count * size_of::<*mut u8>();
     debug_assert!(bytes <= MAX_WORDS * WORD, "every class has a list");
     // The last places share no OS page with the face behind them.
@@ -218,17 +213,15 @@ pub(in crate::global::native) fn unshadowed(list: u32) -> u32 {
 }
 
 /// Makes the lists of one more thread, all empty; `None` if there is no memory for them. `tuning`
-/// is that by which the lists were [laid out](open). `populated`: their memory comes at once, not
-/// page by page, which takes less time, and more memory if the thread does little.
-pub(in crate::global::native) fn make(tuning: &Tuning, populated: bool) -> Option<NonNull<Lists>> {
+/// is that by which the lists were [laid out](open).
+pub(in crate::global::native) fn make(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let words = WORDS.load(Relaxed);
     let besides = if mode::is_hardened() { words * WORD + OWN } else { 0 };
     let bytes = words * WORD + besides.next_multiple_of(os::page_size());
-    let memory = if populated { os::allocate_populated(bytes) } else { os::allocate(bytes) };
-    let made = NonNull::new(memory?.cast::<Lists>())?;
+    let made = NonNull::new(os::allocate(bytes)?.cast::<Lists>())?;
     let lists = made.as_ptr();
     let heads = PLACES.load(Relaxed);
-    let room = room((heads - end_of_heads(0)) / (HEADS * WORD));
+    let room = room((heads / WORD - sizes::FIRST) / sizes::STEP);
     let mut bottom = heads / size_of::<*mut u8>();
     let mut class = 0;
     for_each(|offset| {
@@ -355,7 +348,7 @@ mod tests {
     fn lists_have_the_room_of_their_class() {
         let heap = super::super::super::registry::heap_for_test();
         let tuning = Tuning::new();
-        let lists = make(&tuning, false).expect("there is memory").as_ptr();
+        let lists = make(&tuning).expect("there is memory").as_ptr();
         let mut offsets = Vec::new();
         for_each(|offset| offsets.push(offset));
         let mut place = end_of_heads(offsets.len()) / size_of::<*mut u8>();

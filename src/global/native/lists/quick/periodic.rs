@@ -164,7 +164,7 @@ mod tests {
         let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: they are never freed.
         let lists = unsafe {
-            make(&crate::global::tuning::Tuning::new(), false).expect("there is memory").as_ref()
+            make(&crate::global::tuning::Tuning::new()).expect("there is memory").as_ref()
         };
         lists.set_heap(heap);
         lists.last_clock_read.set(os::now() as u32);
@@ -330,7 +330,7 @@ mod tests {
         let heap = crate::global::native::lists::registry::heap_for_test();
         // SAFETY: the lists belong to no thread, and are never freed.
         let lists = unsafe {
-            make(&crate::global::tuning::Tuning::new(), false).expect("there is memory").as_ref()
+            make(&crate::global::tuning::Tuning::new()).expect("there is memory").as_ref()
         };
         lists.set_heap(heap);
         // Looks at the clock `since` milliseconds after the last look. Returns whether `follow` was
