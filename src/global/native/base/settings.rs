@@ -22,6 +22,9 @@ pub(in crate::global::native) use complaints::complain;
 pub(in crate::global::native) use profile::path as profile_path;
 use values::{bytes, number, switch};
 
+/// Prefix of all settings' names.
+const PREFIX: &[u8] = b"PAGEWISE_";
+
 /// A variable of the environment.
 struct Setting {
     name: &'static CStr,
@@ -323,8 +326,10 @@ impl Settings {
     /// Reads the environment: `tuning` with its overrides, and the other settings.
     pub(in crate::global::native) fn read(tuning: Tuning) -> Self {
         let mut settings = Self::of(tuning);
-        for setting in SETTINGS {
-            environment::variable(setting.name, |value| setting.take(&mut settings, value));
+        if environment::has_name_with(PREFIX) {
+            for setting in SETTINGS {
+                environment::variable(setting.name, |value| setting.take(&mut settings, value));
+            }
         }
         settings.settle(&tuning)
     }

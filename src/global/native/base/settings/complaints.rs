@@ -5,11 +5,8 @@ use core::ffi::CStr;
 use core::fmt::{self, Write};
 
 use super::super::text::Text;
-use super::{SETTINGS, Settings, environment};
+use super::{PREFIX, SETTINGS, Settings, environment};
 use crate::os;
-
-/// Prefix of all settings' names.
-const PREFIX: &[u8] = b"PAGEWISE_";
 
 /// Prefixes of names that others read: the recorder, the workbench, tests.
 const OTHERS: [&[u8]; 3] = [b"PAGEWISE_RECORD", b"PAGEWISE_BROWSER", b"PAGEWISE_TEST_"];
@@ -19,6 +16,9 @@ const LONGEST: usize = 31;
 
 /// Writes a line for each variable that is ignored, if that is wanted.
 pub(in crate::global::native) fn complain(settings: &Settings) {
+    if !environment::has_name_with(PREFIX) {
+        return;
+    }
     let _errno = os::KeepErrno::new();
     if !settings.verbose.unwrap_or_else(os::has_terminal) {
         return;
