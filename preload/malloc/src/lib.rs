@@ -55,8 +55,7 @@ static OURS: Pagewise = Pagewise::with(TUNING);
 static OPEN: extern "C" fn() = open;
 
 extern "C" fn open() {
-    // SAFETY: the block was allocated just now and is freed once.
-    unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
+    PAGEWISE.open();
 }
 
 /// Aborts the process with a line on standard error.

@@ -208,6 +208,44 @@ int main() {
 }
 END
 gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a"#;
+    // Of a single thread, which takes no locks for it, and then of one among others.
+    forks_of_a_single_thread: "gcc", r#"cat >a.c <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *blocks[300];
+static volatile int stop;
+static void handler(void) { free(blocks[7]), blocks[7] = malloc(700); }
+static int use(void) {
+    for (int i = 0; i < 300; i++) free(blocks[i]), blocks[i] = malloc(i * i % 40000), memset(blocks[i], i, i * i % 40000);
+    return blocks[299][0] == (char)299;
+}
+static void *serve(void *unused) {
+    while (!stop) { char *some[50]; for (int i = 0; i < 50; i++) some[i] = malloc(i * 90); for (int i = 0; i < 50; i++) free(some[i]); }
+    return 0;
+}
+static int child(int depth, int threads) {
+    int status;
+    pthread_t thread[2];
+    for (int t = 0; t < threads; t++) pthread_create(&thread[t], 0, serve, 0);
+    if (fork() == 0) _exit(use() && (depth == 0 || child(depth - 1, threads)) ? 0 : 1);
+    wait(&status);
+    stop = 1;
+    for (int t = 0; t < threads; t++) pthread_join(thread[t], 0);
+    stop = 0;
+    return status == 0 && use();
+}
+int main() {
+    pthread_atfork(handler, handler, handler);
+    use();
+    for (int i = 0; i < 30; i++) printf("%d%d%d ", child(3, 0), child(2, 2), child(0, 0));
+    return 0;
+}
+END
+gcc -w a.c -o a -lpthread && ./a"#;
     handler_that_throws: "g++", r#"cat >a.cpp <<'END'
 #include <cstdio>
 #include <new>

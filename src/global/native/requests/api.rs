@@ -31,6 +31,14 @@ impl Pagewise {
         statistics::for_each_class(&mut visit);
     }
 
+    /// Opens the allocator, and makes the calling thread's lists: what the thread's first request
+    /// would do.
+    #[cfg(feature = "initial-exec")]
+    #[doc(hidden)]
+    pub fn open(&self) {
+        paths::open(&self.tuning);
+    }
+
     /// Gives free memory back to the system, down to single OS pages, except for blocks on other
     /// threads' quick lists; returns the bytes given back. O(bytes held), in steps, between which
     /// other threads can use the heap.

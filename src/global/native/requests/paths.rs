@@ -30,6 +30,13 @@ use crate::global::native::{guarded, hardened, profile};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
+/// Opens the allocator, and makes the calling thread's lists.
+#[cfg(feature = "initial-exec")]
+pub(super) fn open(asked: &Tuning) {
+    let _errno = KeepErrno::new();
+    let _ = thread::enter(registry::tuning(asked));
+}
+
 /// Allocates a block of `size` bytes at a multiple of `align`; null if there is no memory.
 #[inline(always)]
 pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
