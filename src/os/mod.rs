@@ -22,7 +22,7 @@
 //! | `reserve`, `commit`, `release` | reserves addresses without memory; makes a part of them accessible; gives back both |
 //! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may start; memory, or addresses without memory, at exactly a given address |
 //! | `NEEDS_RESERVATION` | whether `map_at` works only at addresses that were reserved |
-//! | `allocate`, `allocate_populated`, `remap` | separate mappings, made longer or shorter |
+//! | `allocate`, `remap` | separate mappings, made longer or shorter |
 //! | `MOVES`, `movable`, `move_into`, `commit_rest` | whether mappings can move to a given address; how much of one can; moves it into a reservation; makes what is left of that accessible |
 //! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |
@@ -39,6 +39,7 @@
 //! | `on_fault`, `return_addresses`, `origin` | reports faults; a thread's call stack (may allocate); the file and function of a code address |
 //! | `File`, `on_signal` | Linux only: files without allocating, signal handlers |
 //! | `process` | the process's number; 0 if no child has a copy of its memory |
+//! | `is_single_threaded` | whether the calling thread is the only one; false if that is not certain |
 //! | `random` | an unpredictable number |
 //! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |

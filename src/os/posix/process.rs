@@ -6,6 +6,32 @@ pub(crate) fn process() -> u32 {
     unsafe { libc::getpid() as u32 }
 }
 
+/// Returns whether the calling thread is the only one of its process for certain. glibc tells from
+/// 2.32 on; an older one does not define the variable, whose address is then null.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri)))]
+pub(crate) fn is_single_threaded() -> bool {
+    let single: *const u8;
+    // SAFETY: loads an address that the loader has stored. (A name that may be missing cannot be
+    // declared in Rust.)
+    unsafe {
+        core::arch::asm!(
+            ".weak __libc_single_threaded",
+            "mov {}, qword ptr [rip + __libc_single_threaded@GOTPCREL]",
+            out(reg) single,
+            options(nostack, preserves_flags, pure, readonly),
+        );
+    }
+    // SAFETY: null, or the address of glibc's variable, a byte, which only the calling thread
+    // changes while it is not 0.
+    !single.is_null() && unsafe { single.read_volatile() } != 0
+}
+
+/// Returns whether the calling thread is the only one of its process for certain.
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(miri))))]
+pub(crate) fn is_single_threaded() -> bool {
+    false
+}
+
 /// Identifies a file among all files that exist: device, number and type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(libc::dev_t, libc::ino_t, libc::mode_t);

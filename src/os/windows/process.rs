@@ -12,6 +12,11 @@ pub(crate) fn process() -> u32 {
     0
 }
 
+/// Returns whether the calling thread is the only one of its process for certain.
+pub(crate) fn is_single_threaded() -> bool {
+    false
+}
+
 /// Writes one line on standard error and ends the process.
 #[cold]
 pub(crate) fn stop(message: &[u8]) -> ! {

@@ -15,6 +15,10 @@
 //! Handlers of the program may run between ours and the fork, and before ours in the child. The
 //! forking thread waits for no lock in that time: in the child, the lock's owner may not exist.
 //!
+//! A process with a single thread takes no locks, and changes nothing in the child but the number of
+//! the process: nobody can be about to change what they protect. Each OS page that a handler writes
+//! is copied for the parent or the child, which takes as long as many requests.
+//!
 //! A lock stays as it is if it cannot be taken within a second because its owner forks as well, or
 //! if the calling thread holds it itself (it forks in a signal handler).
 
@@ -42,6 +46,9 @@ pub(in crate::global::native) fn register() {
 }
 
 extern "C" fn before() {
+    if os::is_single_threaded() {
+        return;
+    }
     FORKS.fetch_add(1, Relaxed);
     let mut waited = 0;
     let mut pause = || {
@@ -56,6 +63,9 @@ extern "C" fn before() {
 }
 
 extern "C" fn in_parent() {
+    if FORKS.load(Relaxed) == 0 {
+        return;
+    }
     kept::after_fork();
     profile::after_fork();
     registry::after_fork();
@@ -64,6 +74,9 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
+    if FORKS.load(Relaxed) == 0 {
+        return sync::note_process();
+    }
     kept::after_fork_in_child();
     profile::after_fork_in_child();
     registry::after_fork_in_child();
@@ -95,6 +108,13 @@ mod tests {
     use super::*;
     use crate::global::native::heaps::heap::Heap;
     use crate::os::alone;
+
+    /// Beside other threads, as in a test, locks are taken for a fork.
+    #[test]
+    fn a_process_with_threads_is_known() {
+        let is_single = std::thread::spawn(os::is_single_threaded).join();
+        assert_eq!(is_single.ok(), Some(false));
+    }
 
     #[test]
     fn a_fork_waits_for_a_heap_in_use() {
