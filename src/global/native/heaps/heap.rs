@@ -66,7 +66,8 @@ impl Heap {
         let guard = if mode::has_guards() { page } else { 0 };
         // Blocks begin one OS page past a multiple of the page size. So the tag behind the last
         // block is in the OS page in which the next page of blocks begins, and takes no OS page of
-        // its own. The memory between the struct and `from` is not touched.
+        // its own. The memory between the struct and `from` is for bookkeeping, unless there is a
+        // guard in between.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         let heap = start.cast::<Self>();
         // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the
@@ -78,7 +79,8 @@ impl Heap {
             if guard != 0 {
                 os::guard(start.add(own), guard);
             }
-            Slot::new(slot, from, tuning.huge_pages, &(*heap).marks)
+            let front = if guard == 0 { size_of::<Self>() } else { from };
+            Slot::new(slot, front, from, tuning.huge_pages, &(*heap).marks)
         };
         let Some(state) = State::open(memory, tuning) else {
             // SAFETY: nothing uses this memory.

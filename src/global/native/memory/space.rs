@@ -429,6 +429,8 @@ fn reservation() -> Option<(*mut u8, usize)> {
 #[derive(Debug)]
 pub(in crate::global::native) struct Slot {
     region: Region,
+    /// Addresses below the region that are accessible and unused: the first bookkeeping goes there.
+    front: Range<usize>,
     low: usize,
     high: usize,
     /// Upper bound for the end of the extent.
@@ -448,12 +450,15 @@ const BOOKKEEPING: usize = 64;
 const STEP: usize = 256 << 10;
 
 impl Slot {
-    /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages.
+    /// Returns the memory of a slot behind its first `own` bytes, which are whole OS pages. Those
+    /// from the byte `front` on are for bookkeeping.
     ///
     /// # Safety
-    /// The memory is not accessible yet; the marks are zeros; nothing else uses either.
+    /// The memory behind `own` bytes is not accessible yet, that from `front` on is, and is zeros;
+    /// the marks are zeros; nothing else uses any of these.
     pub(in crate::global::native) unsafe fn new(
         slot: usize,
+        front: usize,
         own: usize,
         huge_pages: HugePages,
         marks: &'static Marks,
@@ -467,6 +472,7 @@ impl Slot {
         let most = (end - len / BOOKKEEPING) & !(os::page_size() - 1);
         Self {
             region,
+            front: SPACE.slot(slot).addr() + front..start.addr(),
             low: start.addr(),
             high: end,
             most,
@@ -532,10 +538,11 @@ impl Slot {
     }
 
     /// Makes the bookkeeping memory accessible that an extent up to `end` needs: at a limit, freed
-    /// blocks must still serve other sizes.
+    /// blocks must still serve other sizes. What is unused in front counts.
     fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
         let slot = self.region.addresses();
-        self.open_down_to(slot.end - (end - slot.start) / BOOKKEEPING)
+        let wanted = (end - slot.start) / BOOKKEEPING;
+        self.open_down_to(slot.end - wanted.saturating_sub(self.front.len()))
     }
 
     /// Makes the upper end accessible from `wanted` on, and [`STEP`] bytes more if possible.
@@ -616,6 +623,11 @@ unsafe impl Source for Slot {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let start = self.front.start.next_multiple_of(layout.align());
+        if start + layout.size() <= self.front.end {
+            self.front.start = start + layout.size();
+            return NonNull::new(SPACE.slot(0).with_addr(start)).ok_or(AllocError::Exhausted);
+        }
         let top = self.region.dedicated().start;
         self.open_down_to(top.saturating_sub(layout.size() + layout.align()))?;
         self.region.dedicate(layout)

@@ -234,8 +234,40 @@ fn a_slot_takes_addresses_when_it_gets_its_heap() {
 #[cfg(all(unix, target_pointer_width = "64"))]
 fn beyond_heaps(slot: usize) -> Slot {
     crate::global::native::lists::registry::heap_for_test();
+    let own = 4 * os::page_size();
     // SAFETY: the slot is nobody else's.
-    unsafe { Slot::new(slot, 4 * os::page_size(), HugePages::Never, Marks::none()) }
+    unsafe { Slot::new(slot, own, own, HugePages::Never, Marks::none()) }
+}
+
+/// The first bookkeeping goes in front of the extent, where there is room; nothing is set aside for
+/// the extent meanwhile.
+#[test]
+#[cfg(all(unix, target_pointer_width = "64"))]
+fn bookkeeping_begins_in_front() {
+    crate::global::native::lists::registry::heap_for_test();
+    let (page, start) = (os::page_size(), SPACE.slot(201));
+    // SAFETY: the slot is nobody else's.
+    let mut slot = unsafe {
+        assert!(SPACE.commit(start, 4 * page, None));
+        Slot::new(201, page + 100, 4 * page, HugePages::Never, Marks::none())
+    };
+    let mut end = start.addr() + page + 100;
+    for (size, align) in [(100, 8), (33, 1), (page, 64), (7, 16)] {
+        let layout = Layout::from_size_align(size, align).expect("it is one");
+        let memory = slot.dedicate(layout).expect("there is memory");
+        assert_eq!(memory.addr().get(), end.next_multiple_of(align));
+        end = memory.addr().get() + size;
+    }
+    slot.extend(STEP, 1).expect("there is memory");
+    assert!(slot.region.dedicated().is_empty() && slot.high == slot.region.addresses().end);
+    let more = slot.dedicate(Layout::new::<[u8; 3 << 12]>()).expect("there is memory");
+    assert!(more.addr().get() >= slot.high && !slot.region.dedicated().is_empty());
+    assert!(slot.dedicate(Layout::new::<u8>()).is_ok_and(|byte| byte.addr().get() == end));
+    // SAFETY: nobody uses the slot any more.
+    unsafe {
+        slot.give_up();
+        SPACE.give_up(start, 4 * page);
+    }
 }
 
 /// Bookkeeping memory becomes accessible as needed, and little more than that.
