@@ -118,7 +118,7 @@ const WORD: usize = size_of::<u64>();
 const SHADOW: u32 = sizes::STEP as u32 / 2;
 
 const _: () = assert!(size_of::<List>() <= SHADOW as usize * WORD && SHADOW % 2 == 1);
-const _: () = assert!(size_of::<Lists>() <= sizes::FIRST * WORD && sizes::FIRST % 2 == 0);
+const _: () = assert!(size_of::<Lists>() <= sizes::FIRST * WORD && sizes::FIRST.is_multiple_of(2));
 
 /// Blocks up to which a list may keep twice the usual bytes. With lists of only two large blocks, a
 /// program that uses three or more of them at a time would go to the heap for nearly each.
