@@ -65,7 +65,7 @@ rust() {
 features=trace,allocator-api2,lock_api
 # Tests that need only the library and the test program.
 tests=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
-  --test examples --test global --test misuse --test properties --test small --test theorem_6_1)
+  --test catalogue --test examples --test global --test misuse --test properties --test small --test theorem_6_1)
 
 # Tests of traces to skip, because the target cannot pass them.
 without_traces=()
@@ -134,11 +134,11 @@ run() {
     ;;
   riscv64)
     emulate riscv64gc-unknown-linux-gnu riscv64
-    on riscv64gc-unknown-linux-gnu --lib --test properties --test arena --test misuse
+    on riscv64gc-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse
     ;;
   s390x)
     emulate s390x-unknown-linux-gnu s390x
-    on s390x-unknown-linux-gnu --lib --test properties --test arena --test misuse
+    on s390x-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse
     ;;
   windows)
     windows "${@:2}"
@@ -160,7 +160,7 @@ run() {
     # WASI has no folder for temporary files.
     without_traces=(--skip each_start_has_a_new_odd_number --skip written_returns_the_bytes_so_far
       --skip is_asked_to_stop_once --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
-    on wasm32-wasip1 --lib --test properties --test misuse --test theorem_6_1 -- --test-threads 1
+    on wasm32-wasip1 --lib --test catalogue --test properties --test misuse --test theorem_6_1 -- --test-threads 1
     # Tests that need no thread and catch no panic.
     cargo test --target wasm32-wasip1 -p pagewise --features "$features" --test arena --test arena_collections -- \
       --test-threads 1 --skip visitor --skip thread --skip mutex
@@ -204,11 +204,11 @@ run_in_ci() {
   case $1 in
   musl)
     musl
-    cargo test --target x86_64-unknown-linux-musl -p pagewise --features "$features" --lib --test global
+    cargo test --target x86_64-unknown-linux-musl -p pagewise --features "$features" --lib --test catalogue --test global
     ;;
   wasip1)
     wasip1
-    cargo test --target wasm32-wasip1 -p pagewise --features "$features" --lib -- --test-threads 1
+    cargo test --target wasm32-wasip1 -p pagewise --features "$features" --lib --test catalogue -- --test-threads 1
     ;;
   *)
     run "$1"
@@ -224,7 +224,7 @@ windows() {
   export PROPTEST_CASES=${PROPTEST_CASES-8}
   # wine is not Windows: it does not show what takes memory there, or how long calls take.
   cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \
-    --lib --test arena --test arena_collections --test arena_global --test examples --test global \
+    --lib --test arena --test arena_collections --test arena_global --test catalogue --test examples --test global \
     --test guarded --test hardened --test misuse --test small --test theorem_6_1 "$@"
 }
 
@@ -303,7 +303,7 @@ minimal() {
   for manifest in Cargo.toml trace/Cargo.toml; do
     awk '/^members =/ { print "members = [\".\", \"trace\"]"; next }
       /^(default-members|exclude) =/ { next }
-      /^\[/ { skipped = /^\[\[/ || /^\[dev-dependencies\]/; outside = /dependencies\]/ }
+      /^\[/ { skipped = /^\[\[/ || /^\[(dev-dependencies\]|profile\.dev\.package\.[a-z])/; outside = /dependencies\]/ }
       skipped { next }
       outside && !/path =/ {
         while (match($0, /"[0-9]+(\.[0-9]+)?"/))

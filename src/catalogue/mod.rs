@@ -165,17 +165,3 @@ pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {
 pub fn find(name: &str) -> Option<&'static Entry> {
     all().find(|entry| entry.name.eq_ignore_ascii_case(name))
 }
-
-#[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_is_found_and_only_once() {
-        for entry in all() {
-            assert!(std::ptr::eq(find(&entry.name.to_ascii_lowercase()).unwrap(), entry));
-            let families = families().iter().any(|family| family.name == entry.name);
-            assert!(!families, "{} names a family and a strategy", entry.name);
-        }
-    }
-}
