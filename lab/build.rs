@@ -35,10 +35,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds the recorder below `out`; returns the library's path.
+/// Builds the recorder beside `out`; returns the library's path.
 fn build(recorder: &Path, out: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let target = env::var("TARGET")?;
-    let directory = out.join("recorder");
+    // One for all builds of the lab in this target directory: lints, tests and programs have a
+    // directory `out` each.
+    let directory = out.ancestors().nth(2).ok_or("the output directory is in another")?;
+    let directory = directory.join("recorder");
     let cargo = |offline: bool| -> Result<ExitStatus, Box<dyn Error>> {
         let mut command = Command::new(env::var("CARGO")?);
         command
