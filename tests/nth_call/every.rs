@@ -81,32 +81,56 @@ fn alone(tuning: usize, refused: Range<usize>, stride: usize) -> Outcome {
     Outcome { refused, failed, resident, calls: numbers.collect() }
 }
 
+/// Tries every n of one of the [`TUNINGS`].
+fn tried(tuning: usize, all: bool) {
+    let plain = alone(tuning, 0..0, if all { 1 } else { STRIDE });
+    assert_eq!((plain.refused, plain.failed), (0, 0));
+    let one: fn(usize) -> Range<usize> = |first| first..first + 1;
+    for (mode, which) in [("one", one), ("all from one on", |first| first..usize::MAX)] {
+        let mut sum = Outcome::default();
+        for &first in &plain.calls {
+            let found = alone(tuning, which(first), 1);
+            assert!(found.refused > 0, "call {first} was made");
+            let stays = found.resident.saturating_sub(plain.resident);
+            assert!(found.refused > 1 || stays <= MAY_STAY, "call {first}: {stays} bytes stay");
+            sum.refused += found.refused;
+            sum.failed += found.failed;
+            sum.resident = sum.resident.max(found.resident);
+        }
+        println!(
+            "tuning {tuning}, {mode} refused: {} sessions survived {} refusals, by which {} \
+             requests failed; at most {} KiB resident at the end, {} without refusals",
+            plain.calls.len(),
+            sum.refused,
+            sum.failed,
+            sum.resident >> 10,
+            plain.resident >> 10
+        );
+    }
+}
+
+/// A process for each of the [`TUNINGS`], at the same time.
 pub(crate) fn run() {
     let all = std::env::args().any(|argument| argument == "all");
-    for tuning in 0..TUNINGS.len() {
-        let plain = alone(tuning, 0..0, if all { 1 } else { STRIDE });
-        assert_eq!((plain.refused, plain.failed), (0, 0));
-        let one: fn(usize) -> Range<usize> = |first| first..first + 1;
-        for (mode, which) in [("one", one), ("all from one on", |first| first..usize::MAX)] {
-            let mut sum = Outcome::default();
-            for &first in &plain.calls {
-                let found = alone(tuning, which(first), 1);
-                assert!(found.refused > 0, "call {first} was made");
-                let stays = found.resident.saturating_sub(plain.resident);
-                assert!(found.refused > 1 || stays <= MAY_STAY, "call {first}: {stays} bytes stay");
-                sum.refused += found.refused;
-                sum.failed += found.failed;
-                sum.resident = sum.resident.max(found.resident);
+    let children: Vec<_> = (0..TUNINGS.len())
+        .map(|tuning| {
+            // SAFETY: this process has one thread, so its child may run any code.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "a process can be made");
+            if child == 0 {
+                tried(tuning, all);
+                // SAFETY: the process has nothing left to do; what it printed ended with a line.
+                unsafe { libc::_exit(0) };
             }
-            println!(
-                "tuning {tuning}, {mode} refused: {} sessions survived {} refusals, by which {} \
-                 requests failed; at most {} KiB resident at the end, {} without refusals",
-                plain.calls.len(),
-                sum.refused,
-                sum.failed,
-                sum.resident >> 10,
-                plain.resident >> 10
-            );
-        }
-    }
+            child
+        })
+        .collect();
+    let wait = |child| {
+        let mut status = 0;
+        // SAFETY: the child is ours.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        status
+    };
+    let statuses: Vec<i32> = children.into_iter().map(wait).collect();
+    assert!(statuses.iter().all(|&status| status == 0), "{statuses:x?}: a status for each tuning");
 }

@@ -7,7 +7,7 @@
 //! calls, so the allocator itself needs no test code.
 //! ```sh
 //! cargo test --test nth_call            # every n, but only every 16th call of a purge
-//! cargo test --test nth_call -- all     # every n: two minutes of one core
+//! cargo test --test nth_call -- all     # every n: two minutes of processor time
 //! ```
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
