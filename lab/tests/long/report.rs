@@ -1,17 +1,15 @@
 //! The page that `report` writes: its contents, that hostile text cannot be injected, and that a
 //! real browser draws it.
 
-mod browser;
-mod common;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use browser::Browser;
-use common::{Workbench, pagewise};
 use pagewise::trace::stacks::{Frame, Line, Module, Node};
 use pagewise::trace::{Event, Origin, Stacks, Writer};
 use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::common::{Workbench, pagewise};
 
 /// Text with which a trace could try to inject code into the page.
 const HOSTILE: &str =
