@@ -316,6 +316,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::os::alone;
 
     /// Spawns a thread that holds the lock until it gets a message; returns both ends.
     fn hold(locked: &'static Locked<u32>) -> (JoinHandle<Option<()>>, mpsc::Sender<()>) {
@@ -383,6 +384,25 @@ mod tests {
         assert_eq!(found_by_another(&LOCKED), None);
         LOCKED.unlock();
         assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A lock tells whose it is, whether its owner uses it, is waited for, or forks.
+    #[test]
+    fn a_lock_knows_its_owner() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        let me = sync::token();
+        let other = thread::spawn(sync::token).join().expect("it ends");
+        assert!(!LOCKED.is_held_by(me), "nobody has it");
+        let owners = || [me, other].map(|thread| LOCKED.is_held_by(thread));
+        assert_eq!(LOCKED.with(|_| owners()), Some([true, false]));
+        assert!(LOCKED.lock_contended(me), "it is free");
+        LOCKED.word.fetch_or(AWAITED, Relaxed);
+        assert_eq!(owners(), [true, false], "it is waited for");
+        LOCKED.unlock();
+        LOCKED.take_for_fork(|| panic!("it is free"));
+        assert_eq!(owners(), [true, false], "it is taken for a fork");
+        LOCKED.after_fork();
+        assert_eq!(owners(), [false, false]);
     }
 
     /// A fork waits until the owner unlocks. Then the forking thread passes through the lock, and
@@ -456,6 +476,43 @@ mod tests {
         let_go.send(()).expect("the owner waits");
         assert_eq!(owner.join().expect("it ends"), Some(()));
         assert_eq!(found_by_another(&LOCKED), Some(7));
+    }
+
+    /// A wait is in vain after many moments, and the lock is lost then. It is in vain at once if a
+    /// thread was seen to ask for a lock that it holds, other than for a fork.
+    #[test]
+    fn waits_in_vain_are_told() {
+        alone::passes("global::native::base::lock::tests::in_vain");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn in_vain() {
+        static LOCKED: Locked<u32> = Locked::new(7);
+        static OTHER: Locked<u32> = Locked::new(7);
+        let me = sync::token();
+        let (owner, let_go) = hold(&LOCKED);
+        let state = || LOCKED.word.load(Relaxed);
+        let held = state();
+        for moments in [0, 1, MOST_MOMENTS - 1] {
+            assert!(!LOCKED.is_in_vain(held, me, moments), "{moments} moments");
+        }
+        LOCKED.word.store(held | AWAITED, Relaxed);
+        assert!(LOCKED.is_in_vain(held | AWAITED, me, MOST_MOMENTS));
+        assert_eq!(state(), LOST);
+        LOCKED.word.store(held, Relaxed);
+
+        let refusals = sync::refusals();
+        OTHER.take_for_fork(|| panic!("it is free"));
+        assert!(!OTHER.lock_contended(me));
+        OTHER.after_fork();
+        assert!(!LOCKED.is_in_vain(held, me, 0), "a fork is no request within another");
+        assert_eq!(OTHER.with(|_| OTHER.with(|_| ())), Some(None));
+        assert_eq!(sync::refusals(), refusals + 2);
+        assert!(LOCKED.is_in_vain(held, me, 0));
+        assert_eq!(state(), held, "the owner has it");
+        let_go.send(()).expect("the owner waits");
+        owner.join().expect("it ends");
     }
 
     /// A forking thread does not wait for a lock, because in the child its owner might not exist.

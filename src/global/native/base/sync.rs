@@ -206,6 +206,46 @@ mod tests {
         assert_eq!(asked.by_ref().take(1000).any(|has| has), os::announce_barriers());
     }
 
+    /// Whether a thread holds a lock is asked again only after one was seen to.
+    #[cfg(not(miri))]
+    #[test]
+    fn threads_that_hold_locks_are_remembered() {
+        crate::os::alone::passes("global::native::base::sync::tests::holders");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn holders() {
+        const HOLDER: u32 = 8;
+        assert!(!holds_a_lock(HOLDER), "nobody can tell yet");
+        set_holds(|thread| thread == HOLDER);
+        assert!(!holds_a_lock(HOLDER + 4) && !nests());
+        assert!(!holds_a_lock_again(HOLDER), "it is not asked");
+        assert!(holds_a_lock(HOLDER) && nests());
+        assert!(holds_a_lock_again(HOLDER) && !holds_a_lock_again(HOLDER + 4));
+    }
+
+    /// A child that makes no announcement is told by its process number.
+    #[cfg(not(miri))]
+    #[test]
+    fn a_process_is_known_by_its_number() {
+        crate::os::alone::passes("global::native::base::sync::tests::process");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn process() {
+        assert!(!is_unannounced_child(), "no process is known");
+        note_process();
+        assert!(!is_unannounced_child());
+        PROCESS.fetch_add(1, Relaxed);
+        assert!(is_unannounced_child());
+        end_fork_in_child();
+        assert!(!is_unannounced_child());
+    }
+
     #[test]
     fn a_thread_is_forking_between_begin_and_end() {
         std::thread::spawn(|| {

@@ -125,3 +125,56 @@ unsafe fn put_medium(block: NonNull<u8>) {
 pub(super) fn stop_overflown(block: NonNull<u8>) -> ! {
     fault::stop(Fault::Overflow, block.as_ptr())
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_block_keeps_its_list_and_its_bytes() {
+        for list in [0, 1, 4096, u32::MAX] {
+            for bytes in [0, 16, 1 << 20, u32::MAX as usize] {
+                let freed = Freed::new(NonNull::dangling(), list, bytes);
+                assert_eq!((freed.list(), freed.bytes()), (list, bytes));
+            }
+        }
+    }
+
+    /// All bytes of a block become zeros, and none beside it. Of a long block, whole OS pages go
+    /// back.
+    #[test]
+    fn a_block_is_wiped_from_end_to_end() {
+        let page = os::page_size();
+        let all = (2 << 20) + 2 * page;
+        let memory = NonNull::new(os::allocate(all).expect("there is memory")).expect("not null");
+        for (from, len, stays) in [
+            (48, 64, true),
+            (page - 16, 2 * page + 80, true),
+            (page - 16, (1 << 20) - 16, true),
+            (page - 16, 1 << 20, false),
+            (page, 1 << 20, false),
+            (page + 16, (1 << 20) + 48, false),
+        ] {
+            // SAFETY: the memory is this long, and the block is in it.
+            unsafe {
+                memory.write_bytes(1, all);
+                wipe(memory.add(from), len);
+            }
+            let (first, last) = (from.next_multiple_of(page), (from + len) & !(page - 1));
+            let mut resident = 0;
+            if first < last {
+                let start = memory.as_ptr().wrapping_add(first);
+                os::for_each_resident(start, last - first, &mut |_, len| resident += len);
+                let goes = !stays && os::DISCARDED_ARE_ZEROS;
+                assert_eq!(resident, if goes { 0 } else { last - first }, "of {len} bytes");
+            }
+            for at in 0..all {
+                // SAFETY: as above.
+                let byte = unsafe { memory.add(at).read() };
+                assert_eq!(byte, u8::from(!(from..from + len).contains(&at)), "byte {at}");
+            }
+        }
+        // SAFETY: the memory is whole, and not used any more.
+        unsafe { os::release(memory.as_ptr(), all) };
+    }
+}

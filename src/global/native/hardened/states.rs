@@ -50,3 +50,21 @@ pub(super) fn slack(state: u8) -> Option<usize> {
 pub(super) fn is_in_use(state: u8) -> bool {
     state.wrapping_sub(1) < FAR
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block in use has a state of its own for each short distance from its class, and one for
+    /// all others; no other state is one of a block in use.
+    #[test]
+    fn a_state_tells_how_far_the_class_is() {
+        for bytes in [0, 1, 100, 190, 191, 192, 254, 255, 256, 1 << 20, usize::MAX] {
+            let state = in_use(bytes);
+            assert!(is_in_use(state), "{bytes} bytes");
+            assert_eq!(slack(state), (bytes <= 190).then_some(bytes));
+        }
+        assert!((0..=255).all(|state| is_in_use(state) == (1..=FAR).contains(&state)));
+        assert!(!is_in_use(NONE) && !is_in_use(ZEROED));
+    }
+}

@@ -579,6 +579,18 @@ mod tests {
         thread.join().expect("it ends");
     }
 
+    /// A thread is seen to hold the registry's lock or a heap's while it does.
+    #[test]
+    fn a_thread_under_a_lock_holds_one() {
+        let (heap, me) = (heap_for_test(), sync::token());
+        assert!(!holds_a_lock(me));
+        assert!(with_opener(|_| holds_a_lock(me)));
+        // While another test forks, the lock is not waited for.
+        let under = core::iter::repeat_with(|| heap.with(|_| holds_a_lock(me)));
+        assert_eq!(under.flatten().next(), Some(true));
+        assert!(!holds_a_lock(me));
+    }
+
     /// A thread that moves to another heap is counted there, so that its end does not make the
     /// count wrap.
     #[test]

@@ -75,6 +75,20 @@ alone! {
         assert!(heap.purge() < MIB as u64);
     }
 
+    /// Resident are the blocks that were written, and little else. A huge page at either end may be
+    /// resident as a whole.
+    written_blocks_are_resident: written {
+        let heap = registry::heap_for_test();
+        let layout = Layout::from_size_align(16 * MIB, 16).expect("it is one");
+        let block = heap.with(|state| state.allocate(layout)).flatten().expect("there is room");
+        let before = heap.resident();
+        assert!((1..=4 * MIB).contains(&before), "{before} bytes");
+        // SAFETY: the block has this many bytes.
+        unsafe { block.write_bytes(1, layout.size()) };
+        let more = heap.resident() - before;
+        assert!(more.abs_diff(layout.size()) <= 4 * MIB, "{more} bytes");
+    }
+
     /// A heap says when memory is due to go back: at once while a purge is under way, and never if
     /// there is none to give back.
     a_heap_says_when_it_is_due: due {
@@ -163,5 +177,18 @@ alone! {
         let due = next().expect("a block lies there");
         assert!(due > DELAY / 2 && due <= DELAY, "{due}");
         assert_eq!(lists.kept().0, 1);
+    }
+
+    /// What an ended thread left is due to go back, though no medium block lies on a list.
+    blocks_of_ended_threads_are_due_to_go_back: ended {
+        with_delay();
+        // SAFETY: the block is freed once.
+        let turn = || unsafe { Pagewise::new().free(Pagewise::new().allocate(500)) };
+        std::thread::spawn(turn).join().expect("it ends");
+        let next = || Heap::maintain_lists(&mut Visit::unbounded());
+        let due = next().expect("a block lies there");
+        assert!(due > DELAY / 2 && due <= DELAY, "{due}");
+        Pagewise::new().purge();
+        assert_eq!(next(), None);
     }
 }

@@ -167,6 +167,20 @@ fn of_a_block_too_long_the_first_part_is_known() {
     assert!(known.bits.iter().all(|&word| word == 0));
 }
 
+/// Only words with bits of the block are copied, so that a short block costs little.
+#[test]
+fn of_a_short_block_few_words_are_told() {
+    let (page, start) = (os::page_size(), 1 << 28);
+    let mut zeros = Zeros::new(start);
+    zeros.set_known(start..start + 8 * BITS * page);
+    for (first, pages, words) in [(0, 1, 1), (0, BITS, 1), (1, BITS, 2), (BITS - 1, 1, 1)] {
+        let block = start + first * page..start + (first + pages) * page;
+        let known = what_is_told(&zeros, block);
+        let copied = known.bits.iter().filter(|&&word| word == !0).count();
+        assert_eq!(copied, words, "{pages} pages from {first} on");
+    }
+}
+
 /// Returns memory of whole OS pages, all bytes of which are 1.
 fn ones(len: usize) -> *mut u8 {
     let memory = os::allocate(len).expect("there is memory");
@@ -264,4 +278,24 @@ fn a_long_extent_is_known() {
         assert_eq!(zeros.skip(start + page..last), last);
         assert_eq!((zeros.skip(start..last), zeros.skip(last..start + len)), (start, last));
     }
+}
+
+/// The bits grow to twice as many, and only when they are too few. All memory of the old ones goes
+/// back. Another test's thread may get the addresses at once, so there are several tries.
+#[cfg(target_os = "linux")]
+#[test]
+fn bits_that_grow_leave_nothing_behind() {
+    let page = os::page_size();
+    let (start, old_len) = (1 << 28, 2 * page);
+    let end = start + old_len * 8 * page;
+    let goes_back = |_| {
+        let mut zeros = Zeros::new(start);
+        assert!(zeros.make_room(end));
+        let (old, words) = (zeros.words, zeros.len);
+        assert!(zeros.make_room(end) && zeros.words == old, "there is room");
+        assert!(zeros.make_room(end + page));
+        assert_eq!(zeros.len, 2 * words);
+        os::is_free(old.cast(), old_len)
+    };
+    assert!((0..50).any(goes_back), "a part stays mapped");
 }
