@@ -559,6 +559,37 @@ mod tests {
         heap.node.store(0, Relaxed);
     }
 
+    /// Of two heaps, a thread shares the one of its node, though it has more threads; if neither is
+    /// of its node, the one with fewer. In a process of its own: all heaps are the test's.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn the_better_of_two_heaps_is_shared() {
+        crate::os::alone::passes("global::native::heaps::pool::tests::better");
+    }
+
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn better() {
+        const NODE: u32 = 9;
+        let near = [(); 24].map(|()| registry::heap_for_test())[12];
+        let opened = HEAPS.opened.load(Relaxed);
+        for (threads, heap) in all().enumerate() {
+            heap.threads.store(1 + threads as u32, Relaxed);
+        }
+        for turn in 0..opened {
+            let two = two_of(opened, turn).map(Heap::of_slot);
+            let fewer = two.into_iter().min_by_key(|heap| heap.threads.load(Relaxed));
+            let shared = choose_shared(NODE, turn).expect("there is one");
+            assert!(ptr::eq(shared, fewer.expect("there are two")), "turn {turn}");
+        }
+        near.node.store(NODE, Relaxed);
+        near.threads.store(1000, Relaxed);
+        let is_near = |&turn: &usize| choose_shared(NODE, turn).is_some_and(|it| ptr::eq(it, near));
+        // Each of the two places reaches eight heaps.
+        assert_eq!((0..opened).filter(is_near).count(), 16);
+    }
+
     /// A heap is found idle once its last thread has left it, and not before.
     #[test]
     fn a_heap_is_idle_when_its_last_thread_left() {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::*;
-use crate::global::{Hardening, Tuning};
+use crate::global::{Hardening, Pagewise, Tuning};
 use crate::os::alone;
 
 const MIB: usize = 1 << 20;
@@ -737,6 +737,34 @@ fn advised_by_sample() {
             assert_eq!(is_advised(block).unwrap_or(false), knows && step == 1);
             kept::give_back(usize::MAX);
         }
+    }
+}
+
+/// The first mapping of a program gets huge pages but for its end, before anything is known of it;
+/// one that must be zeros gets none.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_new_mapping_is_advised() {
+    alone::passes("global::native::heaps::mapping::tests::new_mapping");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn new_mapping() {
+    const PAGEWISE: Pagewise = Pagewise::new();
+    const LEN: usize = 40 * MIB;
+    // The kernel may not know of huge pages.
+    let advised = allocate(4 * HUGE, 64, Some(true)).expect("there is memory").as_ptr();
+    let knows = is_advised(advised).unwrap_or(false);
+    let (zeroed, block) = (PAGEWISE.allocate_zeroed(LEN), PAGEWISE.allocate(LEN));
+    let places = [zeroed, block, block.wrapping_add(LEN - 1)];
+    assert_eq!(places.map(|at| is_advised(at).unwrap_or(false)), [false, knows, false]);
+    // SAFETY: the blocks are in use, and not used any more.
+    unsafe {
+        deallocate(advised, 0);
+        PAGEWISE.free(zeroed);
+        PAGEWISE.free(block);
     }
 }
 
