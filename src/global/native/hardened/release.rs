@@ -166,7 +166,7 @@ mod tests {
                 let start = memory.as_ptr().wrapping_add(first);
                 os::for_each_resident(start, last - first, &mut |_, len| resident += len);
                 let goes = !stays && os::DISCARDED_ARE_ZEROS;
-                assert_eq!(resident, if goes { 0 } else { last - first }, "of {len} bytes");
+                assert_eq!(resident == 0, goes, "{resident} of {len} bytes");
             }
             for at in 0..all {
                 // SAFETY: as above.
