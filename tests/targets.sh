@@ -236,9 +236,9 @@ wasip1() {
   node_is_there
   [[ $(node --version) =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || skip 'node is older than 20'
   rust wasm32-wasip1
-  # V8 of node 20 sometimes crashes when it collects young objects, or marks on other threads, while
-  # memory grows. So every collection is a full one, on one thread.
-  export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --gc-global --no-concurrent-marking $PWD/tests/wasm/wasi.mjs"
+  # V8 of node 20 sometimes crashes when it collects young objects, or marks bit by bit or on other
+  # threads, while memory grows. So every collection is a full one, at once, on one thread.
+  export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --gc-global --no-concurrent-marking --no-incremental-marking $PWD/tests/wasm/wasi.mjs"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
 }
 
