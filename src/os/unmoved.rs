@@ -23,7 +23,7 @@ pub(crate) unsafe fn move_into(
 ///
 /// # Safety
 /// None.
-pub(crate) unsafe fn movable(_: *mut u8, _: usize, _: usize) -> usize {
+pub(crate) unsafe fn movable(_: *mut u8, _: usize) -> usize {
     0
 }
 

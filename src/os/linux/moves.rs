@@ -25,9 +25,9 @@ static BUSY: AtomicBool = AtomicBool::new(false);
 /// unchanged and the reservation is released.
 ///
 /// # Safety
-/// The pages are `len` bytes, `new_len` is at least that, and only the caller knows of the pages
-/// and of the reservation. The reservation has at least `new_len` bytes and one OS page from `to`
-/// on.
+/// The pages are `len` bytes, which are [movable] if `new_len` is the same; otherwise it is more.
+/// Only the caller knows of the pages and of the reservation. The reservation has at least `new_len`
+/// bytes and one OS page from `to` on.
 pub(crate) unsafe fn move_into(
     (start, len): (*mut u8, usize),
     (reserved, reserved_len): (*mut u8, usize),
@@ -39,7 +39,7 @@ pub(crate) unsafe fn move_into(
     // SAFETY: the caller guarantees that mapping and reservation are its own; only parts that are
     // still the caller's are released.
     let moved = unsafe {
-        if !is_first || !may_grow(start, len) {
+        if !is_first || len < new_len && !may_grow(start, len) {
             release(reserved, reserved_len);
             false
         } else {
@@ -77,30 +77,29 @@ pub(crate) unsafe fn commit_rest(start: *mut u8, len: usize) -> bool {
     }
 }
 
-/// Returns how many bytes from `start` on can move by one call, up to an address that `unit`
-/// divides, or to the end: 0 if not even those to the first such address. Those that moved here
-/// from elsewhere, or on which other advice was given, cannot move with those beside them.
+/// Returns how many of these bytes, from `start` on, can move by one call; 0 if the kernel refuses
+/// to move any. Pages that moved here from elsewhere, or on which other advice was given, cannot
+/// move with those beside them.
 ///
 /// # Safety
 /// The pages are the caller's.
-pub(crate) unsafe fn movable(start: *mut u8, len: usize, unit: usize) -> usize {
+pub(crate) unsafe fn movable(start: *mut u8, len: usize) -> usize {
     // SAFETY: the caller guarantees that the pages are its own.
     let moves = |len| unsafe { may_grow(start, len) };
     if moves(len) {
         return len;
     }
-    let first = start.addr().wrapping_neg() % unit;
-    // Behind the first address that `unit` divides: `most` units can move, `least` units cannot.
-    let (mut most, mut least) = (0, (len - first.min(len)).div_ceil(unit));
+    // `most` OS pages can move, `least` cannot.
+    let (mut most, mut least) = (0, len / page_size());
     while most + 1 < least {
         let middle = most.midpoint(least);
-        if moves(first + middle * unit) {
+        if moves(middle * page_size()) {
             most = middle;
         } else {
             least = middle;
         }
     }
-    if most > 0 { first + most * unit } else { 0 }
+    most * page_size()
 }
 
 /// Returns whether the kernel can make this mapping longer, or fails only for lack of addresses or

@@ -38,16 +38,21 @@ const MOST: usize = 64 << 20;
 /// hundredths of the time.
 const RATE: usize = 64 << 10;
 
-/// Bytes of a run from which on a longer block starts with it: moving fewer costs as much as
-/// touching new memory.
-const PART: usize = 2 * HUGE;
+/// Bytes of a run from which on a longer block starts with it.
+const PART: usize = HUGE;
+
+/// The least bytes of a run: moving fewer is no cheaper than touching new memory.
+pub(super) const LEAST: usize = 64 << 10;
 
 /// Bytes of mappings that may hold anything that get huge pages before one was seen written all
 /// over.
 const TRIED: usize = 64 << 20;
 
 /// The most runs that are kept.
-const RUNS: usize = 64;
+const RUNS: usize = 128;
+
+/// The most seams that are known.
+const SEAMS: usize = 512;
 
 /// Contiguous OS pages that are mapped, unused, and not known to be zeros.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +79,26 @@ impl Run {
 
 const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
 
+/// The last places where pages of different mappings were joined. They save questions to the system:
+/// a forgotten one is found by asking, and one that is gone divides what could move at once.
+#[derive(Debug)]
+struct Seams {
+    addresses: [usize; SEAMS],
+    next: usize,
+}
+
+impl Seams {
+    fn note(&mut self, address: *mut u8) {
+        self.addresses[self.next] = address.addr();
+        self.next = (self.next + 1) % SEAMS;
+    }
+
+    fn until(&self, start: *mut u8, len: usize) -> usize {
+        let distances = self.addresses.iter().map(|seam| seam.wrapping_sub(start.addr()));
+        distances.filter(|&distance| distance > 0).fold(len, usize::min)
+    }
+}
+
 #[derive(Debug)]
 struct Kept {
     runs: [Run; RUNS],
@@ -83,6 +108,7 @@ struct Kept {
     wanted: bool,
     /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
+    seams: Seams,
     /// Predicts whether new mappings that may hold anything will be written all over.
     density: MappingDensity,
     /// The same for mappings of zeros, which a program may want to stay mostly untouched.
@@ -110,9 +136,20 @@ pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
 }
 
 /// Takes pages to be moved behind others of a mapping that needs `len` bytes more, not 0: their
-/// start, and their bytes. They are whole huge pages, or all that is needed if that is less.
+/// start, and their bytes. They are whole huge pages as long as there are some.
 pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() != 0).then(|| with(|kept| kept.take_more(len))).flatten().flatten()
+}
+
+/// Notes that the system may take the pages before `address` and those from there on for two
+/// mappings.
+pub(super) fn note_seam(address: *mut u8) {
+    with(|kept| kept.seams.note(address));
+}
+
+/// Returns the bytes from `start` on, up to `len`, in which no seam is known.
+pub(super) fn until_seam(start: *mut u8, len: usize) -> usize {
+    with(|kept| kept.seams.until(start, len)).unwrap_or(len)
 }
 
 /// Puts back memory that was taken and not used.
@@ -242,6 +279,7 @@ impl Kept {
             freed: 0,
             wanted: false,
             again: 0,
+            seams: Seams { addresses: [0; SEAMS], next: 0 },
             density: MappingDensity::new(TRIED),
             zeroed: MappingDensity::new(0),
         }
@@ -289,6 +327,11 @@ impl Kept {
                 *other = NONE;
             }
         }
+        if run.len < LEAST {
+            // SAFETY: the pages were mapped, and nothing uses them.
+            unsafe { refused::release(run.start, run.len) };
+            return true;
+        }
         let place = self.runs.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
         let Some(place) = place else { return false };
         let Run { start, len, .. } = core::mem::replace(place, run);
@@ -313,14 +356,21 @@ impl Kept {
         Some(self.take_from(index, page, len))
     }
 
-    /// Takes from the shortest run that has a huge page, so that few remain.
+    /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If there
+    /// are none, or less is wanted, takes the end of the shortest run that suffices, or the longest.
     fn take_more(&mut self, len: usize) -> Option<(*mut u8, usize)> {
-        if len < HUGE {
-            return self.take_end(len);
+        if len >= HUGE
+            && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
+        {
+            let whole = self.runs[index].usable(0).min(len) & !(HUGE - 1);
+            return Some(self.take_from(index, 0, whole));
         }
-        let index = self.shortest(|run| run.usable(0) >= HUGE)?;
-        let whole = self.runs[index].usable(0).min(len) & !(HUGE - 1);
-        Some(self.take_from(index, 0, whole))
+        let index =
+            self.shortest(|run| run.len >= len).or_else(|| self.longest(|run| run.len > 0))?;
+        let run = &mut self.runs[index];
+        let part = run.len.min(len);
+        run.len -= part;
+        Some((run.start.wrapping_add(run.len), part))
     }
 
     /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
@@ -337,14 +387,6 @@ impl Kept {
             }
         }
         (taken, len)
-    }
-
-    /// Takes the last `len` bytes, not 0, of the shortest run that has them.
-    fn take_end(&mut self, len: usize) -> Option<(*mut u8, usize)> {
-        let index = self.shortest(|run| run.len >= len)?;
-        let run = &mut self.runs[index];
-        run.len -= len;
-        Some((run.start.wrapping_add(run.len), len))
     }
 
     fn take_at(&mut self, end: *mut u8, more: usize) -> bool {

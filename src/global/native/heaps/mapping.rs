@@ -179,8 +179,7 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
     // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
     // page, and they are longer than both.
     unsafe {
-        // Fewer bytes than a huge page are added more cheaply, if the run is one mapping.
-        let others_help = may_assemble && len - part >= HUGE && kept::bytes() >= HUGE;
+        let others_help = may_assemble && kept::bytes() >= kept::LEAST;
         let longer = (!others_help).then(|| lengthen_whole((start, part), page, HUGE, len));
         let base = match longer.flatten() {
             Some(base) => base,

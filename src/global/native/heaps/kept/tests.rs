@@ -105,23 +105,26 @@ fn a_part_is_as_much_as_there_is() {
     }
     assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start, 3 * HUGE + page)));
     assert_eq!(kept.take_part(2 * HUGE), Some((runs[1].start, 2 * HUGE)), "no more than is wanted");
-    assert_eq!(kept.bytes(), HUGE + 2 * page);
-    assert_eq!(kept.take_part(9 * HUGE), None, "too little to begin with");
+    assert_eq!(kept.bytes(), HUGE + page, "the single page that was left went back");
+    assert_eq!(kept.take_part(9 * HUGE), Some((runs[0].start, HUGE + page)));
+    assert_eq!(kept.take_part(9 * HUGE), None);
 
     let late = Run { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
     assert!(kept.put(late));
     assert_eq!(kept.take_part(9 * HUGE), Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)));
-    assert_eq!(kept.bytes(), 2 * HUGE + page, "what lies before stays");
+    assert_eq!(kept.bytes(), HUGE - page, "what lies before stays");
+    assert_eq!(kept.take_part(9 * HUGE), None, "too little to begin with");
     kept.give_back(usize::MAX, |_| true);
     // SAFETY: the test took them.
     unsafe {
         os::release(runs[2].start, 3 * HUGE + page);
         os::release(runs[1].start, 2 * HUGE);
+        os::release(runs[0].start, runs[0].len);
     }
 }
 
-/// Behind other pages move whole huge pages of the shortest run that has any, or the end of the
-/// shortest that has all of it.
+/// Behind other pages move whole huge pages of the shortest run that has any; then the end of the
+/// shortest that has all that is wanted, or all of the longest.
 #[test]
 fn more_is_huge_pages_or_an_end() {
     alone::passes("global::native::heaps::kept::tests::more");
@@ -145,10 +148,34 @@ fn more() {
     assert_eq!(take_more(3 * page), Some((end.wrapping_sub(3 * page), 3 * page)));
     assert_eq!(take_more(HUGE - 3 * page), Some((second.wrapping_add(HUGE), HUGE - 3 * page)));
     assert_eq!(take_more(9 * HUGE), Some((long.start.wrapping_add(page), 5 * HUGE)));
-    assert_eq!(take_more(HUGE), None);
-    assert_eq!(take_more(2 * page), None);
-    assert!(take_more(page).is_some() && take_more(page).is_some());
-    assert_eq!(bytes(), 0);
+    assert_eq!((take_more(HUGE), take_more(page), bytes()), (None, None, 0));
+
+    let memory = os::allocate(9 * LEAST).expect("there is memory");
+    // SAFETY: it is the test's.
+    unsafe {
+        put_back(memory, LEAST);
+        put_back(memory.add(2 * LEAST), 2 * LEAST);
+        put_back(memory.add(5 * LEAST), LEAST - page);
+    }
+    assert_eq!(bytes(), 3 * LEAST, "what is shorter went back");
+    assert_eq!(take_more(9 * LEAST), Some((memory.wrapping_add(2 * LEAST), 2 * LEAST)));
+    assert_eq!(take_more(LEAST - page), Some((memory.wrapping_add(page), LEAST - page)));
+    assert_eq!(bytes(), page);
+}
+
+/// The nearest seam behind an address is found, as long as not too many others were noted since.
+#[test]
+fn seams_are_known_for_a_while() {
+    let mut kept = Kept::new();
+    let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index << 20);
+    assert_eq!(kept.seams.until(at(1), 5 << 20), 5 << 20);
+    [7, 3, 5].map(|index| kept.seams.note(at(index)));
+    assert_eq!(kept.seams.until(at(1), 5 << 20), 2 << 20);
+    assert_eq!(kept.seams.until(at(3), 5 << 20), 2 << 20, "not the seam before the first page");
+    assert_eq!(kept.seams.until(at(3), 1 << 20), 1 << 20);
+    assert_eq!(kept.seams.until(at(8), 5 << 20), 5 << 20);
+    (0..SEAMS - 1).for_each(|_| kept.seams.note(at(5)));
+    assert_eq!(kept.seams.until(at(1), 5 << 20), 4 << 20);
 }
 
 /// Where there is no room for another run, the shortest goes back.
@@ -160,22 +187,21 @@ fn long_runs_replace_short_ones() {
 #[test]
 #[ignore = "in a process of its own: no other test may map what goes back"]
 fn replaced() {
-    let page = os::page_size();
     let mut kept = Kept::new();
-    let short = os::allocate(page).expect("there is memory");
+    let short = os::allocate(LEAST).expect("there is memory");
     // SAFETY: it is the test's.
     unsafe { short.write(1) };
-    assert!(kept.put(Run { start: short, len: page, since: 0 }));
+    assert!(kept.put(Run { start: short, len: LEAST, since: 0 }));
     // The memory of the others is not accessed.
     let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index * HUGE);
     for index in 1..RUNS {
-        assert!(kept.put(Run { start: at(index), len: 2 * page, since: 0 }));
+        assert!(kept.put(Run { start: at(index), len: 2 * LEAST, since: 0 }));
     }
-    assert!(!kept.put(Run { start: at(RUNS), len: page, since: 0 }), "it is as short");
+    assert!(!kept.put(Run { start: at(RUNS), len: LEAST, since: 0 }), "it is as short");
     assert!(os::is_resident(short));
-    assert!(kept.put(Run { start: at(RUNS), len: 2 * page, since: 0 }));
+    assert!(kept.put(Run { start: at(RUNS), len: 2 * LEAST, since: 0 }));
     assert!(!os::is_resident(short), "it went back");
-    assert_eq!((kept.used().count(), kept.bytes()), (RUNS, 2 * RUNS * page));
+    assert_eq!((kept.used().count(), kept.bytes()), (RUNS, 2 * RUNS * LEAST));
 }
 
 /// Mappings are kept up to the limits, and beyond them only for a while after one went back for

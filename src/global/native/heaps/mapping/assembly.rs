@@ -2,8 +2,8 @@
 //! system moves pages to other addresses, so nothing is copied, and nothing touched anew.
 //!
 //! ```text
-//!   kept:        | OS page, huge pages … |    | huge pages … |  … | OS pages |
-//!   the mapping: | OS page, huge pages … | huge pages … | … | OS pages, or new memory |
+//!   kept:        | OS page, huge pages … |    | huge pages … |  … | OS pages |  …
+//!   the mapping: | OS page, huge pages … | huge pages … | … | OS pages | … | new memory |
 //!                           block
 //! ```
 //! To the system such a mapping is several, which it can make longer in place, but not move as one.
@@ -39,7 +39,9 @@ pub(super) unsafe fn assemble(
     before: usize,
     len: usize,
 ) -> Option<*mut u8> {
-    let first = before + ((part - before) & !(HUGE - 1));
+    // What comes behind whole huge pages can be huge pages.
+    let is_nearly_all = len - part < HUGE;
+    let first = if is_nearly_all { part } else { before + ((part - before) & !(HUGE - 1)) };
     // SAFETY: the caller guarantees that the pages are its own; those that are put back are not
     // used.
     unsafe {
@@ -78,8 +80,8 @@ impl Assembly {
         Some(Self { base: memory.wrapping_add(skipped), len: 0, end })
     }
 
-    /// Moves these pages here, and puts back the regions of a huge page that cannot move. Returns
-    /// whether any moved, or `None` if the system refused: then all that was here is put back.
+    /// Moves these pages here, and puts back those that cannot move. Returns whether any moved, or
+    /// `None` if the system refused a move: then all that was here is put back.
     ///
     /// # Safety
     /// The pages are kept memory that was taken, and fit.
@@ -92,19 +94,17 @@ impl Assembly {
             // SAFETY: the caller guarantees that the pages are its own, and by the invariant the
             // reservation is.
             unsafe {
-                let moved = os::movable(from, left, HUGE);
+                let moved = os::movable(from, kept::until_seam(from, left));
                 if moved == 0 {
-                    // A block begins with what lies before its first huge page.
-                    let skipped = if self.len == 0 { left } else { left.min(HUGE) };
-                    put_back(from, skipped);
-                    from = from.wrapping_add(skipped);
-                    continue;
+                    put_back(from, left);
+                    break;
                 }
                 if !os::move_into((from, moved), (to, self.end.addr() - to.addr()), to, moved) {
                     put_back(from, left);
                     put_back(self.base, self.len);
                     return None;
                 }
+                kept::note_seam(to);
                 self.len += moved;
                 from = from.wrapping_add(moved);
             }
@@ -124,6 +124,7 @@ impl Assembly {
                 put_back(self.base, self.len);
                 return None;
             }
+            kept::note_seam(new);
             refused::release(end, self.end.addr() - end.addr());
         }
         Some(self.base)

@@ -504,9 +504,9 @@ fn put_together() {
         (Block::new(block, HUGE, size, 9), before - kept::bytes(), new)
     };
 
-    // All of the first run, two huge pages of the second, and the end of the shortest.
+    // All of the longest run, two huge pages of the shortest, and the end of another.
     let (mut block, used, new) = taken(7 * HUGE + 2 * page);
-    assert_eq!((used, new), (7 * HUGE + 3 * page, 0));
+    assert!((7 * HUGE + 3 * page..7 * HUGE + kept::LEAST).contains(&used) && new == 0, "{used}");
     // It may grow where it is, though it is several mappings.
     // SAFETY: the block is in use.
     let grown = unsafe { resize(block.at.as_ptr(), HUGE, 7 * HUGE + 9 * page, false) };
