@@ -90,32 +90,31 @@ impl State {
         ask(&self.zeros, block);
         let start = block.addr().get();
         let is_extended = self.engine.usage().held > held;
-        let has_gone = layout.size() >= purge::LARGE
-            && !is_extended
-            && self.note_reused(start..start + layout.size());
+        if layout.size() >= purge::LARGE && !is_extended {
+            self.note_reused(start..start + layout.size());
+        }
         self.zeros.note_used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), 0);
         if layout.size() >= purge::LARGE {
-            let (huge, len) = (self.engine.source().huge(), layout.size());
             match is_extended {
-                true => huge.advise_new_block(block.as_ptr(), len),
-                false => huge.advise_reused_block(block.as_ptr(), len, has_gone),
+                true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
+                false => {
+                    self.engine.source().huge().unadvise_reused_block(block.as_ptr(), layout.size())
+                }
             }
         }
         Some(block)
     }
 
-    /// Tells the purge if the free memory that a large block just got had gone back to the system;
-    /// returns whether it had. Looks at the OS page in its middle.
+    /// Tells the purge if the free memory that a large block just got had gone back to the system.
+    /// Looks at the OS page in its middle.
     #[cold]
-    fn note_reused(&mut self, memory: Range<usize>) -> bool {
+    fn note_reused(&mut self, memory: Range<usize>) {
         let (page, middle) = (os::page_size(), memory.start.midpoint(memory.end));
         let middle = middle & !(page - 1);
-        let has_gone = self.zeros.skip(middle..middle + page) > middle;
-        if has_gone {
+        if self.zeros.skip(middle..middle + page) > middle {
             self.purge.note_reused();
         }
-        has_gone
     }
 
     /// Frees a block that is not small; returns its bytes, and how many bytes of free memory should
@@ -141,11 +140,7 @@ impl State {
         let before = self.engine.usage().block;
         // SAFETY: the caller guarantees that the block was allocated here and is freed once.
         unsafe { self.engine.free_tagged(block) }.ok()?;
-        let bytes = before - self.engine.usage().block;
-        if bytes >= purge::LARGE {
-            self.engine.source().huge().note_freed_block(block.as_ptr());
-        }
-        Some(bytes)
+        Some(before - self.engine.usage().block)
     }
 
     /// Fills `blocks` with blocks of a class for quick list `list`, as far as there are any;

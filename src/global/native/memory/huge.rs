@@ -11,7 +11,7 @@
 //! |---|---|
 //! | added to a heap for pages of small blocks | if all huge pages of the heap together take no more than its pages of small blocks |
 //! | added to a heap for any other block below the large ones | if the sample, the last such memory without huge pages, is written all over |
-//! | added to a heap for a large block, or reused for one after it went back | if the sample, the last such block without huge pages, is written all over, or was when it was freed |
+//! | added to a heap for a large block | if the sample, the last such block without huge pages, is written all over |
 //! | of a region that was written all over, is free, and goes back | always |
 //! | of a new mapping | if the sample, the end of an earlier mapping, is written all over, and that mapping is at least half as long; without such a sample, the first 64 MiB that were not asked to be zeros, in blocks of at most 128 MiB ([`kept`](crate::global::native::heaps::kept)) |
 //! | added to a heap or a mapping for a block that grows, or a mapping that starts on a huge page and that such a block moves to | if OS pages all over the old block are resident |
@@ -101,13 +101,11 @@ impl DensityPredictor {
         self.sample.set((start, len));
     }
 
-    /// Checks whether the sample, if there is one, is written all over. `any` is an address of the
-    /// allocator, for its provenance.
+    /// Checks whether the sample is written all over. `any` is an address of the allocator, for its
+    /// provenance.
     pub(in crate::global::native) fn check_sample(&self, any: *mut u8) {
         let (start, len) = self.sample.get();
-        if len > 0 {
-            self.is_dense.set(is_dense(any.with_addr(start), len));
-        }
+        self.is_dense.set(len > 0 && is_dense(any.with_addr(start), len));
     }
 
     /// Returns whether the kind is dense, as far as is known.
@@ -299,29 +297,12 @@ impl Huge {
         }
     }
 
-    /// Learns from a large block that is freed, if it is the sample: once its memory has gone back
-    /// to the system, it would look as if it had never been written.
-    #[inline]
-    pub(in crate::global::native) fn note_freed_block(&self, block: *mut u8) {
-        if self.block_density.sample().0 == block.addr() {
-            self.block_density.check_sample(block);
-            self.block_density.set_sample(0, 0);
-        }
-    }
-
     /// Takes the advice back from a large block in memory that others had, unless such blocks are
-    /// dense. If they are, and the memory `has_gone` back to the system, the block is advised.
+    /// dense.
     #[inline]
-    pub(in crate::global::native) fn advise_reused_block(
-        &self,
-        block: *mut u8,
-        len: usize,
-        has_gone: bool,
-    ) {
+    pub(in crate::global::native) fn unadvise_reused_block(&self, block: *mut u8, len: usize) {
         if !self.block_density.is_dense() {
             self.unadvise(block, len);
-        } else if has_gone && !self.everywhere && self.may_be_huge_below(block.addr() + len) {
-            self.advise_all(block, len, true);
         }
     }
 

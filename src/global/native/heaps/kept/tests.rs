@@ -169,7 +169,7 @@ fn seams_are_known_for_a_while() {
     let mut kept = Kept::new();
     let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index << 20);
     assert_eq!(kept.seams.until(at(1), 5 << 20), 5 << 20);
-    [7, 3, 5].map(|index| kept.seams.note(at(index)));
+    [7, 3, 5].into_iter().for_each(|index| kept.seams.note(at(index)));
     assert_eq!(kept.seams.until(at(1), 5 << 20), 2 << 20);
     assert_eq!(kept.seams.until(at(3), 5 << 20), 2 << 20, "not the seam before the first page");
     assert_eq!(kept.seams.until(at(3), 1 << 20), 1 << 20);

@@ -162,14 +162,14 @@ fn large_blocks_like_a_dense_one_are_advised() {
     enters(20, true);
 
     // While large blocks are dense, one in memory of others leaves the advice in place.
-    huge.advise_reused_block(block(20), LEN, false);
+    huge.unadvise_reused_block(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 16);
     huge.reach(block(22).wrapping_add(LEN));
     (21..23).for_each(|index| huge.advise_new_block(block(index), LEN));
     // SAFETY: as above.
     unsafe { os::discard(block(19), LEN) };
     huge.advise_new_block(block(23), LEN);
-    huge.advise_reused_block(block(20), LEN, false);
+    huge.unadvise_reused_block(block(20), LEN);
     assert_eq!(advised(&huge, extent).len(), 2 * 17);
 
     // Nothing is advised where huge pages are not considered, or the whole slot has the advice.
@@ -180,40 +180,6 @@ fn large_blocks_like_a_dense_one_are_advised() {
     }
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory.0, memory.1) };
-}
-
-/// What the sample shows when it is freed counts, even if its memory has gone back since. Then the
-/// block that gets its memory is advised.
-#[cfg(target_os = "linux")]
-#[test]
-#[cfg_attr(pagewise_portable_os, ignore = "no huge pages are asked for there")]
-fn a_freed_block_is_remembered() {
-    let (extent, memory) = regions(20);
-    let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
-    let mut huge = Huge::new(HugePages::Beyond(0), extent.addr()..block(10).addr(), Marks::none());
-    huge.reach(block(9));
-    let len = 2 * HUGE;
-    let is_advised = |index: usize| advised(&huge, extent).contains(&(2 * index));
-    // SAFETY: the blocks are accessible, and nobody else uses them.
-    unsafe {
-        huge.advise_new_block(block(1), len);
-        block(1).write_bytes(1, len / 2);
-        huge.note_freed_block(block(1));
-        huge.advise_new_block(block(2), len);
-        assert!(!is_advised(2), "half of the last one was written");
-
-        block(2).write_bytes(1, len);
-        huge.note_freed_block(block(1));
-        huge.note_freed_block(block(2));
-        os::discard(block(2), len);
-        huge.advise_new_block(block(3), len);
-        assert!(is_advised(3) && !is_advised(2));
-        huge.advise_reused_block(block(2), len, false);
-        assert!(!is_advised(2), "its memory stays as it is");
-        huge.advise_reused_block(block(2), len, true);
-        assert!(is_advised(2));
-        os::release(memory.0, memory.1);
-    }
 }
 
 /// A block that is partly in regions that are considered gets huge pages there: not before them,
