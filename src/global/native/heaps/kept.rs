@@ -12,9 +12,9 @@
 //! Together with mappings in use, they never exceed the most bytes ever in use.
 //!
 //! A block that is longer than every run begins with the longest, to which pages of others and new
-//! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when a thread
-//! [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept until one
-//! is wanted again. When a heap grows, these mappings go back first.
+//! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when a
+//! thread [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept until
+//! one is wanted again. When a heap grows, these mappings go back first.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;

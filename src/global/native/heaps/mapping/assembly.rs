@@ -15,7 +15,7 @@ use crate::global::native::memory::space::SPACE;
 use crate::os;
 
 /// The most pieces of a mapping. Each takes some system calls.
-const PIECES: usize = 32;
+pub(super) const PIECES: usize = 32;
 
 /// The part of a mapping that is there.
 ///
@@ -33,7 +33,7 @@ struct Assembly {
 ///
 /// # Safety
 /// The pages were kept, and are the caller's; a huge page follows `before` bytes behind their
-/// start. They are at least that and one huge page, and fewer than `len`.
+/// start. They are at least that, and fewer than `len`.
 pub(super) unsafe fn assemble(
     (start, part): (*mut u8, usize),
     before: usize,
@@ -50,12 +50,11 @@ pub(super) unsafe fn assemble(
             put_back(start, first);
             return None;
         };
-        let mut piece = Some((start, first));
-        for _ in 0..PIECES {
-            let Some((start, part)) = piece else { break };
-            let has_moved = made.add(start, part)?;
-            piece =
-                (has_moved && made.len < len).then(|| kept::take_more(len - made.len)).flatten();
+        let (mut piece, mut pieces) = (Some((start, first)), 0);
+        while let Some((start, part)) = piece {
+            pieces += 1;
+            let goes_on = made.add(start, part)? && made.len < len && pieces < PIECES;
+            piece = goes_on.then(|| kept::take_more(len - made.len)).flatten();
         }
         made.finish(len)
     }

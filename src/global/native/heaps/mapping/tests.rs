@@ -554,6 +554,42 @@ fn aligned() {
     }
 }
 
+/// Where there are more pieces than one block is made of, the others stay kept.
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]
+fn pieces_beyond_the_most_stay_kept() {
+    alone::passes("global::native::heaps::mapping::tests::pieces");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn pieces() {
+    const PIECES: usize = 2 * assembly::PIECES;
+    let (page, size) = (os::page_size(), 2 * HUGE + PIECES * kept::LEAST);
+    // More was in use before: nothing goes back.
+    let first = allocate(2 * size, 64, None).expect("there is memory");
+    // SAFETY: the block is not used any more.
+    unsafe { deallocate(first.as_ptr(), 60_000) };
+    keep(&[2]);
+    let memory = os::allocate(2 * PIECES * kept::LEAST).expect("there is memory");
+    for index in 0..PIECES {
+        // SAFETY: the memory is the test's, which uses every second piece no more.
+        unsafe {
+            let piece = memory.add(2 * index * kept::LEAST);
+            piece.write_bytes(1, kept::LEAST);
+            kept::put_back(piece, kept::LEAST);
+        }
+    }
+    let before = kept::bytes();
+    let block = allocate_kept(size, 64, 60_000, Lengthen::Plainly).expect("there is memory");
+    let is_new = |at: usize| !os::is_resident(block.as_ptr().wrapping_add(at));
+    let new = (0..size).step_by(page).filter(|&at| is_new(at)).count() * page;
+    assert_eq!(before - kept::bytes(), size + page - new, "none is lost");
+    assert_eq!(new, size - 2 * HUGE - (assembly::PIECES - 1) * kept::LEAST);
+}
+
 /// If the system refuses addresses, or to move pages, the runs stay kept.
 #[cfg(target_os = "linux")]
 #[test]
