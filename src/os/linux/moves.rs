@@ -26,8 +26,8 @@ static BUSY: AtomicBool = AtomicBool::new(false);
 ///
 /// # Safety
 /// The pages are `len` bytes, which are [movable] if `new_len` is the same; otherwise it is more.
-/// Only the caller knows of the pages and of the reservation. The reservation has at least `new_len`
-/// bytes and one OS page from `to` on.
+/// Only the caller knows of the pages and of the reservation. The reservation has at least
+/// `new_len` bytes and one OS page from `to` on.
 pub(crate) unsafe fn move_into(
     (start, len): (*mut u8, usize),
     (reserved, reserved_len): (*mut u8, usize),

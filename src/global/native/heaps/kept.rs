@@ -12,9 +12,9 @@
 //! Together with mappings in use, they never exceed the most bytes ever in use.
 //!
 //! A block that is longer than every run begins with the longest, to which pages of others and new
-//! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when a
-//! thread [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept until
-//! one is wanted again. When a heap grows, these mappings go back first.
+//! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when
+//! a thread [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept
+//! until one is wanted again. When a heap grows, these mappings go back first.
 
 use core::ptr;
 use core::sync::atomic::AtomicUsize;
@@ -79,8 +79,8 @@ impl Run {
 
 const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
 
-/// The last places where pages of different mappings were joined. They save questions to the system:
-/// a forgotten one is found by asking, and one that is gone divides what could move at once.
+/// The last places where pages of different mappings were joined. They save questions to the
+/// system: a forgotten one is found by asking, and one that is gone splits what could move as one.
 #[derive(Debug)]
 struct Seams {
     addresses: [usize; SEAMS],
@@ -356,8 +356,9 @@ impl Kept {
         Some(self.take_from(index, page, len))
     }
 
-    /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If there
-    /// are none, or less is wanted, takes the end of the shortest run that suffices, or the longest.
+    /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If none
+    /// has, or less is wanted, takes the end of the shortest run that suffices, or all of the
+    /// longest.
     fn take_more(&mut self, len: usize) -> Option<(*mut u8, usize)> {
         if len >= HUGE
             && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)

@@ -421,9 +421,9 @@ pub(in crate::global::native) unsafe fn resize(
     }
 }
 
-/// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts at a multiple
-/// of `align`, at least a huge page, and its huge pages stay whole. Returns the base, or `None` if
-/// that cannot be done.
+/// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts at a
+/// multiple of `align`, at least a huge page, and its huge pages stay whole. Returns the base, or
+/// `None` if that cannot be done.
 ///
 /// # Safety
 /// As for [`resize`]; `new_len` is more than the mapping's length.

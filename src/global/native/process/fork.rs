@@ -15,9 +15,9 @@
 //! Handlers of the program may run between ours and the fork, and before ours in the child. The
 //! forking thread waits for no lock in that time: in the child, the lock's owner may not exist.
 //!
-//! A process with a single thread takes no locks, and changes nothing in the child but the number of
-//! the process: nobody can be about to change what they protect. Each OS page that a handler writes
-//! is copied for the parent or the child, which takes as long as many requests.
+//! A process with a single thread takes no locks, and changes nothing in the child but the number
+//! of the process: nobody can be about to change what they protect. Each OS page that a handler
+//! writes is copied for the parent or the child, which takes as long as many requests.
 //!
 //! A lock stays as it is if it cannot be taken within a second because its owner forks as well, or
 //! if the calling thread holds it itself (it forks in a signal handler).
