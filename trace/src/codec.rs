@@ -195,6 +195,8 @@ mod tests {
             Event::Allocate { slot: 9, size: 24, align: 16 },
             Event::Allocate { slot: 9, size: 24, align: 1 },
             Event::Allocate { slot: 9, size: 24, align: 1 },
+            Event::Allocate { slot: 9, size: (1 << 62) - 1, align: 16 },
+            Event::Allocate { slot: 9, size: 1 << 62, align: 16 },
             Event::Allocate { slot: 9, size: u64::MAX >> 1, align: 1 << 31 },
             Event::Allocate { slot: 9, size: u64::MAX >> 1, align: 1 << 31 },
             Event::Reallocate { slot: u32::MAX, size: u64::MAX },
@@ -217,12 +219,14 @@ mod tests {
     #[test]
     fn an_expected_alignment_is_not_written() {
         let mut encoder = Encoder::default();
-        let mut length = |align| {
-            let mut bytes = Vec::new();
-            encoder.encode(Event::Allocate { slot: 0, size: 24, align }, &mut bytes);
-            bytes.len()
-        };
-        assert_eq!([16, 16, 1, 1, 16, 16].map(&mut length), [1, 1, 3, 1, 3, 1]);
+        for size in [24, 25, 26, 27] {
+            let mut length = |align| {
+                let mut bytes = Vec::new();
+                encoder.encode(Event::Allocate { slot: 0, size, align }, &mut bytes);
+                bytes.len()
+            };
+            assert_eq!([16, 16, 1, 1, 16, 16].map(&mut length), [1, 1, 3, 1, 3, 1], "{size}");
+        }
     }
 
     #[test]

@@ -54,6 +54,8 @@ impl Hasher for Multiplied {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     /// Hash tables use the seven highest bits and the low ones.
@@ -76,6 +78,16 @@ mod tests {
         }
     }
 
+    /// Keys may be numbers of either width, and bytes.
+    #[test]
+    fn keys_of_every_kind_have_hashes_of_their_own() {
+        let seed = Seed::default();
+        let numbers = (0..1000_u32).map(|key| seed.hash_one(key));
+        assert_eq!(numbers.collect::<HashSet<_>>().len(), 1000);
+        let texts = (0..1000_u32).map(|key| seed.hash_one(key.to_string()));
+        assert_eq!(texts.collect::<HashSet<_>>().len(), 1000);
+    }
+
     /// Keys that collide in one table do not in another.
     #[test]
     fn no_keys_collide_in_every_table() {
@@ -84,7 +96,7 @@ mod tests {
         let (one, other) = (table(), table());
         let place = low(&one, 0_u64);
         let alike = (0..1 << 20).filter(|&key| low(&one, key) == place);
-        let places: std::collections::HashSet<u64> = alike.map(|key| low(&other, key)).collect();
+        let places: HashSet<u64> = alike.map(|key| low(&other, key)).collect();
         assert!(places.len() > 100, "{}", places.len());
     }
 }

@@ -113,7 +113,8 @@ impl Header {
         let mut out = Vec::with_capacity(256);
         out.extend(MAGIC);
         let (version, parts) = match (self.times, self.stacks) {
-            (true, stacks) => (VERSION_WITH_TIMES, u8::from(stacks) * STACKS),
+            (true, true) => (VERSION_WITH_TIMES, STACKS),
+            (true, false) => (VERSION_WITH_TIMES, 0),
             (false, true) => (VERSION_WITH_STACKS, 0),
             (false, false) => (VERSION, 0),
         };
@@ -144,7 +145,7 @@ impl Header {
     pub(crate) fn read(input: &mut impl Read) -> Result<(Self, u64), Reason> {
         let mut bytes = vec![0; FIXED];
         let found = fill(input, &mut bytes)?;
-        if found < MAGIC.len() || bytes[..MAGIC.len()] != MAGIC {
+        if bytes[..MAGIC.len()] != MAGIC {
             return Err(Reason::NotATrace);
         }
         if found < FIXED {

@@ -156,6 +156,16 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "fills a gibibyte with Miri; there is nothing unsafe")]
+    fn a_block_beyond_the_last_slot_is_refused() {
+        let slots = Slots::all_in_use(1 << 28);
+        let mut ledger = Ledger { slots, ..Ledger::default() };
+        assert_eq!(ledger.enter(A), Err(Invalid::TooManyLive));
+        assert_eq!(ledger.counts(), Counts::default());
+    }
+
+    #[test]
     fn each_kind_of_invalid_event_is_named() {
         let huge = u64::MAX >> 1;
         let cases: &[(&[Event], Invalid)] = &[
@@ -170,6 +180,11 @@ mod tests {
                 Invalid::Size { size: huge + 1 },
             ),
             (&[A, Event::Allocate { slot: 1, size: huge, align: 1 }], Invalid::Size { size: huge }),
+            (&[A, Event::Reallocate { slot: 0, size: u64::MAX }], Invalid::Size { size: u64::MAX }),
+            (
+                &[A, Event::Allocate { slot: 1, size: u64::MAX, align: 1 }],
+                Invalid::Size { size: u64::MAX },
+            ),
             (&[A, Event::Thread { thread: 2 }], Invalid::Thread { thread: 2 }),
         ];
         for (events, invalid) in cases {

@@ -107,3 +107,46 @@ impl SiteDecoder {
         self.most
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame;
+
+    /// Makes a decoder read a frame with this content.
+    fn read(mut decoder: SiteDecoder, content: &[u8]) -> SiteDecoder {
+        let mut file = Vec::new();
+        frame::write(&mut file, content).unwrap();
+        assert_eq!(decoder.read(&mut &file[..]).unwrap(), file.len() as u64);
+        decoder
+    }
+
+    #[test]
+    fn sites_are_read_back_frame_by_frame() {
+        let (mut encoder, mut decoder) = (SiteEncoder::default(), SiteDecoder::default());
+        for (sites, most) in [(&[3, 9, 0][..], 9), (&[], 9), (&[u32::MAX, 7], u32::MAX)] {
+            sites.iter().for_each(|&site| encoder.push(site));
+            decoder = read(decoder, &encoder.take());
+            for &site in sites {
+                assert!(decoder.end().is_err(), "there are more");
+                assert_eq!(decoder.next().unwrap(), site);
+            }
+            assert!(decoder.end().is_ok() && decoder.next().is_err());
+            assert_eq!((encoder.most(), decoder.most()), (most, most));
+        }
+    }
+
+    /// The number of sites, and then two: fewer than it says, or more.
+    #[test]
+    fn sites_that_are_not_as_many_as_claimed_are_refused() {
+        let forged = |content| read(SiteDecoder::default(), content);
+        let mut fewer = forged(&[3, 0, 0]);
+        assert!(fewer.next().is_ok() && fewer.next().is_ok() && fewer.end().is_err());
+        assert!(fewer.next().is_err());
+        let mut more = forged(&[1, 0, 0]);
+        assert!(more.next().is_ok() && more.end().is_err());
+        assert!(more.next().is_err());
+        let mut negative = forged(&[1, 1]);
+        assert!(negative.next().is_err());
+    }
+}

@@ -81,6 +81,15 @@ impl Slots {
     }
 }
 
+#[cfg(all(test, target_pointer_width = "64"))]
+impl Slots {
+    /// Returns a table with so many slots in use. Takes no memory: its links are zeros that are not
+    /// touched, so none of the slots can be freed.
+    pub(crate) fn all_in_use(live: u32) -> Self {
+        Self { links: vec![0; live as usize], head: NONE, live }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +112,14 @@ mod tests {
         assert!(!slots.free(slot));
         assert!(!slots.free(u32::MAX));
         assert_eq!(slots.next(), Some(slot));
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "fills a gibibyte with Miri; there is nothing unsafe")]
+    fn there_are_at_most_2_to_the_28_slots() {
+        assert_eq!(Slots::all_in_use((1 << 28) - 1).next(), Some((1 << 28) - 1));
+        let mut most = Slots::all_in_use(1 << 28);
+        assert_eq!((most.next(), most.take(), most.live()), (None, None, 1 << 28));
     }
 }

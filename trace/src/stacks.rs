@@ -263,6 +263,20 @@ mod tests {
         assert_eq!(some().callers(0).count() + some().callers(9).count(), 0);
     }
 
+    /// Frames that stand for missing callers have addresses that a module's frame may have, too.
+    #[test]
+    fn missing_callers_are_told_from_frames() {
+        let shown = |frame: Frame| (frame.is_cut(), frame.is_lost());
+        assert_eq!(shown(Frame::cut()), (true, false));
+        assert_eq!(shown(Frame::lost()), (false, true));
+        for address in 0..4 {
+            let frame = Frame { module: Some(0), address, lines: Vec::new() };
+            assert_eq!(shown(frame), (false, false), "{address}");
+        }
+        let elsewhere = Frame { module: None, address: 3, lines: Vec::new() };
+        assert_eq!(shown(elsewhere), (false, false));
+    }
+
     #[test]
     fn damage_is_an_error_and_takes_little_memory() {
         let bytes = some().encode();
@@ -270,12 +284,19 @@ mod tests {
             assert!(Stacks::decode(&bytes[..len]).is_err(), "{len}");
         }
         for at in 0..bytes.len() {
-            for value in [0, 1, 0x7f, 0x80, 0xff] {
+            for value in 0..=0xff {
                 let mut bytes = bytes.clone();
                 bytes[at] = value;
                 let Ok(stacks) = Stacks::decode(&bytes) else { continue };
                 for (site, node) in (1..).zip(&stacks.nodes) {
                     assert!(node.parent < site && (node.frame as usize) < stacks.frames.len());
+                }
+                for frame in &stacks.frames {
+                    let module = frame.module.unwrap_or(0) as usize;
+                    assert!(frame.module.is_none() || module < stacks.modules.len());
+                    let names =
+                        frame.lines.iter().flat_map(|line| [Some(line.function), line.file]);
+                    assert!(names.flatten().all(|name| (name as usize) < stacks.names.len()));
                 }
             }
         }

@@ -185,6 +185,23 @@ mod tests {
     }
 
     #[test]
+    fn no_more_than_65536_samples_are_read() {
+        let samples: Vec<_> = (0..=1 << 16).map(|event| (event, event)).collect();
+        let most = times(&samples[1..]);
+        assert_eq!(Times::decode(&most.encode(), 1 << 16).unwrap(), most);
+        assert!(Times::decode(&times(&samples).encode(), 1 << 16).is_err());
+    }
+
+    /// When there are 1,024, every second one is kept, and every second event from then on.
+    #[test]
+    fn samples_are_evenly_spaced() {
+        let mut sampler = Sampler::default();
+        (0..2000).for_each(|event| sampler.push(event, event));
+        let kept: Vec<u64> = sampler.finish().samples.iter().map(|sample| sample.event).collect();
+        assert_eq!(kept, (0..2000).step_by(2).chain([1999]).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn the_last_sample_is_kept_and_enough_others() {
         for (count, step) in
             [(0, 1), (1, 1), (KEPT as u64, 1), (5000, 1), (100_000, 7), (3_000_001, 300)]

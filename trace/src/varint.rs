@@ -41,7 +41,8 @@ fn read_long(bytes: &mut &[u8]) -> Option<u64> {
         *bytes = rest;
         let bits = u64::from(byte & 0x7f);
         value |= bits << shift;
-        if (value >> shift) != bits || (byte == 0 && shift > 0) {
+        // A first byte of 0 does not come here.
+        if (value >> shift) != bits || byte == 0 {
             return None;
         }
         if byte & 0x80 == 0 {

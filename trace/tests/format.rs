@@ -1,9 +1,13 @@
 //! The trace file format: a written trace reads back the same, and any damage to a file is
 //! detected.
 
-use std::io::Cursor;
+use std::error::Error;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
 
-use pagewise_trace::{Event, Ledger, Origin, ReadError, Reader, Reason, Slots, WriteError, Writer};
+use pagewise_trace::{
+    Event, Ledger, Origin, ReadError, Reader, Reason, Slots, Stacks, WriteError, Writer,
+};
 use proptest::prelude::*;
 
 /// A step of a random program, which becomes a valid event depending on the live blocks.
@@ -125,6 +129,12 @@ fn a_trace_of_a_second_thread_alone_is_read_back() {
     assert_eq!(read(&write(&events)).unwrap(), events);
 }
 
+#[test]
+fn a_trace_of_the_largest_block_is_read_back() {
+    let events = [Event::Allocate { slot: 0, size: i64::MAX as u64, align: 1 }];
+    assert_eq!(read(&write(&events)).unwrap(), events);
+}
+
 /// Makes a file with one frame of this content, whose header claims `claimed` events, one thread,
 /// and as many live blocks of 0 bytes as the events allow.
 fn forge(content: &[u8], claimed: u64) -> Vec<u8> {
@@ -177,8 +187,43 @@ fn every_truncation_is_an_error() {
     let file = sample();
     assert!(read(&file).is_ok());
     for length in 0..file.len() {
-        assert!(read(&file[..length]).is_err(), "{length} bytes of {}", file.len());
+        let error = read(&file[..length]).unwrap_err();
+        match error.reason() {
+            Reason::NotATrace if length < 8 => {}
+            Reason::Truncated if length >= 8 => {}
+            _ => panic!("{length} bytes of {}: {error}", file.len()),
+        }
     }
+}
+
+/// Input that comes byte by byte, each after an interruption, and that fails at its end.
+struct Halting<'a> {
+    bytes: &'a [u8],
+    interrupted: bool,
+}
+
+impl Read for Halting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.interrupted = !self.interrupted;
+        if self.interrupted {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        match self.bytes.read(&mut buffer[..1])? {
+            0 => Err(io::ErrorKind::BrokenPipe.into()),
+            count => Ok(count),
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_input_is_read_on_and_a_broken_one_is_an_error() {
+    let file = sample();
+    let reader = Reader::new(Halting { bytes: &file, interrupted: false }).unwrap();
+    let (events, errors): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert_eq!(events.len(), read(&file).unwrap().len());
+    let [Err(error)] = &errors[..] else { panic!("{errors:?}") };
+    let Reason::Io(cause) = error.reason() else { panic!("{error}") };
+    assert_eq!(cause.kind(), io::ErrorKind::BrokenPipe);
 }
 
 #[test]
@@ -294,8 +339,13 @@ fn bytes_written_are_in_the_file() {
 
 #[test]
 fn errors_name_the_fault_and_the_position() {
-    let error = read(&forge(&[2, 1, 1], 9)).unwrap_err();
-    assert_eq!(error.event(), 2);
+    let forged = forge(&[2, 1, 1], 9);
+    let error = read(&forged).unwrap_err();
+    assert_eq!((error.event(), error.file()), (2, None));
+    // The first frame is behind the header.
+    let header = u32::from_le_bytes(forged[12..16].try_into().expect("four bytes"));
+    assert_eq!(error.offset(), u64::from(header));
+    assert_eq!(error.source().unwrap().to_string(), "no block is live in slot 0");
     assert!(
         error.to_string().starts_with("bad event: no block is live in slot 0 (after 2 events, at"),
         "{error}"
@@ -303,10 +353,27 @@ fn errors_name_the_fault_and_the_position() {
     assert_eq!(read(b"hello").unwrap_err().to_string(), "not a pagewise trace");
     let missing = pagewise_trace::open("/no/such.pwt").err().unwrap();
     assert!(missing.to_string().starts_with("/no/such.pwt: No such file"), "{missing}");
+    assert_eq!(missing.file(), Some(Path::new("/no/such.pwt")));
+    assert!(missing.source().is_none());
     let mut future = sample();
     future[8] = 9;
     let error = read(&future).unwrap_err();
     assert!(error.to_string().starts_with("unknown trace format version 9"), "{error}");
+}
+
+#[test]
+fn a_reader_and_a_writer_are_shown_without_their_data() {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), origin()).unwrap();
+    let length = writer.bytes_written();
+    for slot in 0..10_000 {
+        writer.write(Event::Allocate { slot, size: 1, align: 1 }).unwrap();
+    }
+    let expected = format!("Writer {{ origin: {:?}, length: {length}, .. }}", origin());
+    assert_eq!(format!("{writer:?}"), expected);
+    let file = sample();
+    let reader = Reader::new(&file[..]).unwrap();
+    let expected = format!("Reader {{ file: None, header: {:?}, .. }}", reader.header());
+    assert_eq!(format!("{reader:?}"), expected);
 }
 
 #[test]
@@ -342,12 +409,26 @@ fn the_longest_header_is_read_back_and_no_longer_one_is_written() {
 }
 
 #[test]
+fn a_trace_may_begin_anywhere_in_a_file() {
+    let mut file = Cursor::new(b"before".to_vec());
+    file.set_position(6);
+    let mut writer = Writer::new(&mut file, origin()).unwrap();
+    writer.write(Event::Tick { ticks: 5 }).unwrap();
+    let (_, file) = writer.finish_into(0, &Stacks::default()).unwrap();
+    let (before, trace) = file.get_ref().split_at(6);
+    assert_eq!((before, file.position()), (&b"before"[..], 6 + trace.len() as u64));
+    assert_eq!(read(trace).unwrap(), [Event::Tick { ticks: 5 }]);
+}
+
+#[test]
 fn invalid_events_are_not_written() {
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
     writer.write(Event::Allocate { slot: 0, size: 1, align: 1 }).unwrap();
     let error = writer.write(Event::Free { slot: 1 }).unwrap_err();
     assert_eq!(error.to_string(), "event 1: no block is live in slot 1");
+    let counts = writer.counts();
+    assert_eq!((counts.events, counts.peak_blocks, counts.peak_bytes), (1, 1, 1));
     writer.write(Event::Free { slot: 0 }).unwrap();
     assert_eq!(writer.finish().unwrap().events, 2);
     assert_eq!(read(file.get_ref()).unwrap().len(), 2);

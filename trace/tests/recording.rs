@@ -6,12 +6,15 @@ mod storm;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use pagewise_trace::raw::{
-    self, Converter, DIRECTORY, Dropped, LogOrigin, MAX_LOG, Record, Stopped,
+    self, Control, Converter, DIRECTORY, Dropped, EXTENSION, FAILED, LogOrigin, MAX_LOG, Record,
+    Stopped,
 };
 use pagewise_trace::{Event, Ledger, Recording};
 use storm::{ROUNDS, THREADS, storm};
@@ -73,22 +76,31 @@ fn play(scenario: &str) -> Vec<Recorded> {
 
 /// Like [`play`], with logs of at most `most` bytes.
 fn play_within(scenario: &str, most: u64) -> Vec<Recorded> {
-    play_prepared(scenario, most, |_| {})
+    play_prepared(scenario, most, |_, _| {})
 }
 
-/// Like [`play_within`], in a process set up by `prepare`.
-fn play_prepared(scenario: &str, most: u64, prepare: impl FnOnce(&mut Command)) -> Vec<Recorded> {
+/// Like [`play_within`], in a process set up by `prepare`, which gets the directory of the logs.
+fn play_prepared(
+    scenario: &str,
+    most: u64,
+    prepare: impl FnOnce(&mut Command, &Path),
+) -> Vec<Recorded> {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "scenarios", "--nocapture"]);
     command.env(SCENARIO, scenario).env(DIRECTORY, directory.path()).env(MAX_LOG, most.to_string());
-    prepare(&mut command);
+    prepare(&mut command, directory.path());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let logs = std::fs::read_dir(directory.path()).unwrap();
-    let mut logs: Vec<_> = logs.map(|entry| Recorded::read(&entry.unwrap().path())).collect();
+    let files = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<_> =
+        files.filter(|path| is_log(path)).map(|path| Recorded::read(&path)).collect();
     logs.sort_by_key(|log| log.origin.started);
     logs
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 /// Not a test: plays the scenario it is started for.
@@ -98,6 +110,9 @@ fn scenarios() {
         Ok("calls") => calls(),
         Ok("storm") => storm(),
         Ok("fork") => fork(),
+        Ok("switched") => switched(),
+        Ok("files") => files(),
+        Ok("unwalked") => unwalked(),
         _ => {}
     }
 }
@@ -221,6 +236,58 @@ fn children_of_fork_have_logs_of_their_own() {
     assert_eq!(grandchild.origin.parent, child.origin.process);
 }
 
+/// Allocates before recording is turned on, while it is on, off, and on again.
+fn switched() {
+    drop(vec![0_u8; ODD]);
+    let control = Path::new(&std::env::var_os(DIRECTORY).unwrap()).join("control");
+    let control = File::options().write(true).open(control).unwrap();
+    for number in 1..=3_u32 {
+        control.write_all_at(&number.to_ne_bytes(), 0).unwrap();
+        drop(vec![0_u8; ODD + number as usize]);
+    }
+}
+
+#[test]
+fn each_time_that_recording_is_on_has_a_log() {
+    let logs = play_prepared("switched", u64::MAX, |_, directory| {
+        Control::create(directory, false).unwrap();
+    });
+    let [first, second] = &logs[..] else { panic!("{} logs", logs.len()) };
+    let allocations = |log: &Recorded| {
+        [0, 1, 2, 3].map(|more| {
+            let odd = (ODD + more) as u64;
+            log.count(|event| matches!(event, Event::Allocate { size, .. } if *size == odd))
+        })
+    };
+    assert_eq!((allocations(first), allocations(second)), ([0, 1, 0, 0], [0, 0, 0, 1]));
+}
+
+/// A program that closes, counts or numbers its files notices no log.
+fn files() {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let ours: Vec<_> = open.filter(|path| is_log(path) || path.ends_with("cmdline")).collect();
+    assert!(ours.is_empty(), "{ours:?}");
+}
+
+#[test]
+fn no_file_stays_open() {
+    assert_eq!(play("files").len(), 1);
+}
+
+/// Makes a record that could have a call stack.
+fn unwalked() {
+    let record = Record::Allocated { address: 9, size: ODD as u64, align_log2: 0 };
+    raw::record_at(1, record, |_, _| panic!("no stacks are requested"));
+}
+
+#[test]
+fn a_stack_is_walked_only_on_request() {
+    let logs = play("unwalked");
+    let odd = |event: &Event| matches!(event, Event::Allocate { size, .. } if *size == ODD as u64);
+    assert_eq!(logs[0].count(odd), 1);
+}
+
 #[test]
 fn nothing_is_recorded_unless_armed() {
     let directory = tempfile::tempdir().unwrap();
@@ -245,19 +312,36 @@ fn nothing_is_recorded_unless_armed() {
     assert_eq!(std::fs::read_dir(relative).unwrap().count(), 0);
 }
 
+/// Limits the length of the files that a program can write.
+fn limit_files(command: &mut Command, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes as _, rlim_max: bytes as _ };
+    // SAFETY: only `setrlimit` is called between `fork` and `exec`.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_created_leaves_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "scenarios"]).env(SCENARIO, "calls").env(DIRECTORY, directory.path());
+    limit_files(&mut command, 1000);
+    assert!(command.output().unwrap().status.success());
+    let files: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(Result::unwrap).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let name = file.file_name().into_string().unwrap();
+    assert!(name.ends_with(&format!(".0.{}.{FAILED}", libc::EFBIG)), "{name}");
+    assert_eq!(file.metadata().unwrap().len(), 0);
+}
+
 /// A signal would kill the program if its log grew beyond the limit.
 #[test]
 fn a_limit_of_file_sizes_ends_the_log_and_not_the_program() {
-    let logs = play_prepared("storm", u64::MAX, |command| {
-        let limit = libc::rlimit { rlim_cur: 300 << 10, rlim_max: 300 << 10 };
-        // SAFETY: only `setrlimit` is called between `fork` and `exec`.
-        unsafe {
-            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            });
-        }
-    });
+    let logs = play_prepared("storm", u64::MAX, |command, _| limit_files(command, 300 << 10));
     let [log] = &logs[..] else { panic!("{} logs", logs.len()) };
     assert!(matches!(log.origin.stopped, Some(Stopped::Failed(_))), "{:?}", log.origin.stopped);
     assert!(log.events.len() > 1000, "what came before is there");

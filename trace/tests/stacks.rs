@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use pagewise_trace::stacks::{Frame, Line, Module, Node};
-use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, Writer};
+use pagewise_trace::{Event, Origin, ReadError, Reader, Stacks, WriteError, Writer};
 
 fn stacks(nodes: u32) -> Stacks {
     Stacks {
@@ -32,8 +32,10 @@ fn trace(count: u32, stacks: &Stacks, site: impl Fn(u32) -> u32) -> Vec<u8> {
         writer.write_at(Event::Reallocate { slot, size: 20 }, site(slot) / 2).unwrap();
         writer.write(Event::Free { slot }).unwrap();
     }
-    assert!(writer.finish_with(0, stacks).unwrap().stacks);
-    file.into_inner()
+    let (header, file) = writer.finish_into(0, stacks).unwrap();
+    assert!(header.stacks);
+    assert_eq!(file.position(), file.get_ref().len() as u64, "it stands after the trace");
+    file.get_ref().clone()
 }
 
 fn read(file: &[u8]) -> Result<(Vec<u32>, Stacks), ReadError> {
@@ -44,6 +46,7 @@ fn read(file: &[u8]) -> Result<(Vec<u32>, Stacks), ReadError> {
             sites.push(reader.site());
         }
     }
+    assert_eq!(reader.bytes_read(), file.len() as u64);
     Ok((sites, reader.take_stacks().unwrap()))
 }
 
@@ -68,6 +71,23 @@ fn a_site_that_is_not_in_the_tree_is_refused() {
     let mut writer = Writer::with_stacks(Cursor::new(Vec::new()), Origin::default()).unwrap();
     writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
     assert!(writer.finish_with(0, &stacks(2)).is_err());
+}
+
+/// Eight names of 8 MiB, less the bytes for their lengths and the other counts, make 64 MiB.
+#[test]
+fn the_longest_stacks_are_read_back_and_no_longer_ones_are_written() {
+    const NAME: usize = (1 << 23) - 4;
+    let finished = |last: usize| {
+        let mut names = vec!["x".repeat(NAME); 7];
+        names.push("y".repeat(last));
+        let stacks = Stacks { names, ..Stacks::default() };
+        let mut file = Cursor::new(Vec::new());
+        let writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
+        writer.finish_with(0, &stacks).map(|_| (file.into_inner(), stacks))
+    };
+    let (file, longest) = finished(NAME - 4).unwrap();
+    assert!(read(&file).unwrap() == (Vec::new(), longest));
+    assert!(matches!(finished(NAME - 3), Err(WriteError::BadStacks)));
 }
 
 #[test]

@@ -14,14 +14,16 @@ fn trace(count: u32, stacks: bool) -> Vec<u8> {
         writer.tell_time(u64::from(slot) * 1000);
         writer.write(Event::Allocate { slot, size: 10, align: 16 }).unwrap();
     }
-    let header = writer.finish_with(0, &Stacks::default()).unwrap();
+    let (header, file) = writer.finish_into(0, &Stacks::default()).unwrap();
     assert_eq!((header.times, header.stacks), (count > 0, stacks));
-    file.into_inner()
+    assert_eq!(file.position(), file.get_ref().len() as u64, "it stands after the trace");
+    file.get_ref().clone()
 }
 
 fn read(file: &[u8]) -> Result<Option<Times>, ReadError> {
     let mut reader = Reader::new(file)?.with_stacks();
     reader.by_ref().collect::<Result<Vec<_>, _>>()?;
+    assert_eq!(reader.bytes_read(), file.len() as u64);
     assert_eq!(reader.take_stacks().is_some(), reader.header().stacks);
     let times = reader.take_times();
     assert_eq!(times.is_some(), reader.header().times);

@@ -221,6 +221,19 @@ mod tests {
         assert_eq!(blocks.remove(u64::MAX << UNIT), None);
     }
 
+    #[test]
+    fn pages_and_regions_count_as_memory() {
+        let mut blocks = Blocks::default();
+        let mut after = |address| {
+            blocks.insert(address, 7);
+            blocks.remembered()
+        };
+        // The first block has a page and a region, the second neither; then another page, another
+        // region, and an address that is in no page.
+        let addresses = [0, 16, 1 << PAGE, (PAGES as u64) << PAGE, 17];
+        assert_eq!(addresses.map(&mut after), [1 + 1 + 4, 7, 7 + 2, 9 + 6, 16]);
+    }
+
     /// One block at a time, anywhere, takes no more memory than the first ones.
     #[test]
     fn empty_pages_are_used_again() {

@@ -328,6 +328,33 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "fills a gibibyte with Miri; there is nothing unsafe")]
+    fn blocks_beyond_the_last_slot_are_left_out_and_counted() {
+        let slots = Slots::all_in_use(1 << 28);
+        let mut converter = Converter { slots, ..Converter::default() };
+        for address in [16, 32] {
+            let Ok(()) =
+                converter.convert(0, allocated(address), |event| -> Result<_, Infallible> {
+                    panic!("{event:?}")
+                });
+        }
+        assert_eq!(converter.dropped(), Dropped { unnamed: 2, ..Dropped::default() });
+        let words = "2 allocations beyond 2^28 live blocks left out";
+        assert_eq!(converter.dropped().to_string(), words);
+    }
+
+    #[test]
+    fn a_converter_is_shown_without_its_tables() {
+        let mut converter = Converter::new();
+        for address in 1..=1000 {
+            let Ok(()) = converter.convert(0, allocated(address), |_| Ok::<_, Infallible>(()));
+        }
+        let shown = format!("{:?}", converter.blocks);
+        assert_eq!(shown, "Blocks { len: 1000, .. }");
+    }
+
+    #[test]
     fn an_address_reused_during_a_reallocation_is_not_confused() {
         let (events, dropped) = convert(&[
             (7, allocated(100)),

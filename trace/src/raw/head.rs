@@ -103,6 +103,10 @@ mod tests {
             assert_eq!(Stopped::of_code(stopped.code()), Some(stopped));
         }
         assert_eq!(Stopped::of_code(0), None);
+        assert_eq!(Stopped::Limit.to_string(), "the log reached its limit");
+        assert_eq!(Stopped::Asked.to_string(), "the recording was stopped");
+        let failed = Stopped::Failed(28).to_string();
+        assert!(failed.starts_with("the log could not grow: "), "{failed}");
         // A value that is not an error number of the system must not be taken for another reason or
         // for none.
         assert_eq!(Stopped::of_code(Stopped::Failed(-1).code()), Some(Stopped::Failed(1)));

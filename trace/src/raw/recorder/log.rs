@@ -417,10 +417,11 @@ mod tests {
     use crate::raw::request::Request;
 
     /// Words that were claimed together are written through a pointer that may access all of them,
-    /// which Miri checks.
+    /// which Miri checks; one by one if they are in two chunks.
     #[test]
     fn a_record_of_several_words_is_written_where_it_was_claimed() {
-        let chunk: Vec<_> = (0..FIRST).map(|_| AtomicU64::new(0)).collect();
+        let chunks =
+            [FIRST, 2 * FIRST].map(|len| (0..len).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
         let functions = Default::default();
         let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
         let (mut log, mut settings) = (Box::<Log>::new_uninit(), Box::<Settings>::new_uninit());
@@ -431,11 +432,18 @@ mod tests {
             Settings::write(settings.as_mut_ptr(), &request);
             (log.assume_init(), settings.assume_init())
         };
-        log.chunks[0].store(chunk.as_ptr().cast_mut(), Release);
-        log.cursor.store(1, Relaxed);
-        log.append_words(&settings, 3, |at| at as u64 + 7);
-        let written: Vec<_> = chunk[..5].iter().map(|word| word.load(Relaxed)).collect();
-        assert_eq!(written, [0, 7, 8, 9, 0]);
+        for (chunk, place) in chunks.iter().zip(&log.chunks) {
+            place.store(chunk.as_ptr().cast_mut(), Release);
+        }
+        for first in [1, FIRST - 3, FIRST - 2, FIRST - 1, FIRST] {
+            log.cursor.store(first, Relaxed);
+            log.append_words(&settings, 3, |at| at as u64 + 7);
+            let words = chunks.iter().flatten().skip(first as usize - 1).take(5);
+            let written: Vec<_> = words.map(|word| word.swap(0, Relaxed)).collect();
+            assert_eq!(written[..4], [0, 7, 8, 9], "{first}");
+            // The time follows a multiple of 256.
+            assert_eq!(written[4] != 0, is_due(first, 3), "{first}");
+        }
     }
 
     #[test]

@@ -135,6 +135,12 @@ fn level_len(level: usize) -> usize {
     1 << (FIRST_LOG2 + 2 * level)
 }
 
+/// Returns the entry at which the search for a hash begins, in a level of `mask + 1` entries.
+#[inline]
+fn place(hash: u64, mask: usize) -> usize {
+    (hash >> 20) as usize & mask
+}
+
 impl Sites {
     /// Returns the number of the stack's node, which is recorded if it is new; 0 if it has no
     /// frames.
@@ -177,7 +183,7 @@ impl Sites {
             return 0;
         }
         let mask = level_len(level) - 1;
-        let mut at = (hash >> 20) as usize & mask;
+        let mut at = place(hash, mask);
         for _ in 0..mask {
             // SAFETY: a published level is `level_len` entries long, zeroed at first, and is never
             // removed.
@@ -258,8 +264,8 @@ impl Sites {
         }
         let base = self.level_base(level)?;
         let mask = level_len(level) - 1;
-        let mut at = (hash >> 20) as usize & mask;
-        for _ in 0..mask / 2 {
+        let mut at = place(hash, mask);
+        for _ in 0..mask {
             // SAFETY: as in `find`.
             let entry = unsafe { &*base.add(at) };
             match entry.hash.compare_exchange(0, hash, AcqRel, Acquire) {
@@ -331,7 +337,7 @@ impl Sites {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
     use std::sync::Mutex;
 
     use super::*;
@@ -376,7 +382,19 @@ mod tests {
 
     /// Returns the number of a stack, in a program without files.
     fn number(sites: &Sites, nodes: &Nodes, addresses: &[u64], outermost: Outermost) -> u64 {
-        let mut hash = Stack::seed(0, outermost);
+        number_in(sites, nodes, addresses, outermost, 0, |_, _| {})
+    }
+
+    /// Returns the number of a stack after `generation` files were unloaded.
+    fn number_in(
+        sites: &Sites,
+        to: &impl Append,
+        addresses: &[u64],
+        outermost: Outermost,
+        generation: u64,
+        loaded: TellsLoaded,
+    ) -> u64 {
+        let mut hash = Stack::seed(generation, outermost);
         let frames: Vec<StackFrame> = addresses
             .iter()
             .map(|&address| {
@@ -385,9 +403,109 @@ mod tests {
             })
             .collect();
         let frame = |at: usize| frames[at];
-        let loaded: TellsLoaded = |_, _| {};
-        let stack = Stack { len: frames.len(), frame: &frame, outermost, generation: 0, loaded };
-        sites.node(nodes, &stack)
+        let stack = Stack { len: frames.len(), frame: &frame, outermost, generation, loaded };
+        assert_eq!(format!("{stack:?}"), format!("Stack {{ len: {}, .. }}", addresses.len()));
+        sites.node(to, &stack)
+    }
+
+    /// The appended records of files: start and path.
+    #[derive(Default)]
+    struct Files(Mutex<Vec<(u64, Vec<u8>)>>);
+
+    impl Append for Files {
+        fn append(&self, len: usize, word: impl Fn(usize) -> u64) {
+            let words: Vec<u64> = (0..len).map(word).collect();
+            assert_eq!(side::further(words[0]), Some(len - 1));
+            if let Ok(side::Side::Module { start, path, .. }) = side::decode(words[0], &words[1..])
+            {
+                self.0.lock().unwrap().push((start, path));
+            }
+        }
+    }
+
+    impl Files {
+        /// Enters a stack of one frame for each address; returns the files recorded for them.
+        fn recorded(
+            &self,
+            sites: &Sites,
+            addresses: &[u64],
+            generation: u64,
+            loaded: TellsLoaded,
+        ) -> Vec<(u64, Vec<u8>)> {
+            for &address in addresses {
+                number_in(sites, self, &[address], Outermost::First, generation, loaded);
+            }
+            std::mem::take(&mut self.0.lock().unwrap())
+        }
+    }
+
+    /// Returns a file of 4 KiB that was started in `/home`.
+    fn file<'a>(start: u64, path: &'a [u8]) -> Loaded<'a> {
+        let (end, bias) = (start + 0x1000, start);
+        Loaded { start, end, bias, build_id: b"", directory: b"/home", path }
+    }
+
+    /// The program itself, a file with its full path, and one with a relative path.
+    const THREE_FILES: TellsLoaded = |address, tell| match address >> 12 {
+        1 => tell(&file(0x1000, b"")),
+        2 => tell(&file(0x2000, b"/lib/c.so")),
+        3 => tell(&file(0x3000, b"lib/d.so")),
+        _ => {}
+    };
+
+    /// A file is recorded at its first address; again only after a file was unloaded.
+    #[test]
+    fn a_file_is_recorded_with_its_full_path() {
+        let (sites, files) = (sites(), Files::default());
+        let addresses = [0x1fff, 0x2000, 0x1000, 0x3800, 0x2fff, 0x3000, 0x9000];
+        let all = [
+            (0x1000, b"".to_vec()),
+            (0x2000, b"/lib/c.so".to_vec()),
+            (0x3000, b"/home/lib/d.so".to_vec()),
+        ];
+        assert_eq!(files.recorded(&sites, &addresses, 0, THREE_FILES), all);
+        assert_eq!(files.recorded(&sites, &[0x1800, 0x2800], 0, THREE_FILES), []);
+        assert_eq!(files.recorded(&sites, &addresses, 1, THREE_FILES), all);
+        assert_eq!(files.recorded(&sites, &[0x1800, 0x2800], 1, THREE_FILES), []);
+    }
+
+    /// A file's record has at most 4,095 words: four, and the path, seven bytes to a word.
+    #[test]
+    fn a_file_whose_path_does_not_fit_a_record_is_left_out() {
+        const LONGEST: usize = 4091 * 7;
+        static PATH: [u8; LONGEST + 1] = [b'/'; LONGEST + 1];
+        let (sites, files) = (sites(), Files::default());
+        let longest: TellsLoaded = |_, tell| tell(&file(0x1000, &PATH[..LONGEST]));
+        let longer: TellsLoaded = |_, tell| tell(&file(0x2000, &PATH));
+        assert_eq!(files.recorded(&sites, &[0x2000], 0, longer), []);
+        assert_eq!(files.recorded(&sites, &[0x1000], 0, longest), [(0x1000, vec![b'/'; LONGEST])]);
+    }
+
+    /// Each level is half full before the next is begun, four times as long.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes Miri long; `stacks_are_recorded_exactly` does the same")]
+    fn the_table_grows_when_it_is_half_full() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        let mut level_with = |count: u64| {
+            let known = nodes.0.lock().unwrap().len() as u64;
+            for address in known..count {
+                number(&sites, &nodes, &[0x1000 + address], Outermost::First);
+            }
+            sites.level.load(Relaxed)
+        };
+        assert_eq!([2048, 2100, 10_200, 10_400].map(&mut level_with), [0, 1, 1, 2]);
+    }
+
+    /// Libraries are far apart, so addresses may differ in their high bits only.
+    #[test]
+    fn every_bit_of_an_address_spreads_stacks() {
+        let callers = Stack::seed(0, Outermost::First);
+        for step in [1, 16, 4096, 1 << 20, 1 << 32, 1 << 36] {
+            let hash = |index: u64| Stack::hash_of(callers, 0x1000 + index * step);
+            let places: HashSet<usize> =
+                (0..1024).map(|index| place(hash(index), level_len(0) - 1)).collect();
+            assert!(places.len() > 512, "{step}: {}", places.len());
+        }
     }
 
     /// Returns the stack with this number, encoded in base 5.
