@@ -235,17 +235,17 @@ impl<R: Read> LogReader<R> {
     /// Returns the next word; `None` at the end of the file.
     #[inline]
     fn take(&mut self) -> Result<Option<u64>, Reason> {
-        if self.taken == self.filled && !self.read_ahead()? {
-            return Ok(None);
+        if self.taken == self.filled {
+            self.read_ahead()?;
         }
         let word = self.ahead(self.taken);
-        self.taken += 1;
+        self.taken += usize::from(word.is_some());
         Ok(word)
     }
 
-    /// Reads the next words; false at the end of the file.
+    /// Reads the next words; none at the end of the file.
     #[cold]
-    fn read_ahead(&mut self) -> Result<bool, Reason> {
+    fn read_ahead(&mut self) -> Result<(), Reason> {
         self.before += self.filled as u64;
         (self.taken, self.filled) = (0, 0);
         let found = fill(&mut self.input, &mut self.read)?;
@@ -253,7 +253,7 @@ impl<R: Read> LogReader<R> {
         // A truncated word.
         let rest = &self.read[self.filled * WORD..found];
         self.holes += u64::from(rest.iter().any(|&byte| byte != 0));
-        Ok(self.filled > 0)
+        Ok(())
     }
 
     /// Returns the next record in the common case: one word, with or without a stack, read ahead.

@@ -416,22 +416,55 @@ mod tests {
     use super::*;
     use crate::raw::request::Request;
 
+    /// Returns the log of a process before its first record, and settings without limits.
+    fn log() -> (Box<Log>, Box<Settings>) {
+        let functions = Default::default();
+        let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
+        let (mut log, mut settings) = (Box::<Log>::new_uninit(), Box::<Settings>::new_uninit());
+        // SAFETY: zero is a valid value of every field of both, and the directory fits.
+        unsafe {
+            log.as_mut_ptr().write_bytes(0, 1);
+            settings.as_mut_ptr().write_bytes(0, 1);
+            Settings::write(settings.as_mut_ptr(), &request);
+            (log.assume_init(), settings.assume_init())
+        }
+    }
+
+    /// A record with a new call stack may reach the limit several times.
+    #[test]
+    fn a_log_ends_for_its_first_reason_and_grows_no_more() {
+        let (log, settings) = log();
+        assert!(log.place(&settings, 0).is_none(), "there is no log yet");
+        // SAFETY: zero is a valid value of every field.
+        let head = unsafe { Box::<Head>::new_zeroed().assume_init() };
+        let head = Box::into_raw(head);
+        log.head.store(head, Release);
+        for why in [Stopped::Failed(28), Stopped::Limit, Stopped::Limit] {
+            assert_eq!(log.is_over(), why == Stopped::Limit);
+            log.end(why);
+        }
+        log.head.store(head, Release);
+        log.end(Stopped::Limit);
+        assert!(log.is_over() && log.place(&settings, 0).is_none());
+        // SAFETY: it came from a box, and the log does not use it any more.
+        let head = unsafe { Box::from_raw(head) };
+        assert_eq!(head.stopped.into_inner(), Stopped::Failed(28).code());
+    }
+
+    #[test]
+    fn a_log_that_does_not_exist_can_end() {
+        let (log, _) = log();
+        log.end(Stopped::Limit);
+        assert!(log.is_over());
+    }
+
     /// Words that were claimed together are written through a pointer that may access all of them,
     /// which Miri checks; one by one if they are in two chunks.
     #[test]
     fn a_record_of_several_words_is_written_where_it_was_claimed() {
         let chunks =
             [FIRST, 2 * FIRST].map(|len| (0..len).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
-        let functions = Default::default();
-        let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
-        let (mut log, mut settings) = (Box::<Log>::new_uninit(), Box::<Settings>::new_uninit());
-        // SAFETY: zero is a valid value of every field of both, and the directory fits.
-        let (log, settings) = unsafe {
-            log.as_mut_ptr().write_bytes(0, 1);
-            settings.as_mut_ptr().write_bytes(0, 1);
-            Settings::write(settings.as_mut_ptr(), &request);
-            (log.assume_init(), settings.assume_init())
-        };
+        let (log, settings) = log();
         for (chunk, place) in chunks.iter().zip(&log.chunks) {
             place.store(chunk.as_ptr().cast_mut(), Release);
         }

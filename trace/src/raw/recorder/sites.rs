@@ -450,6 +450,7 @@ mod tests {
         1 => tell(&file(0x1000, b"")),
         2 => tell(&file(0x2000, b"/lib/c.so")),
         3 => tell(&file(0x3000, b"lib/d.so")),
+        0 => panic!("{address} stands for no address"),
         _ => {}
     };
 
@@ -467,6 +468,9 @@ mod tests {
         assert_eq!(files.recorded(&sites, &[0x1800, 0x2800], 0, THREE_FILES), []);
         assert_eq!(files.recorded(&sites, &addresses, 1, THREE_FILES), all);
         assert_eq!(files.recorded(&sites, &[0x1800, 0x2800], 1, THREE_FILES), []);
+        for outermost in [Outermost::Cut, Outermost::Lost] {
+            number_in(&sites, &files, &[0x1000], outermost, 1, THREE_FILES);
+        }
     }
 
     /// A file's record has at most 4,095 words: four, and the path, seven bytes to a word.
@@ -493,7 +497,19 @@ mod tests {
             }
             sites.level.load(Relaxed)
         };
-        assert_eq!([2048, 2100, 10_200, 10_400].map(&mut level_with), [0, 1, 1, 2]);
+        assert_eq!([2049, 2050, 10_243, 10_244].map(&mut level_with), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    #[cfg_attr(miri, ignore = "fills a gibibyte with Miri")]
+    fn the_last_level_is_not_left() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        sites.level.store(LEVELS - 1, Relaxed);
+        sites.used.store(level_len(LEVELS - 1), Relaxed);
+        let node = number(&sites, &nodes, &[0x1000], Outermost::First);
+        assert_eq!(number(&sites, &nodes, &[0x1000], Outermost::First), node);
+        assert_eq!(sites.level.load(Relaxed), LEVELS - 1);
     }
 
     /// Libraries are far apart, so addresses may differ in their high bits only.
