@@ -157,7 +157,7 @@ pub(super) fn until_seam(start: *mut u8, len: usize) -> usize {
 /// # Safety
 /// The pages are the caller's, which does not use them any more.
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
-    if with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
+    if len > 0 && with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
         // SAFETY: the caller guarantees that the pages are its own.
         unsafe { refused::release(start, len) };
     }

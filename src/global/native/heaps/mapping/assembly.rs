@@ -9,9 +9,9 @@
 //! To the system such a mapping is several, which it can make longer in place, but not move as one.
 
 use super::super::kept;
+use super::outside_slots;
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::refused;
-use crate::global::native::memory::space::SPACE;
 use crate::os;
 
 /// The most pieces of a mapping. Each takes some system calls.
@@ -45,9 +45,9 @@ pub(super) unsafe fn assemble(
     // SAFETY: the caller guarantees that the pages are its own; those that are put back are not
     // used.
     unsafe {
-        put_back(start.add(first), part - first);
+        kept::put_back(start.add(first), part - first);
         let Some(mut made) = Assembly::new(start, len) else {
-            put_back(start, first);
+            kept::put_back(start, first);
             return None;
         };
         let (mut piece, mut pieces) = (Some((start, first)), 0);
@@ -65,17 +65,12 @@ impl Assembly {
     fn new(start: *mut u8, len: usize) -> Option<Self> {
         // An OS page more than is needed, to move all of it.
         let reserved = len.checked_add(HUGE + os::page_size())?;
-        let memory = os::reserve(reserved)?;
+        // SAFETY: the addresses were just reserved, and nobody uses them.
+        let memory = unsafe { outside_slots(os::reserve(reserved)?, reserved)? };
         let end = memory.wrapping_add(reserved);
         let skipped = start.addr().wrapping_sub(memory.addr()) % HUGE;
-        // SAFETY: the addresses were just reserved, and nobody uses them.
-        unsafe {
-            if SPACE.overlaps(memory, reserved) {
-                refused::release(memory, reserved);
-                return None;
-            }
-            refused::release(memory, skipped);
-        }
+        // SAFETY: as above.
+        unsafe { refused::release(memory, skipped) };
         Some(Self { base: memory.wrapping_add(skipped), len: 0, end })
     }
 
@@ -95,12 +90,12 @@ impl Assembly {
             unsafe {
                 let moved = os::movable(from, kept::until_seam(from, left));
                 if moved == 0 {
-                    put_back(from, left);
+                    kept::put_back(from, left);
                     break;
                 }
                 if !os::move_into((from, moved), (to, self.end.addr() - to.addr()), to, moved) {
-                    put_back(from, left);
-                    put_back(self.base, self.len);
+                    kept::put_back(from, left);
+                    kept::put_back(self.base, self.len);
                     return None;
                 }
                 kept::note_seam(to);
@@ -120,21 +115,12 @@ impl Assembly {
         unsafe {
             if self.len == 0 || !os::commit_rest(new, len - self.len) {
                 refused::release(new, self.end.addr() - new.addr());
-                put_back(self.base, self.len);
+                kept::put_back(self.base, self.len);
                 return None;
             }
             kept::note_seam(new);
             refused::release(end, self.end.addr() - end.addr());
         }
         Some(self.base)
-    }
-}
-
-/// # Safety
-/// The pages were kept, are the caller's, and are not used.
-unsafe fn put_back(start: *mut u8, len: usize) {
-    if len > 0 {
-        // SAFETY: the caller guarantees it.
-        unsafe { kept::put_back(start, len) };
     }
 }

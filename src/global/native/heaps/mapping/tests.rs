@@ -469,9 +469,13 @@ fn a_longer_block_is_put_together_of_several_runs() {
     alone::passes("global::native::heaps::mapping::tests::put_together");
 }
 
-/// Keeps blocks of as many huge pages, written all over; each mapping is an OS page longer.
+/// Keeps blocks of these numbers of huge pages, written all over; each mapping is an OS page longer.
+/// Before, a block of `first` bytes was in use.
 #[cfg(target_os = "linux")]
-fn keep(huge_pages: &[usize]) {
+fn keep(first: usize, huge_pages: &[usize]) {
+    let first = allocate(first, 64, None).expect("there is memory");
+    // SAFETY: the block is not used any more. The next mapping counts as wanted again.
+    unsafe { deallocate(first.as_ptr(), 60_000) };
     let allocate = |&count: &usize| {
         let block = allocate(count * HUGE, 64, None).expect("there is memory");
         // So that no two are one run.
@@ -491,11 +495,7 @@ fn keep(huge_pages: &[usize]) {
 #[ignore = "in a process of its own"]
 fn put_together() {
     let page = os::page_size();
-    // Mappings count as wanted again.
-    let first = allocate(HUGE, 64, None).expect("there is memory");
-    // SAFETY: the block is not used any more.
-    unsafe { deallocate(first.as_ptr(), 60_000) };
-    keep(&[5, 4, 3]);
+    keep(HUGE, &[5, 4, 3]);
     let taken = |size: usize| {
         let before = kept::bytes();
         let block = allocate_kept(size, HUGE, 60_000, Lengthen::Plainly).expect("there is memory");
@@ -569,10 +569,7 @@ fn pieces() {
     const PIECES: usize = 2 * assembly::PIECES;
     let (page, size) = (os::page_size(), 2 * HUGE + PIECES * kept::LEAST);
     // More was in use before: nothing goes back.
-    let first = allocate(2 * size, 64, None).expect("there is memory");
-    // SAFETY: the block is not used any more.
-    unsafe { deallocate(first.as_ptr(), 60_000) };
-    keep(&[2]);
+    keep(2 * size, &[2]);
     let memory = os::allocate(2 * PIECES * kept::LEAST).expect("there is memory");
     for index in 0..PIECES {
         // SAFETY: the memory is the test's, which uses every second piece no more.
@@ -602,10 +599,7 @@ fn runs_stay_where_nothing_can_be_put_together() {
 #[test]
 #[ignore = "in a process of its own"]
 fn not_together() {
-    let first = allocate(HUGE, 64, None).expect("there is memory");
-    // SAFETY: the block is not used any more.
-    unsafe { deallocate(first.as_ptr(), 60_000) };
-    keep(&[5, 4, 3]);
+    keep(HUGE, &[5, 4, 3]);
     let before = kept::bytes();
     let no_more = libc::rlimit { rlim_cur: 1 << 20, rlim_max: libc::RLIM_INFINITY };
     let any = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, ..no_more };
