@@ -26,6 +26,7 @@ use crate::global::native::memory::space::SPACE;
 use crate::os;
 
 mod assembly;
+mod outside;
 
 use assembly::assemble;
 
@@ -205,8 +206,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     let (guard, behind) = if mode::has_guards() { (page, BEHIND) } else { (0, 0) };
     let rounded = size.checked_add(offset + behind)?.checked_next_multiple_of(page)?;
     let mapped = rounded.checked_add(2 * guard)?;
-    // SAFETY: the memory was just mapped, and nobody uses it.
-    let memory = unsafe { outside_slots(os::allocate(mapped)?, mapped)? };
+    let memory = outside::allocate(mapped)?;
     let first = memory.wrapping_add(guard + HEADER);
     let block = first.wrapping_add(first.align_offset(align));
     let base = memory.with_addr((block.addr() - HEADER) & !(page - 1));
@@ -228,20 +228,6 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
     IN_USE.count.fetch_add(1, Relaxed);
     count_bytes(len, 0);
     NonNull::new(block)
-}
-
-/// Returns addresses that were just mapped or reserved, or `None` if they are in the slots of
-/// heaps, where a free would go to a heap: then they are released.
-///
-/// # Safety
-/// The addresses are the caller's, and nobody uses them.
-unsafe fn outside_slots(memory: *mut u8, len: usize) -> Option<*mut u8> {
-    if !SPACE.overlaps(memory, len) {
-        return Some(memory);
-    }
-    // SAFETY: the caller guarantees that nobody uses the addresses.
-    unsafe { refused::release(memory, len) };
-    None
 }
 
 fn header(block: *mut u8) -> *mut Header {
@@ -458,7 +444,7 @@ unsafe fn lengthen_whole(
         // A block that grows mostly grows again: with free addresses behind it, it then stays.
         let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
         let reserved = room.checked_add(align)?;
-        let memory = outside_slots(os::reserve(reserved)?, reserved)?;
+        let memory = outside::reserve(reserved)?;
         let skipped = base.addr().wrapping_sub(memory.addr()) % align;
         let to = memory.add(skipped);
         if !os::move_into((base, len), (memory, reserved), to, new_len) {
@@ -491,7 +477,7 @@ unsafe fn lengthen(
             return None;
         }
         // It is in the slots: copy it to other addresses, or else back.
-        let there = os::allocate(new_len).and_then(|there| outside_slots(there, new_len));
+        let there = outside::allocate(new_len);
         let Some(to) = there.or_else(|| os::map_at(base, len).then_some(base)) else {
             os::abort();
         };
@@ -519,7 +505,7 @@ unsafe fn move_guarded(
     unsafe {
         let &mut Header { base, len, guard, .. } = checked_header(block);
         let reserved = new_len.checked_add(2 * guard)?;
-        let memory = outside_slots(os::reserve(reserved)?, reserved)?;
+        let memory = outside::reserve(reserved)?;
         let new_base = memory.add(guard);
         if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
             return None;

@@ -9,7 +9,7 @@
 //! To the system such a mapping is several, which it can make longer in place, but not move as one.
 
 use super::super::kept;
-use super::outside_slots;
+use super::outside;
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::refused;
 use crate::os;
@@ -65,11 +65,10 @@ impl Assembly {
     fn new(start: *mut u8, len: usize) -> Option<Self> {
         // An OS page more than is needed, to move all of it.
         let reserved = len.checked_add(HUGE + os::page_size())?;
-        // SAFETY: the addresses were just reserved, and nobody uses them.
-        let memory = unsafe { outside_slots(os::reserve(reserved)?, reserved)? };
+        let memory = outside::reserve(reserved)?;
         let end = memory.wrapping_add(reserved);
         let skipped = start.addr().wrapping_sub(memory.addr()) % HUGE;
-        // SAFETY: as above.
+        // SAFETY: the addresses were just reserved, and nobody uses them.
         unsafe { refused::release(memory, skipped) };
         Some(Self { base: memory.wrapping_add(skipped), len: 0, end })
     }
