@@ -69,7 +69,7 @@ pub struct Tuning {
     /// The most heaps for each CPU, from 1 to 16; 2 by default. If there are more threads than
     /// heaps, threads share them.
     pub heaps_per_cpu: u32,
-    /// The smallest block that gets a mapping of its own, from 64 KiB to 1 GiB; 32 MiB by default.
+    /// The smallest block that gets a mapping of its own, from 64 KiB to 1 GiB; 16 MiB by default.
     pub mapping_from: usize,
     /// Purge delay in milliseconds: how long memory stays free before it goes back to the system;
     /// 1,000 by default. [`Pagewise::purge`](super::Pagewise::purge) says when the allocator checks
@@ -135,7 +135,7 @@ impl Tuning {
             quick_blocks: 256,
             quick_bytes: 32 << 10,
             heaps_per_cpu: 2,
-            mapping_from: 32 << 20,
+            mapping_from: 16 << 20,
             purge_delay: 1000,
             huge_pages: HugePages::Beyond(8 << 20),
             background: false,

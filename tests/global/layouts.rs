@@ -73,7 +73,7 @@ fn memory_reused_by_small_blocks_is_not_assumed_zero() {
 #[test]
 #[ignore = "in a process of its own"]
 fn small_blocks_wrote() {
-    const LEN: usize = 16 << 20;
+    const LEN: usize = 12 << 20;
     for size in [100, 1_000, 5_000] {
         // SAFETY: each block is in use and long enough while it is written to, and is freed once.
         unsafe {

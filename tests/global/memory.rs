@@ -215,8 +215,8 @@ fn grown() {
     let before = resident();
     blocks.iter_mut().step_by(4).for_each(|block| drop(block.take()));
     let held = ALLOCATOR.stats().held;
-    let block = vec![1_u8; 24 * MIB];
-    assert!(ALLOCATOR.stats().held >= held + 20 * MIB, "the heap grows");
+    let block = vec![1_u8; 15 * MIB];
+    assert!(ALLOCATOR.stats().held >= held + 12 * MIB, "the heap grows");
     let more = resident() as isize - before as isize;
     assert!(more < 8 * MIB as isize, "{} MiB more are resident", more >> 20);
     assert!(block.iter().chain(blocks.iter().flatten().flatten()).all(|&byte| byte == 1));

@@ -79,7 +79,7 @@ fn many_large_blocks_alone() {
     if is_not_asked() {
         return;
     }
-    hold_sparse_blocks(if usize::BITS == 64 { 200 } else { 10 }, 16 * MIB, 8 * MIB);
+    hold_sparse_blocks(if usize::BITS == 64 { 200 } else { 10 }, 12 * MIB, 8 * MIB);
 }
 
 #[test]

@@ -159,7 +159,7 @@ const SETTINGS: &[Setting] = &[
         documented: Documented {
             field: "mapping_from",
             value: "bytes",
-            default: "32M",
+            default: "16M",
             about: "the least block that is a mapping, from 64K to 1G",
         },
     },

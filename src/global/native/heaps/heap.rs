@@ -57,6 +57,11 @@ pub(in crate::global::native) struct Heap {
 }
 
 impl Heap {
+    /// Returns the bytes of free memory that may be resident.
+    pub(in crate::global::native) fn free(&self) -> usize {
+        self.most_resident.load(Relaxed).saturating_sub(self.used.load(Relaxed))
+    }
+
     /// Makes the heap of a slot; `None` if there is no memory for it. Called once for each slot.
     pub(super) fn open(slot: usize, tuning: &Tuning) -> Option<&'static Self> {
         let start = SPACE.slot(slot);

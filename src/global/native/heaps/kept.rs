@@ -183,6 +183,12 @@ pub(in crate::global::native) fn decide_huge_pages(
     with(decide).unwrap_or(0)
 }
 
+/// Returns whether a new block of `size` zero bytes will probably be written all over: then it may
+/// be kept memory that is cleared.
+pub(in crate::global::native) fn expects_zeros_written(size: usize) -> bool {
+    with(|kept| kept.zeroed.expects_all(size)).unwrap_or(false)
+}
+
 /// Forgets the sample if it lies in this mapping, which is about to be resized. Returns whether it
 /// did: then only a part of the mapping may be advised.
 pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {

@@ -123,6 +123,11 @@ impl DensityPredictor {
         false
     }
 
+    /// Returns whether a sample is due at the next decision.
+    pub(in crate::global::native) fn is_sample_next(&self) -> bool {
+        self.decisions.get() + 1 == SAMPLE_ONE_IN
+    }
+
     /// Counts a decision about a dense kind. Returns whether a new sample is due: once in
     /// [`SAMPLE_ONE_IN`] decisions.
     pub(in crate::global::native) fn is_sample_due(&self) -> bool {

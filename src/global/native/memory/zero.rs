@@ -33,9 +33,9 @@ const EDGE: usize = 16;
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Words of bits that are copied for a block: enough for 32 MiB in OS pages of 4 KiB, by default
+/// Words of bits that are copied for a block: enough for 16 MiB in OS pages of 4 KiB, by default
 /// the largest block that is not a mapping.
-const KNOWN: usize = 129;
+const KNOWN: usize = 65;
 
 /// The bits, in a mapping of their own that is made for the first bit, and grows.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Copies the bits of a block's memory, at least of its first 32 MiB, to `known`, which knows
+    /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, which knows
     /// nothing yet.
     pub(in crate::global::native) fn tell(&self, memory: Range<usize>, known: &mut Known) {
         let first = (memory.start - self.origin) / self.page;

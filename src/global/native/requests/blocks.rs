@@ -72,16 +72,19 @@ pub(super) fn allocate_large_kept(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    if size < mapping_from(tuning) {
-        let fits = size >= grown_mapping_from(tuning) && kept::bytes() > size;
-        return fits
-            .then(|| mapping::allocate_kept(size, align, tuning.purge_delay, Lengthen::No))
-            .flatten();
-    }
-    let lengthen = match tuning.huge_pages.is_adaptive() {
+    let mut lengthen = match tuning.huge_pages.is_adaptive() {
         true => Lengthen::Adaptively,
         false => Lengthen::Plainly,
     };
+    if size < mapping_from(tuning) {
+        if size < grown_mapping_from(tuning) || kept::bytes() <= size {
+            return None;
+        }
+        if caller.heap.free() >= size {
+            lengthen = Lengthen::No;
+        }
+        return mapping::allocate_kept(size, align, tuning.purge_delay, lengthen);
+    }
     let kept = mapping::allocate_kept(size, align, tuning.purge_delay, lengthen);
     kept.or_else(|| {
         let block = allocate_beside_heaps(caller, size, align, tuning.huge_pages.advice())?;
@@ -90,13 +93,23 @@ pub(super) fn allocate_large_kept(
     })
 }
 
-/// Like [`allocate_large`]. The block is zeros; it may get huge pages.
+/// As [`allocate_large`]. The block is zeros: kept memory that is cleared, if the program probably
+/// writes all of it anyway, else a new mapping, which may get huge pages.
 pub(super) fn allocate_large_zeroed(
     caller: thread::Caller,
     tuning: &Tuning,
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
+    let may_clear = size >= mapping_from(tuning) && tuning.huge_pages.is_adaptive();
+    if may_clear && kept::expects_zeros_written(size) {
+        let lengthen = if kept::bytes() > size { Lengthen::Adaptively } else { Lengthen::No };
+        if let Some(block) = mapping::allocate_kept(size, align, tuning.purge_delay, lengthen) {
+            // SAFETY: the block has `size` bytes, and is nobody else's.
+            unsafe { block.write_bytes(0, size) };
+            return Some(block);
+        }
+    }
     let block = allocate_large(caller, tuning, size, align)?;
     advise_new_mapping(tuning, block, size, Contents::Zeros);
     Some(block)
@@ -452,6 +465,8 @@ mod tests {
     use super::*;
     use crate::global::Pagewise;
     use crate::global::native::lists::current;
+    #[cfg(target_os = "linux")]
+    use crate::global::native::memory::zero::is_zero;
     use crate::os::alone;
 
     const PAGEWISE: Pagewise = Pagewise::new();
@@ -576,6 +591,45 @@ mod tests {
         assert!(kept::bytes() >= 2 * FROM);
         assert!(!in_heap(FROM / 2) && !in_heap(FROM / 4));
         assert!(in_heap(FROM / 8));
+    }
+
+    /// Zeroed blocks use kept memory once the program has written all of the last ones, and only
+    /// then; they are zeros either way. (Windows keeps no mappings.)
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(pagewise_portable_os, ignore = "no mappings are kept there")]
+    #[test]
+    fn kept_memory_is_cleared_for_what_is_written() {
+        alone::passes("global::native::requests::blocks::tests::cleared");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn cleared() {
+        const ROUNDS: usize = 40;
+        let size = 6 << 20;
+        registry::tuning(&Tuning::new().mapping_from(4 << 20));
+        let rounds_with_kept = |written: usize| {
+            let uses_kept = |_: &usize| {
+                let block = NonNull::new(PAGEWISE.allocate_zeroed(size)).expect("there is memory");
+                let uses_kept = crate::os::is_resident(block.as_ptr().wrapping_add(size / 2));
+                // SAFETY: the block has as many bytes, and is freed once.
+                unsafe {
+                    // To read a page is to touch it.
+                    assert!(is_zero(block, written));
+                    block.write_bytes(1, written);
+                    PAGEWISE.free(block.as_ptr());
+                }
+                uses_kept
+            };
+            (0..ROUNDS).filter(uses_kept).count()
+        };
+        assert_eq!(rounds_with_kept(16), 0, "nothing says that they will be written");
+        // New ones at first, and one in sixteen as a sample.
+        let used = rounds_with_kept(size);
+        assert!((ROUNDS - 8..ROUNDS).contains(&used), "{used}");
+        let used = rounds_with_kept(16);
+        assert!(used <= 16, "{used}: the next sample says that they are not");
     }
 
     /// What its own heap refuses a thread, any other may give it.

@@ -53,8 +53,7 @@ impl MappingDensity {
     /// written yet, and has `size` bytes. The rest may become the sample.
     pub(super) fn decide(&mut self, block: *mut u8, size: usize) -> usize {
         self.look_at_sample(block);
-        // A mapping that is far longer than the last is of another kind.
-        let is_dense = self.predictor.is_dense() && size / 2 <= self.learned_len;
+        let is_dense = self.is_known_dense(size);
         if is_dense && !self.predictor.is_sample_due() {
             return size;
         }
@@ -74,6 +73,19 @@ impl MappingDensity {
         self.predictor.set_sample(block.addr() + advised, size - advised);
         self.sampled_len = size;
         advised
+    }
+
+    /// Returns whether a new block of `size` bytes will probably be written all over: only if that
+    /// is known of blocks like it, and no new sample is due.
+    pub(super) fn expects_all(&self, size: usize) -> bool {
+        let may_count = self.is_known_dense(size) && !self.predictor.is_sample_next();
+        may_count && !self.predictor.is_sample_due()
+    }
+
+    /// Returns whether the last sample was written all over. A block that is far longer than its
+    /// mapping is of another kind.
+    fn is_known_dense(&self, size: usize) -> bool {
+        self.predictor.is_dense() && size / 2 <= self.learned_len
     }
 
     /// Learns from the sample if it starts in this mapping, which goes back or is resized; then

@@ -56,6 +56,24 @@ fn mappings_get_huge_pages_until_they_are_known_to_be_sparse() {
     [first, second, third, last].into_iter().for_each(|block| unmap(block, LEN));
 }
 
+/// Blocks are expected to be written all over once a sample was, up to twice the length of its
+/// mapping, and until the next sample is due.
+#[test]
+fn blocks_are_expected_to_be_written_between_samples() {
+    let mut density = MappingDensity::new(0);
+    let block = map(LEN);
+    assert!(!density.expects_all(LEN));
+    assert_eq!(density.decide(block, LEN), 0, "all of it is the sample");
+    write(block, LEN, 1);
+    assert_eq!(density.learn(block, LEN), Some(true));
+    assert!(density.expects_all(2 * LEN) && !density.expects_all(2 * LEN + 2));
+    assert!((0..14).all(|_| density.expects_all(LEN)));
+    assert!((0..3).all(|_| !density.expects_all(LEN)), "a sample is due");
+    assert_eq!(density.decide(block, LEN), ADVISED);
+    assert!(density.expects_all(LEN));
+    unmap(block, LEN);
+}
+
 /// Mappings of zeros get none before one was written all over.
 #[test]
 fn nothing_is_tried_where_nothing_may_be() {
