@@ -16,12 +16,13 @@
 //! a thread [looks](crate::global::native::lists::idle) for idle memory; then no mapping is kept
 //! until one is wanted again. When a heap grows, these mappings go back first.
 
-use core::ptr;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+use core::{mem, ptr};
 
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
+use crate::global::native::base::sync;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::refused;
@@ -53,6 +54,9 @@ const RUNS: usize = 128;
 
 /// The most seams that are known.
 const SEAMS: usize = 512;
+
+/// The most runs that one use of the lock leaves to be given back.
+const GONE: usize = 4;
 
 /// Contiguous OS pages that are mapped, unused, and not known to be zeros.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +106,8 @@ impl Seams {
 #[derive(Debug)]
 struct Kept {
     runs: [Run; RUNS],
+    /// Runs that go back once the lock is let go: another thread may be waiting for it.
+    gone: [Run; GONE],
     /// When a mapping was last freed, in milliseconds.
     freed: u64,
     /// Whether freed mappings are wanted again, as far as is known.
@@ -118,7 +124,7 @@ struct Kept {
 // SAFETY: the pages of the runs are nobody else's.
 unsafe impl Send for Kept {}
 
-/// The runs. Only a fork waits for the lock.
+/// The runs. While a thread has the lock, it maps and unmaps nothing.
 static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
 
 /// Bytes of all runs, updated before the lock is released.
@@ -176,9 +182,10 @@ pub(in crate::global::native) fn decide_huge_pages(
     size: usize,
     contents: Contents,
 ) -> usize {
+    let thread = sync::token();
     let decide = |kept: &mut Kept| match contents {
-        Contents::Zeros => kept.zeroed.decide(block, size),
-        Contents::Anything => kept.density.decide(block, size),
+        Contents::Zeros => kept.zeroed.decide(block, size, thread),
+        Contents::Anything => kept.density.decide(block, size, thread),
     };
     with(decide).unwrap_or(0)
 }
@@ -195,23 +202,31 @@ pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
     with(|kept| kept.learn(start, len)).flatten().is_some()
 }
 
-/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` is the bytes that may
-/// be kept beside those in use, `delay` the purge delay in milliseconds.
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` tells the bytes that
+/// may be kept beside those in use; `delay` is the purge delay in milliseconds.
 ///
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
-pub(super) unsafe fn keep(start: *mut u8, len: usize, most: usize, delay: u32) -> bool {
-    let keep = |kept: &mut Kept| {
-        let learned = kept.learn(start, len);
-        let is_kept = kept.keep(Run { start, len, since: os::now() }, most, delay);
-        if let Some(is_dense) = learned.filter(|_| is_kept) {
-            // With one advice the mapping is one for the system again, which can lengthen it.
-            // SAFETY: the caller guarantees that the pages are mapped.
-            unsafe { os::advise_huge_pages(start, len, is_dense) };
+pub(super) unsafe fn keep(
+    start: *mut u8,
+    len: usize,
+    most: impl FnOnce() -> usize,
+    delay: u32,
+) -> bool {
+    let learned = with(|kept| kept.learn(start, len)).flatten();
+    // Another block must not find what the program set on the pages of this one.
+    // SAFETY: the caller guarantees that the pages are mapped, and unused.
+    unsafe {
+        if !os::restore(start, len) {
+            return false;
         }
-        is_kept
-    };
-    with(keep).unwrap_or(false)
+        if let Some(is_dense) = learned {
+            // With one advice the mapping is one for the system again, which can lengthen it.
+            os::advise_huge_pages(start, len, is_dense);
+        }
+    }
+    let run = Run { start, len, since: os::now() };
+    with(|kept| kept.keep(run, most(), delay)).unwrap_or(false)
 }
 
 /// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
@@ -238,7 +253,14 @@ pub(in crate::global::native) fn give_back_idle(visit: &mut Visit, delay: u32) {
 
 /// Gives back `wanted` bytes, or all there are. Returns whether there were any.
 pub(in crate::global::native) fn give_back(wanted: usize) -> bool {
-    bytes() != 0 && with(|kept| kept.give_back(wanted, |_| true)).is_some_and(|bytes| bytes != 0)
+    let mut given = 0;
+    while given < wanted && bytes() != 0 {
+        match with(|kept| kept.give_back(wanted - given, |_| true)) {
+            None | Some(0) => break,
+            Some(bytes) => given += bytes,
+        }
+    }
+    given != 0
 }
 
 /// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
@@ -271,17 +293,28 @@ pub(in crate::global::native) fn after_fork_in_child() {
 }
 
 fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
-    KEPT.try_with(|kept| {
+    let (result, gone) = KEPT.with(|kept| {
         let result = action(kept);
         BYTES.store(kept.bytes(), Relaxed);
-        result
-    })
+        (result, kept.take_gone())
+    })?;
+    release(gone);
+    Some(result)
+}
+
+/// Gives back the runs that were [taken out](Kept::take_gone).
+fn release(gone: [Run; GONE]) {
+    for run in gone.into_iter().filter(|run| run.len != 0) {
+        // SAFETY: the pages were mapped, nothing uses them, and no other thread has the runs.
+        unsafe { refused::release(run.start, run.len) };
+    }
 }
 
 impl Kept {
     const fn new() -> Self {
         Self {
             runs: [NONE; RUNS],
+            gone: [NONE; GONE],
             freed: 0,
             wanted: false,
             again: 0,
@@ -306,6 +339,7 @@ impl Kept {
         self.used().map(|run| run.len).sum()
     }
 
+    /// Adds the run of a freed mapping if it may be wanted. `most` and `delay` are as for [`keep`].
     fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.bytes() + run.len);
         self.freed = run.since;
@@ -316,9 +350,7 @@ impl Kept {
             self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
             return false;
         }
-        // Another block must not find what the program set on the pages of this one.
-        // SAFETY: the pages were mapped, and nothing uses them.
-        unsafe { os::restore(run.start, run.len) && self.put(run) }
+        self.put(run)
     }
 
     /// Adds a run, joined with adjacent runs. Where there is no room, the shortest goes back;
@@ -334,16 +366,23 @@ impl Kept {
             }
         }
         if run.len < LEAST {
-            // SAFETY: the pages were mapped, and nothing uses them.
-            unsafe { refused::release(run.start, run.len) };
+            self.give_up(run);
             return true;
         }
         let place = self.runs.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
         let Some(place) = place else { return false };
-        let Run { start, len, .. } = core::mem::replace(place, run);
-        // SAFETY: the pages were mapped, and nothing uses them.
-        unsafe { refused::release(start, len) };
+        let shortest = mem::replace(place, run);
+        self.give_up(shortest);
         true
+    }
+
+    /// Gives a run back, after the lock is let go if there is a place for that.
+    fn give_up(&mut self, run: Run) {
+        match self.gone.iter_mut().find(|other| other.len == 0) {
+            Some(place) => *place = run,
+            // SAFETY: the pages were mapped, and nothing uses them.
+            None => unsafe { refused::release(run.start, run.len) },
+        }
     }
 
     /// Takes from the longest run that fits, so that the block has room to grow.
@@ -383,14 +422,14 @@ impl Kept {
     /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
     /// `before` bytes, and their number.
     fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
-        let run = core::mem::replace(&mut self.runs[index], NONE);
+        let run = mem::replace(&mut self.runs[index], NONE);
         let (Run { start, len: whole, since }, skipped) = (run, run.skipped(before));
         let len = most.min(run.usable(before));
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
-            if len != 0 && !self.put(Run { start, len, since }) {
-                // SAFETY: the pages were mapped, and nothing uses them.
-                unsafe { refused::release(start, len) };
+            let run = Run { start, len, since };
+            if len != 0 && !self.put(run) {
+                self.give_up(run);
             }
         }
         (taken, len)
@@ -405,20 +444,21 @@ impl Kept {
         .is_some()
     }
 
-    /// Gives back at least `wanted` bytes, or all there are, of the shortest of `which` runs.
+    /// Gives back up to `wanted` bytes of the shortest of `which` runs, and what is left of a huge
+    /// page. Returns their number.
     fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
-        let mut given = 0;
-        while given < wanted {
-            let Some(index) = self.shortest(|run| run.len != 0 && which(run)) else { break };
-            let run = &mut self.runs[index];
-            // A huge page goes back as a whole.
-            let len = run.len.min(wanted - given).next_multiple_of(HUGE).min(run.len);
-            run.len -= len;
-            // SAFETY: the pages were mapped, and nothing uses them.
-            unsafe { refused::release(run.start.wrapping_add(run.len), len) };
-            given += len;
-        }
-        given
+        let Some(index) = self.shortest(|run| run.len != 0 && which(run)) else { return 0 };
+        let run = &mut self.runs[index];
+        let len = wanted.checked_next_multiple_of(HUGE).unwrap_or(wanted).min(run.len);
+        run.len -= len;
+        let gone = Run { start: run.start.wrapping_add(run.len), len, ..*run };
+        self.give_up(gone);
+        len
+    }
+
+    /// Takes out the runs that go back.
+    fn take_gone(&mut self) -> [Run; GONE] {
+        mem::replace(&mut self.gone, [NONE; GONE])
     }
 
     fn longest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {

@@ -68,10 +68,12 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
     }
 }
 
-/// Mappings in use: number, bytes, most bytes ever, and most bytes ever with those kept.
+/// Mappings in use: number, bytes, bytes of those being made of kept memory, most bytes ever, and
+/// most bytes ever with those kept.
 struct InUse {
     count: AtomicUsize,
     bytes: AtomicUsize,
+    coming: AtomicUsize,
     most: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -79,6 +81,7 @@ struct InUse {
 static IN_USE: Apart<InUse> = Apart::new(InUse {
     count: AtomicUsize::new(0),
     bytes: AtomicUsize::new(0),
+    coming: AtomicUsize::new(0),
     most: AtomicUsize::new(0),
     peak: AtomicUsize::new(0),
 });
@@ -98,7 +101,8 @@ fn count_bytes(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
     let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
-    let excess = bytes.saturating_add(kept::bytes()).saturating_sub(most);
+    let coming = IN_USE.coming.load(Relaxed);
+    let excess = bytes.saturating_add(coming).saturating_add(kept::bytes()).saturating_sub(most);
     if excess != 0 {
         kept::give_back(excess);
     }
@@ -154,7 +158,11 @@ pub(in crate::global::native) fn allocate_kept(
         return None;
     }
     let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
-    let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen))?;
+    // What another thread frees meanwhile is kept only if there is room for both.
+    IN_USE.coming.fetch_add(len, Relaxed);
+    let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen));
+    IN_USE.coming.fetch_sub(len, Relaxed);
+    let base = base?;
     let block = base.wrapping_add(page);
     // SAFETY: the pages are nobody else's.
     unsafe { write_header(block, (base, len), 0, size) };
@@ -310,7 +318,10 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             return false;
         }
         let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
-        let most = IN_USE.most.load(Relaxed).saturating_sub(IN_USE.bytes.load(Relaxed));
+        let most = || {
+            let others = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
+            IN_USE.most.load(Relaxed).saturating_sub(others)
+        };
         let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
         if !is_kept {
             refused::release(base, len);

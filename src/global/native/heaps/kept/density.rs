@@ -17,6 +17,9 @@ use crate::global::native::memory::huge::{self, DensityPredictor, HUGE};
 /// A sample is this part of its mapping, where the mapping is expected to be dense.
 const SAMPLE_PART: usize = 32;
 
+/// Decisions of other threads that wait for a sample.
+const AWAITED: u32 = 32;
+
 /// Mappings of one kind.
 #[derive(Debug)]
 pub(super) struct MappingDensity {
@@ -28,6 +31,10 @@ pub(super) struct MappingDensity {
     learned_len: usize,
     /// Bytes of the mapping with the sample.
     sampled_len: usize,
+    /// The thread that allocated it.
+    sampled_by: u32,
+    /// Decisions of other threads since then.
+    awaited: u32,
     /// Bytes that may get huge pages before a sample was written all over. Nothing is tried with a
     /// block more than twice as long.
     tried: usize,
@@ -44,17 +51,23 @@ impl MappingDensity {
             is_sparse: false,
             learned_len: 0,
             sampled_len: 0,
+            sampled_by: 0,
+            awaited: 0,
             tried,
             unproven: 0,
         }
     }
 
     /// Decides how many bytes of a new block, from its start on, get huge pages: `block` is not
-    /// written yet, and has `size` bytes. The rest may become the sample.
-    pub(super) fn decide(&mut self, block: *mut u8, size: usize) -> usize {
-        self.look_at_sample(block);
+    /// written yet, and has `size` bytes. The rest may become the sample. `thread` is the caller's
+    /// [token](crate::global::native::base::sync::token).
+    pub(super) fn decide(&mut self, block: *mut u8, size: usize, thread: u32) -> usize {
+        let is_awaited = self.is_sample_awaited(block, thread);
+        if !is_awaited {
+            self.look_at_sample(block);
+        }
         let is_dense = self.is_known_dense(size);
-        if is_dense && !self.predictor.is_sample_due() {
+        if is_dense && (is_awaited || !self.predictor.is_sample_due()) {
             return size;
         }
         // A block of gigabytes is probably meant to stay mostly untouched.
@@ -70,9 +83,22 @@ impl MappingDensity {
         if !is_dense {
             self.unproven += advised;
         }
-        self.predictor.set_sample(block.addr() + advised, size - advised);
-        self.sampled_len = size;
+        if !is_awaited {
+            self.predictor.set_sample(block.addr() + advised, size - advised);
+            (self.sampled_len, self.sampled_by, self.awaited) = (size, thread, 0);
+        }
         advised
+    }
+
+    /// Returns whether another thread may still be writing the sample. It is waited for until there
+    /// were [`AWAITED`] decisions. `any` is as for [`look_at_sample`](Self::look_at_sample).
+    fn is_sample_awaited(&mut self, any: *mut u8, thread: u32) -> bool {
+        let (start, len) = self.predictor.sample();
+        if len == 0 || self.sampled_by == thread || self.awaited == AWAITED {
+            return false;
+        }
+        self.awaited += 1;
+        !huge::is_dense(any.with_addr(start), len)
     }
 
     /// Returns whether a new block of `size` bytes will probably be written all over: only if that

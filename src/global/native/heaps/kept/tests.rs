@@ -70,6 +70,7 @@ fn wanted() {
     assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
     assert_eq!((kept.used().count(), kept.bytes()), (1, run.len));
     assert_eq!(kept.give_back(1, |_| true), HUGE);
+    release(kept.take_gone());
     assert!(!is_there(end));
     assert_eq!(kept.give_back(usize::MAX, |_| true), run.len - HUGE);
     assert_eq!(kept.used().count(), 0);
@@ -200,6 +201,7 @@ fn replaced() {
     assert!(!kept.put(Run { start: at(RUNS), len: LEAST, since: 0 }), "it is as short");
     assert!(os::is_resident(short));
     assert!(kept.put(Run { start: at(RUNS), len: 2 * LEAST, since: 0 }));
+    release(kept.take_gone());
     assert!(!os::is_resident(short), "it went back");
     assert_eq!((kept.used().count(), kept.bytes()), (RUNS, 2 * RUNS * LEAST));
 }
@@ -355,6 +357,34 @@ fn held() {
     blocks.into_iter().for_each(|(block, _)| unsafe { PAGEWISE.free(block) });
 }
 
+/// A thread that frees a mapping while another has the lock waits, and the mapping is kept.
+#[test]
+fn the_lock_is_waited_for() {
+    alone::passes("global::native::heaps::kept::tests::waits");
+}
+
+#[test]
+#[ignore = "in a process of its own: the runs are those of all threads"]
+fn waits() {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    let run = mapping(3);
+    with(|kept| kept.wanted = true);
+    let (taken, is_taken) = channel();
+    let holder = std::thread::spawn(move || {
+        with(|_| {
+            taken.send(()).expect("the test waits");
+            std::thread::sleep(Duration::from_millis(100));
+        })
+    });
+    is_taken.recv().expect("the thread is at it");
+    // SAFETY: the pages were mapped, and nobody uses them.
+    assert!(unsafe { keep(run.start, run.len, || run.len, DELAY) });
+    assert_eq!(holder.join().expect("it ends"), Some(()));
+    assert_eq!(take(run.len, DELAY), Some(run.start));
+}
+
 #[cfg(unix)]
 #[test]
 fn the_child_of_a_fork_finds_what_is_kept() {
@@ -424,7 +454,7 @@ fn idle() {
     let run = mapping(4);
     assert_eq!(with(|kept| kept.wanted = true), Some(()));
     // SAFETY: the pages are mapped, and not used any more.
-    assert!(unsafe { keep(run.start, run.len, run.len, DELAY) });
+    assert!(unsafe { keep(run.start, run.len, || run.len, DELAY) });
     give_back_idle(&mut Visit::unbounded(), DELAY);
     assert_eq!(bytes(), run.len);
     assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");

@@ -6,6 +6,9 @@ use crate::os;
 /// Bytes of a mapping; its sample is one huge page.
 const LEN: usize = 4 * HUGE;
 
+/// A thread.
+const ME: u32 = 1;
+
 /// Bytes of it before the sample.
 const ADVISED: usize = 3 * HUGE;
 
@@ -34,25 +37,25 @@ fn unmap(start: *mut u8, len: usize) {
 fn mappings_get_huge_pages_until_they_are_known_to_be_sparse() {
     let mut density = MappingDensity::new(ADVISED + HUGE);
     let (first, second, third, last) = (map(LEN), map(LEN), map(LEN), map(LEN));
-    assert_eq!(density.decide(first, LEN), ADVISED, "nothing is known");
-    assert_eq!(density.decide(second, LEN), HUGE, "nothing was written yet");
-    assert_eq!(density.decide(third, LEN), 0, "more than may be tried");
+    assert_eq!(density.decide(first, LEN, ME), ADVISED, "nothing is known");
+    assert_eq!(density.decide(second, LEN, ME), HUGE, "nothing was written yet");
+    assert_eq!(density.decide(third, LEN, ME), 0, "more than may be tried");
     write(third, LEN, 1);
-    assert_eq!(density.decide(last, LEN), LEN);
+    assert_eq!(density.decide(last, LEN, ME), LEN);
     assert_eq!(density.unproven, 0);
 
     // One in some has a sample, which nobody writes, so it may be tried again.
-    assert!((0..14).all(|_| density.decide(last, LEN) == LEN));
-    assert_eq!(density.decide(first, LEN), ADVISED);
+    assert!((0..14).all(|_| density.decide(last, LEN, ME) == LEN));
+    assert_eq!(density.decide(first, LEN, ME), ADVISED);
     assert_eq!(density.predictor.sample(), (first.addr() + ADVISED, HUGE));
-    assert_eq!(density.decide(second, LEN), ADVISED);
+    assert_eq!(density.decide(second, LEN, ME), ADVISED);
     assert_eq!(density.unproven, ADVISED);
     // The sample is written here and there.
     write(second.wrapping_add(ADVISED), HUGE, 3);
-    assert_eq!(density.decide(first, LEN), 0);
+    assert_eq!(density.decide(first, LEN, ME), 0);
     assert_eq!(density.predictor.sample(), (first.addr(), LEN));
     write(first, LEN, 3);
-    assert_eq!(density.decide(last, LEN), 0, "all of the last one is the sample");
+    assert_eq!(density.decide(last, LEN, ME), 0, "all of the last one is the sample");
     [first, second, third, last].into_iter().for_each(|block| unmap(block, LEN));
 }
 
@@ -63,15 +66,37 @@ fn blocks_are_expected_to_be_written_between_samples() {
     let mut density = MappingDensity::new(0);
     let block = map(LEN);
     assert!(!density.expects_all(LEN));
-    assert_eq!(density.decide(block, LEN), 0, "all of it is the sample");
+    assert_eq!(density.decide(block, LEN, ME), 0, "all of it is the sample");
     write(block, LEN, 1);
     assert_eq!(density.learn(block, LEN), Some(true));
     assert!(density.expects_all(2 * LEN) && !density.expects_all(2 * LEN + 2));
     assert!((0..14).all(|_| density.expects_all(LEN)));
     assert!((0..3).all(|_| !density.expects_all(LEN)), "a sample is due");
-    assert_eq!(density.decide(block, LEN), ADVISED);
+    assert_eq!(density.decide(block, LEN, ME), ADVISED);
     assert!(density.expects_all(LEN));
     unmap(block, LEN);
+}
+
+/// While another thread may be writing the sample, nothing is learned from it. After some decisions
+/// it is looked at all the same.
+#[test]
+fn a_sample_that_another_thread_writes_is_waited_for() {
+    const OTHER: u32 = 2;
+    for written in [LEN, LEN / 2] {
+        let mut density = MappingDensity::new(0);
+        let (sample, block) = (map(LEN), map(LEN));
+        assert_eq!(density.decide(sample, LEN, OTHER), 0);
+        write(sample, LEN / 2, 1);
+        assert!((0..AWAITED - 1).all(|_| density.decide(block, LEN, ME) == 0));
+        assert_eq!(density.predictor.sample(), (sample.addr(), LEN));
+        write(sample, written, 1);
+        let expected = if written == LEN { LEN } else { 0 };
+        assert_eq!(density.decide(block, LEN, ME), expected, "{written}");
+        assert!(!density.is_sparse);
+        assert_eq!(density.decide(block, LEN, ME), expected, "{written}");
+        assert_eq!(density.is_sparse, written < LEN);
+        [sample, block].into_iter().for_each(|block| unmap(block, LEN));
+    }
 }
 
 /// Mappings of zeros get none before one was written all over.
@@ -79,9 +104,9 @@ fn blocks_are_expected_to_be_written_between_samples() {
 fn nothing_is_tried_where_nothing_may_be() {
     let mut density = MappingDensity::new(0);
     let (first, second) = (map(LEN), map(LEN));
-    assert_eq!(density.decide(first, LEN), 0);
+    assert_eq!(density.decide(first, LEN, ME), 0);
     write(first, LEN, 1);
-    assert_eq!(density.decide(second, LEN), LEN);
+    assert_eq!(density.decide(second, LEN, ME), LEN);
     unmap(first, LEN);
     unmap(second, LEN);
 }
@@ -91,10 +116,10 @@ fn nothing_is_tried_where_nothing_may_be() {
 fn a_far_longer_mapping_gets_none() {
     let mut density = MappingDensity::new(0);
     let (block, long) = (map(LEN), map(2 * LEN + 2));
-    density.decide(block, LEN);
+    density.decide(block, LEN, ME);
     write(block, LEN, 1);
-    assert_eq!(density.decide(long, 2 * LEN + 1), 2 * LEN + 1);
-    assert_eq!(density.decide(long, 2 * LEN + 2), 0);
+    assert_eq!(density.decide(long, 2 * LEN + 1, ME), 2 * LEN + 1);
+    assert_eq!(density.decide(long, 2 * LEN + 2, ME), 0);
     unmap(block, LEN);
     unmap(long, 2 * LEN + 2);
 }
@@ -104,8 +129,8 @@ fn a_far_longer_mapping_gets_none() {
 fn a_block_of_gigabytes_gets_none() {
     const TRIED: usize = 2 * HUGE;
     let block = map(4 * HUGE);
-    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 1), TRIED);
-    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 2), 0);
+    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 1, ME), TRIED);
+    assert_eq!(MappingDensity::new(TRIED).decide(block, 2 * TRIED + 2, ME), 0);
     unmap(block, 4 * HUGE);
 }
 
@@ -114,7 +139,7 @@ fn a_block_of_gigabytes_gets_none() {
 fn a_mapping_that_goes_tells_what_its_sample_was() {
     let mut density = MappingDensity::new(LEN);
     let (block, other) = (map(LEN), map(LEN));
-    assert_eq!(density.decide(block, LEN), ADVISED);
+    assert_eq!(density.decide(block, LEN, ME), ADVISED);
     write(block, LEN, 1);
     assert_eq!(density.learn(other, LEN), None, "{density:?} has it");
     assert_eq!(density.learn(block, ADVISED), None, "the sample lies behind these");
@@ -123,6 +148,6 @@ fn a_mapping_that_goes_tells_what_its_sample_was() {
     assert_eq!((density.predictor.is_dense(), density.predictor.sample()), (true, (0, 0)));
     assert_eq!(density.learn(block, LEN), None, "there is none any more");
     unmap(block, LEN);
-    assert_eq!(density.decide(other, LEN), LEN);
+    assert_eq!(density.decide(other, LEN, ME), LEN);
     unmap(other, LEN);
 }
