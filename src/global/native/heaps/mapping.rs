@@ -109,6 +109,11 @@ fn count_bytes(added: usize, removed: usize) {
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
+/// Forgets the mappings that threads were making which are not in this child of a fork.
+pub(in crate::global::native) fn after_fork_in_child() {
+    IN_USE.coming.store(0, Relaxed);
+}
+
 /// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be
 /// unmapped.
 fn starts_huge_page(size: usize) -> bool {

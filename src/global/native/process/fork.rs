@@ -27,7 +27,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::sync;
-use crate::global::native::heaps::{background, kept};
+use crate::global::native::heaps::{background, kept, mapping};
 use crate::global::native::lists::registry;
 use crate::global::native::profile;
 use crate::os;
@@ -78,6 +78,7 @@ extern "C" fn in_child() {
         return sync::note_process();
     }
     kept::after_fork_in_child();
+    mapping::after_fork_in_child();
     profile::after_fork_in_child();
     registry::after_fork_in_child();
     background::after_fork_in_child();

@@ -3,6 +3,8 @@
 use core::ops::Range;
 
 use super::*;
+#[cfg(unix)]
+use crate::global::native::lists::registry;
 use crate::global::{Hardening, Pagewise, Tuning};
 use crate::os::alone;
 
@@ -827,6 +829,32 @@ fn wanting() {
     assert_eq!(kept::bytes(), 0);
     // SAFETY: the block is in use, and not used any more.
     unsafe { deallocate(block.as_ptr(), 0) };
+}
+
+/// In the child of a fork no other thread is making a mapping any more.
+#[cfg(unix)]
+#[test]
+fn nothing_is_coming_after_a_fork() {
+    alone::passes("global::native::heaps::mapping::tests::coming");
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own, which forks"]
+fn coming() {
+    // The fork handlers are registered with the first heap.
+    let _ = registry::heap_for_test();
+    IN_USE.coming.fetch_add(HUGE, Relaxed);
+    let mut status = 0;
+    // SAFETY: the child only looks at a number, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(i32::from(IN_USE.coming.load(Relaxed) != 0));
+        }
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+    }
+    assert_eq!((status, IN_USE.coming.load(Relaxed)), (0, HUGE));
 }
 
 /// A mark tells a block from any other: each bit of the address counts.
