@@ -30,7 +30,9 @@ pub struct Hardening {
     /// exactly the size of a class takes the next class.
     pub canaries: bool,
     /// Hands out a random one of the last eight blocks on the thread's list of the class, instead
-    /// of the one freed last. Which blocks are moved from the heap to the list is random as well.
+    /// of the one freed last, which comes next with a chance of less than a quarter, and each other
+    /// one with less. Blocks from another place of the heap begin anywhere among those that are
+    /// moved to the list at once.
     pub random: bool,
     /// Bytes of freed blocks that each thread holds back in a quarantine, at most 1,024 blocks; the
     /// oldest are used again first. Blocks larger than this number are not held back; 0 disables

@@ -341,7 +341,8 @@ fn at_random() {
             block == next
         }
     });
-    assert!(again.count() < 60, "seldom the one freed last");
+    // The chance is 15/64.
+    assert!(again.count() < 80, "seldom the one freed last");
 }
 
 #[test]

@@ -59,11 +59,25 @@ impl Own {
     /// Returns a random number below `bound`, nearly uniform for a small `bound`.
     #[inline(always)]
     pub(super) fn below(&self, bound: u32) -> u32 {
+        ((u64::from(self.draw()) * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Returns the lesser of two random numbers below `bound`, which is small.
+    #[inline(always)]
+    pub(super) fn lesser_below(&self, bound: u32) -> u32 {
+        let drawn = self.draw();
+        let scale = |half: u32| (half * bound) >> 16;
+        scale(drawn >> 16).min(scale(drawn & 0xffff))
+    }
+
+    /// Returns 32 random bits.
+    #[inline(always)]
+    fn draw(&self) -> u32 {
         let state = self.random.get();
         // Multiplicative congruential, of period 2^62; the upper bits are used: Steele & Vigna
         // 2022.
         self.random.set(state.wrapping_mul(0xf135_7aea_2e62_a9c5));
-        (((state >> 32) * u64::from(bound)) >> 32) as u32
+        (state >> 32) as u32
     }
 
     /// Puts a freed block into the quarantine, and puts the oldest blocks back if it is over its
@@ -251,6 +265,25 @@ mod tests {
     #[ignore = "in a process of its own"]
     fn large() {
         keeps(60_000, 70_000);
+    }
+
+    /// The lesser of two random numbers is below their bound, and less likely the greater it is.
+    #[test]
+    fn lesser_numbers_are_likelier() {
+        // SAFETY: all zeros is a valid value.
+        let own: Box<Own> = unsafe { Box::new(core::mem::zeroed()) };
+        own.random.set(0x1234_5678_9abc_def1);
+        for bound in [1, 2, 7, 8] {
+            let mut counts = [0; 8];
+            for _ in 0..1_000 * bound * bound {
+                counts[own.lesser_below(bound) as usize] += 1;
+            }
+            for (number, count) in (0..).zip(counts) {
+                let expected = if number < bound { 2 * (bound - number) - 1 } else { 0 } * 1_000;
+                let tenth = expected / 10;
+                assert!((expected - tenth..=expected + tenth).contains(&count), "{counts:?}");
+            }
+        }
     }
 
     /// A random number is below its bound, and each number below it occurs.

@@ -140,14 +140,17 @@ pub(in crate::global::native) unsafe fn pop_any(
     }
 }
 
-/// Rotates a list: moves the last `choose(count)` of its `count` blocks to the front. The order is
-/// otherwise kept.
+/// Moves the `before` blocks that were on a list before a [batch](refill) came on top of the batch,
+/// so that they are popped first, and the addresses go on where they end. A batch that does not
+/// begin [near](NEAR) that end begins anywhere: its first `choose(its length)` blocks are popped
+/// last.
 ///
 /// # Safety
-/// As for [`pop`]; `choose` returns at most `count`.
-pub(in crate::global::native) unsafe fn rotate(
+/// As for [`pop`].
+pub(in crate::global::native) unsafe fn deal(
     lists: *mut Lists,
     offset: u32,
+    before: usize,
     choose: impl FnOnce(u32) -> u32,
 ) {
     let list = at(lists, offset);
@@ -157,11 +160,29 @@ pub(in crate::global::native) unsafe fn rotate(
         let count = (*list).count();
         (*list).set_count(0);
         compiler_fence(Release);
-        let on_list = core::slice::from_raw_parts_mut(blocks(lists, list), count as usize);
-        on_list.rotate_right(choose(count) as usize);
+        let first = blocks(lists, list).cast::<NonNull<u8>>();
+        deal_blocks(core::slice::from_raw_parts_mut(first, count as usize), before, choose);
         compiler_fence(Release);
         (*list).set_count(count);
     }
+}
+
+/// Bytes within which a batch goes on where the blocks before it end.
+const NEAR: usize = 4 << 10;
+
+/// As [`deal`], of a list with these blocks.
+fn deal_blocks(blocks: &mut [NonNull<u8>], before: usize, choose: impl FnOnce(u32) -> u32) {
+    let (old, batch) = blocks.split_at_mut(before.min(blocks.len()));
+    // The lowest address of a batch is on top. So the one popped last is the highest of the batch
+    // before, if that is what the list has.
+    let goes_on = old.first().zip(batch.last()).is_some_and(|(end, start)| {
+        (1..NEAR).contains(&start.addr().get().wrapping_sub(end.addr().get()))
+    });
+    if !goes_on {
+        batch.rotate_right(choose(batch.len() as u32) as usize);
+    }
+    let old = old.len();
+    blocks.rotate_left(old);
 }
 
 /// Returns the size of a list's blocks in bytes.
@@ -373,4 +394,35 @@ pub(in crate::global::native) fn kept(lists: *mut Lists, offset: u32) -> (usize,
     // SAFETY: `offset` names a list; its `top` is atomic.
     let count = unsafe { (*at(lists, offset)).count() };
     (count as usize, block_size(lists, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the addresses in units of 16 bytes, in the order in which they are popped, after
+    /// these blocks were dealt.
+    fn dealt(old: &[usize], batch: &[usize]) -> Vec<usize> {
+        let mut blocks: Vec<_> = old
+            .iter()
+            .rev()
+            .chain(batch.iter().rev())
+            .map(|unit| NonNull::new(core::ptr::without_provenance_mut(unit * 16)).expect("not 0"))
+            .collect();
+        deal_blocks(&mut blocks, old.len(), |count| count / 2);
+        blocks.iter().rev().map(|block| block.addr().get() / 16).collect()
+    }
+
+    /// What was on a list is popped before the batch. The batch follows in order if it goes on
+    /// where that ends; else it begins anywhere.
+    #[test]
+    fn a_batch_comes_after_the_blocks_before_it() {
+        assert_eq!(dealt(&[1, 3, 2], &[4, 6, 8, 9]), [1, 3, 2, 4, 6, 8, 9]);
+        assert_eq!(dealt(&[100, 300], &[555, 556]), [100, 300, 555, 556]);
+        assert_eq!(dealt(&[100, 300], &[556, 557]), [100, 300, 557, 556]);
+        assert_eq!(dealt(&[1000], &[1, 2, 3, 4]), [1000, 3, 4, 1, 2]);
+        assert_eq!(dealt(&[], &[1, 2, 3, 4, 5]), [3, 4, 5, 1, 2]);
+        assert_eq!(dealt(&[5, 6], &[]), [5, 6]);
+        assert_eq!(dealt(&[], &[]), []);
+    }
 }
