@@ -12,9 +12,9 @@ use crate::global::tuning::Tuning;
 use crate::os;
 
 const CANARIES: u32 = 1 << 0;
-const CHECKS: u32 = 1 << 1;
-const RANDOM: u32 = 1 << 2;
-const ZERO: u32 = 1 << 3;
+const RANDOM: u32 = 1 << 1;
+const ZERO: u32 = 1 << 2;
+const CHECKS: u32 = 1 << 3;
 const GUARDS: u32 = 1 << 4;
 const PINNED: u32 = 1 << 5;
 
@@ -83,12 +83,8 @@ pub(in crate::global::native) fn parts() -> Parts {
 }
 
 impl Parts {
-    /// The checks alone.
-    pub(in crate::global::native) const CHECKS: u32 = CHECKS;
-    /// All parts that affect small blocks.
-    pub(in crate::global::native) const EVERY: u32 = CHECKS | CANARIES | RANDOM | ZERO;
-    /// For [`known`](Self::known): the parts are known only at run time.
-    pub(in crate::global::native) const UNKNOWN: u32 = 0;
+    /// How many sets there are of the parts that affect small blocks, besides the checks.
+    pub(in crate::global::native) const SETS: usize = 1 << 3;
 
     /// Checks whether there are any parts, or blocks are sampled.
     #[inline(always)]
@@ -103,16 +99,18 @@ impl Parts {
         self.0.cast_signed() > 0
     }
 
-    /// Returns those of the parts that affect small blocks.
+    /// Returns which set of the parts that affect small blocks is in force: a number below
+    /// [`SETS`](Self::SETS).
     #[inline(always)]
-    pub(in crate::global::native) fn of_small(self) -> u32 {
-        self.0 & Self::EVERY
+    pub(in crate::global::native) fn set(self) -> usize {
+        self.0 as usize % Self::SETS
     }
 
-    /// Returns `PARTS`, if known at compile time, and else the parts in force.
+    /// Returns the checks and a set of parts that affect small blocks: one for each number below
+    /// [`SETS`](Self::SETS).
     #[inline(always)]
-    pub(in crate::global::native) fn known<const PARTS: u32>() -> Self {
-        if PARTS == Self::UNKNOWN { parts() } else { Self(PARTS) }
+    pub(in crate::global::native) const fn of_set(set: usize) -> Self {
+        Self(CHECKS | set as u32)
     }
 
     #[inline(always)]
@@ -191,20 +189,20 @@ mod tests {
         alone::passes("global::native::base::mode::tests::hardened");
     }
 
-    /// The parts that affect small blocks are canaries, checks, randomness and zeroing.
+    /// The parts that affect small blocks are canaries, randomness and zeroing, besides the checks.
     #[test]
     fn parts_are_told_from_others() {
-        const SMALL: u32 = CANARIES | CHECKS | RANDOM | ZERO;
         for bits in (0..64).flat_map(|bits| [bits, bits | PROFILED]) {
             let parts = Parts(bits);
-            assert_eq!(parts.of_small(), bits & SMALL, "{bits:#x}");
             assert_eq!(parts.are_unusual(), bits > 0, "{bits:#x}");
             assert_eq!(parts.are_only_hardened(), bits > 0 && bits < PROFILED, "{bits:#x}");
             let has = [parts.has_canaries(), parts.are_random(), parts.zero()];
             let bit = |part: u32| bits / part % 2 == 1;
             assert_eq!(has, [CANARIES, RANDOM, ZERO].map(bit), "{bits:#x}");
+            let set = Parts::of_set(parts.set());
+            assert_eq!([set.has_canaries(), set.are_random(), set.zero()], has, "{bits:#x}");
+            assert!(set.are_only_hardened());
         }
-        assert_eq!(Parts::known::<CHECKS>().0, CHECKS);
     }
 
     #[test]

@@ -20,15 +20,21 @@
 //! | `wiped` | short blocks that are kept zeroed while free |
 //! | `resize` | resizing and measuring |
 
-/// Calls `$function` with the parts in force, `$parts`, as its const parameter. The function is
-/// compiled three times: for the checks alone and for all parts, where no part is tested at run
-/// time, and once for all other sets, where they are.
-macro_rules! with_parts {
-    ($parts:expr, $function:ident($($argument:expr),+)) => {
-        match $parts.of_small() {
-            Parts::CHECKS => $function::<{ Parts::CHECKS }>($($argument),+),
-            Parts::EVERY => $function::<{ Parts::EVERY }>($($argument),+),
-            _ => $function::<{ Parts::UNKNOWN }>($($argument),+),
+/// Returns a table of a function, compiled for each [set](crate::global::native::base::mode::Parts::of_set) of parts, which is its
+/// const parameter: so no part is tested at run time.
+macro_rules! for_each_set {
+    ($function:ident) => {
+        const {
+            [
+                $function::<0>,
+                $function::<1>,
+                $function::<2>,
+                $function::<3>,
+                $function::<4>,
+                $function::<5>,
+                $function::<6>,
+                $function::<7>,
+            ]
         }
     };
 }

@@ -53,17 +53,19 @@ pub(in super::super) fn allocate(
     size: usize,
     align: usize,
 ) -> *mut u8 {
-    with_parts!(parts, allocate_with(asked, size, align))
+    static ALLOCATE: [fn(&Tuning, usize, usize) -> *mut u8; Parts::SETS] =
+        for_each_set!(allocate_with);
+    ALLOCATE[parts.set()](asked, size, align)
 }
 
-/// As [`allocate`], with these parts.
+/// As [`allocate`], with this set of parts.
 #[inline(never)]
-pub(super) fn allocate_with<const PARTS: u32>(
+pub(super) fn allocate_with<const SET: usize>(
     asked: &Tuning,
     size: usize,
     align: usize,
 ) -> *mut u8 {
-    let parts = Parts::known::<PARTS>();
+    let parts = Parts::of_set(SET);
     if size < SMALL_MAX
         && align <= UNIT
         && let Some((lists, own)) = own::of_thread()
@@ -318,16 +320,18 @@ pub(in super::super) unsafe fn free(
     block: *mut u8,
     size: Option<usize>,
 ) {
+    static FREE: [unsafe fn(&Tuning, *mut u8, Option<usize>); Parts::SETS] =
+        for_each_set!(free_with);
     // SAFETY: the callee has the same contract.
-    unsafe { with_parts!(parts, free_with(asked, block, size)) }
+    unsafe { FREE[parts.set()](asked, block, size) }
 }
 
-/// As [`free`], with these parts.
+/// As [`free`], with this set of parts.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_with<const SET: usize>(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // Null is in no slot, so a block with a list above 0 is not null.
     let list = SPACE.list_of(block).unwrap_or(0);
     // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class.
@@ -336,7 +340,7 @@ unsafe fn free_with<const PARTS: u32>(asked: &Tuning, block: *mut u8, size: Opti
             return free_slowly(asked, block, size);
         };
         let block = NonNull::new_unchecked(block);
-        let parts = Parts::known::<PARTS>();
+        let parts = Parts::of_set(SET);
         let (state, code) = checked_state(block, Fault::FreedNotInUse);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);

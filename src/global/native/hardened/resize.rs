@@ -56,16 +56,18 @@ pub(in super::super) unsafe fn reallocate(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
+    static REALLOCATE: [unsafe fn(&Tuning, *mut u8, usize, usize) -> *mut u8; Parts::SETS] =
+        for_each_set!(reallocate_with);
     // SAFETY: the callee has the same contract.
-    unsafe { with_parts!(parts, reallocate_with(asked, block, align, new_size)) }
+    unsafe { REALLOCATE[parts.set()](asked, block, align, new_size) }
 }
 
-/// As [`reallocate`], with these parts.
+/// As [`reallocate`], with this set of parts.
 ///
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
-unsafe fn reallocate_with<const PARTS: u32>(
+unsafe fn reallocate_with<const SET: usize>(
     asked: &Tuning,
     block: *mut u8,
     align: usize,
@@ -80,7 +82,7 @@ unsafe fn reallocate_with<const PARTS: u32>(
             && let Some((lists, own)) = own::of_thread()
         {
             let block = NonNull::new_unchecked(block);
-            return reallocate_small::<PARTS>(asked, (lists, own), (block, list), new_size);
+            return reallocate_small::<SET>(asked, (lists, own), (block, list), new_size);
         }
         reallocate_slowly(asked, block, align, new_size)
     }
@@ -92,13 +94,13 @@ unsafe fn reallocate_with<const PARTS: u32>(
 /// # Safety
 /// As for [`reallocate`].
 #[inline(always)]
-unsafe fn reallocate_small<const PARTS: u32>(
+unsafe fn reallocate_small<const SET: usize>(
     asked: &Tuning,
     (lists, own): (*mut Lists, &Own),
     (block, list): (NonNull<u8>, u32),
     new_size: usize,
 ) -> *mut u8 {
-    let parts = Parts::known::<PARTS>();
+    let parts = Parts::of_set(SET);
     let (state, code) = checked_state(block, Fault::NotInUse);
     let class = quick::block_size(lists, list);
     // SAFETY: the block is in use, and has `class` bytes.
@@ -108,7 +110,7 @@ unsafe fn reallocate_small<const PARTS: u32>(
             mark_in_use(parts, block, state, new_size, class);
             return block.as_ptr();
         }
-        move_small::<PARTS>(asked, (lists, own), (block, list, state), (class, size), new_size)
+        move_small::<SET>(asked, (lists, own), (block, list, state), (class, size), new_size)
     }
 }
 
@@ -117,7 +119,7 @@ unsafe fn reallocate_small<const PARTS: u32>(
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
-unsafe fn move_small<const PARTS: u32>(
+unsafe fn move_small<const SET: usize>(
     asked: &Tuning,
     (lists, own): (*mut Lists, &Own),
     (block, list, state): (NonNull<u8>, u32, &AtomicU8),
@@ -127,13 +129,13 @@ unsafe fn move_small<const PARTS: u32>(
     // SAFETY: both blocks are in use, hence disjoint, and at least this long; the caller does not
     // use the old one afterwards.
     unsafe {
-        let moved = allocate_with::<PARTS>(asked, new_size, UNIT);
+        let moved = allocate_with::<SET>(asked, new_size, UNIT);
         if moved.is_null() {
             return stay(block, size, new_size);
         }
         moved.copy_from_nonoverlapping(block.as_ptr(), size.min(new_size));
         let freed = Freed::new(block, list, class);
-        give_up_small(Parts::known::<PARTS>(), lists, own, state, freed);
+        give_up_small(Parts::of_set(SET), lists, own, state, freed);
         moved
     }
 }
