@@ -26,7 +26,6 @@ use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::memory::zero::is_zero;
 use crate::global::native::requests::{blocks, thread};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
@@ -204,8 +203,8 @@ fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) ->
     // SAFETY: as in `hand_out`.
     unsafe {
         if state.load(Relaxed) != ZEROED {
-            block.write_bytes(0, class);
-        } else if !is_zero(block, class) {
+            wiped::wipe_longer(block, class);
+        } else if !wiped::is_longer_zero(block, class) {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
         mark_in_use(parts, block, state, size, class);
@@ -390,7 +389,7 @@ unsafe fn wipe_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
     unsafe {
         match class <= wiped::SHORT {
             true => wiped::wipe_short(block, class),
-            false => block.write_bytes(0, class),
+            false => wiped::wipe_longer(block, class),
         }
     }
     ZEROED
@@ -403,7 +402,7 @@ unsafe fn wipe_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
 #[inline(never)]
 unsafe fn give_up_long(lists: *mut Lists, own: &Own, state: &AtomicU8, freed: Freed) {
     // SAFETY: the block has so long a class, and its owner gave it up.
-    unsafe { freed.block.write_bytes(0, freed.bytes()) };
+    unsafe { wiped::wipe_longer(freed.block, freed.bytes()) };
     state.store(ZEROED, Relaxed);
     put_back_or_keep(lists, own, freed);
 }

@@ -36,7 +36,7 @@ pub(super) fn of(block: NonNull<u8>) -> &'static AtomicU8 {
 /// Returns the state of a block in use that is `slack` bytes longer than its request.
 #[inline(always)]
 pub(super) fn in_use(slack: usize) -> u8 {
-    slack.saturating_add(1).min(FAR.into()) as u8
+    slack.min(FAR as usize - 1) as u8 + 1
 }
 
 /// Returns how many bytes a block in use is longer than its request, if `state` records it.

@@ -1,6 +1,6 @@
-//! Short blocks that are zeros while they are free. A block is written, and checked, as two ends of
-//! equal length: a power of two, below the block's length or equal to 16, so that the ends cover
-//! the block without a loop. In the middle they may overlap.
+//! Small blocks that are zeros while they are free. All but long ones are written, and checked, as
+//! two ends of equal length: a power of two, below the block's length or equal to 16, so that the
+//! ends cover the block without a loop. In the middle they may overlap.
 //!
 //! ```text
 //!  48 bytes  |—— first 32 ——|
@@ -9,8 +9,43 @@
 
 use core::ptr::NonNull;
 
+use crate::global::native::memory::zero;
+
 /// Bytes of the longest short block.
 pub(in super::super) const SHORT: usize = 128;
+
+/// Bytes of the longest block that is covered by its ends.
+const ENDS: usize = 256;
+
+/// Writes zeros to a small block that is not short.
+///
+/// # Safety
+/// As for [`wipe_short`], but the block is longer than [`SHORT`].
+#[inline(always)]
+pub(super) unsafe fn wipe_longer(block: NonNull<u8>, size: usize) {
+    // SAFETY: the caller owns the block.
+    unsafe {
+        match size <= ENDS {
+            true => wipe_ends::<{ ENDS / 32 }>(block, size),
+            false => block.write_bytes(0, size),
+        }
+    }
+}
+
+/// Checks whether a small block that is not short is all zeros.
+///
+/// # Safety
+/// As for [`wipe_longer`].
+#[inline(always)]
+pub(in super::super) unsafe fn is_longer_zero(block: NonNull<u8>, size: usize) -> bool {
+    // SAFETY: the caller owns the block.
+    unsafe {
+        match size <= ENDS {
+            true => are_ends_zero::<{ ENDS / 32 }>(block, size),
+            false => zero::is_zero(block, size),
+        }
+    }
+}
 
 /// Writes zeros to a short block.
 ///
@@ -64,7 +99,7 @@ pub(in super::super) unsafe fn are_ends_zero<const UNITS: usize>(
 /// The block has `size` bytes, and is at least as long as one end.
 #[inline(always)]
 unsafe fn ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> [NonNull<[u128; UNITS]>; 2] {
-    const { assert!(16 * UNITS <= SHORT / 2) };
+    const { assert!(16 * UNITS <= ENDS / 2) };
     // SAFETY: an end is no longer than the block.
     unsafe { [block.cast(), block.add(size - size_of::<[u128; UNITS]>()).cast()] }
 }
@@ -96,26 +131,41 @@ unsafe fn any_of_ends<const UNITS: usize>(block: NonNull<u8>, size: usize) -> u1
 mod tests {
     use super::*;
 
-    /// For every short size, no byte is left out, and none beyond the block is written.
-    #[test]
-    fn every_byte_of_a_short_block() {
+    /// For blocks of these sizes, no byte is left out, and none beyond the block is written.
+    fn covers_every_byte(
+        sizes: impl Iterator<Item = usize>,
+        wipe: unsafe fn(NonNull<u8>, usize),
+        is_zero: unsafe fn(NonNull<u8>, usize) -> bool,
+    ) {
+        const MOST: usize = 1 << 11;
         #[repr(align(16))]
-        struct Memory([u8; SHORT + 16]);
+        struct Memory([u8; MOST + 16]);
 
-        for size in (16..=SHORT).step_by(16) {
-            let mut memory = Memory([1; SHORT + 16]);
+        for size in sizes {
+            let mut memory = Memory([1; MOST + 16]);
             let block = NonNull::from(&mut memory.0).cast::<u8>();
             // SAFETY: the block starts with the memory, which is longer.
             unsafe {
-                wipe_short(block, size);
-                assert!((0..SHORT + 16).all(|at| block.add(at).read() == u8::from(at >= size)));
+                wipe(block, size);
+                assert!((0..MOST + 16).all(|at| block.add(at).read() == u8::from(at >= size)));
                 for at in 0..size {
-                    assert!(is_short_zero(block, size));
+                    assert!(is_zero(block, size));
                     block.add(at).write(0x80);
-                    assert!(!is_short_zero(block, size), "byte {at} of {size}");
+                    assert!(!is_zero(block, size), "byte {at} of {size}");
                     block.add(at).write(0);
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_byte_of_a_short_block() {
+        covers_every_byte((16..=SHORT).step_by(16), wipe_short, is_short_zero);
+    }
+
+    #[test]
+    fn every_byte_of_a_longer_block() {
+        let sizes = (SHORT + 16..=400).step_by(16).chain([2048]);
+        covers_every_byte(sizes, wipe_longer, is_longer_zero);
     }
 }

@@ -20,7 +20,6 @@ use crate::global::native::heaps::{background, kept, pool, relief};
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::purge::{Parts, Plan};
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::memory::zero;
 use crate::global::tuning::UNIT;
 
 impl Heap {
@@ -329,7 +328,7 @@ unsafe fn check_zeros(blocks: &[NonNull<u8>]) {
             65..=wiped::SHORT => {
                 stop_unless(blocks, |block| wiped::are_ends_zero::<4>(block, size))
             }
-            _ => stop_unless(blocks, |block| zero::is_zero(block, size)),
+            _ => stop_unless(blocks, |block| wiped::is_longer_zero(block, size)),
         }
     }
 }
