@@ -396,7 +396,10 @@ pub(in crate::global::native) unsafe fn resize(
                 // takes no memory.
                 let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
                 let moves = align <= page;
-                return moves.then(|| move_guarded(block, offset, roomy, new_size)).flatten();
+                let asks = is_adaptive && *size >= HUGE / 2;
+                let huge = || asks && huge::is_dense(block, *size);
+                let lens = (roomy, new_size);
+                return moves.then(|| move_guarded(block, offset, lens, huge())).flatten();
             }
             if new_len < len / 2 {
                 return None;
@@ -503,7 +506,7 @@ unsafe fn lengthen(
     }
 }
 
-/// Moves a block with guard pages to a longer mapping.
+/// Moves a block with guard pages to a longer mapping; to one of huge pages if they are `wanted`.
 ///
 /// # Safety
 /// As for [`resize`]; the block has guard pages, starts `offset` bytes behind its base, and needs
@@ -511,8 +514,8 @@ unsafe fn lengthen(
 unsafe fn move_guarded(
     block: *mut u8,
     offset: usize,
-    new_len: usize,
-    new_size: usize,
+    (new_len, new_size): (usize, usize),
+    wanted: bool,
 ) -> Option<NonNull<u8>> {
     if !os::MOVES {
         return None;
@@ -520,14 +523,24 @@ unsafe fn move_guarded(
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         let &mut Header { base, len, guard, .. } = checked_header(block);
-        let reserved = new_len.checked_add(2 * guard)?;
+        let align = if wanted { HUGE } else { guard };
+        let reserved = new_len.checked_add(guard + align)?;
         let memory = outside::reserve(reserved)?;
-        let new_base = memory.add(guard);
+        // An OS page before a huge one: then the fence behind contents that fill huge pages is not
+        // the first word of the next, which would so be no huge page.
+        let new_base =
+            memory.with_addr((memory.addr() + 2 * guard).next_multiple_of(align) - guard);
         if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
             return None;
         }
+        let (start, end) = (new_base.sub(guard), new_base.add(new_len + guard));
+        refused::release(memory, start.addr() - memory.addr());
+        refused::release(end, memory.addr() + reserved - end.addr());
         refused::release(base.sub(guard), guard);
         refused::release(base.add(len), guard);
+        if wanted {
+            os::advise_huge_pages(new_base, new_len, true);
+        }
         let block = new_base.add(offset);
         write_header(block, (new_base, new_len), guard, new_size);
         count_bytes(new_len, len);

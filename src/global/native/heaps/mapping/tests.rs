@@ -173,11 +173,12 @@ impl Model {
     fn resizes(&mut self, random: &mut Random) {
         let Some(index) = random.below(self.blocks.len() + 1).checked_sub(1) else { return };
         let new_size = random.size();
+        let is_adaptive = mode::has_guards() && random.below(2) == 0;
         let block = &mut self.blocks[index];
         let before = (block.at, block.size, block.len);
         block.check_whole();
         // SAFETY: the block is in use, at a multiple of this alignment.
-        let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, false) };
+        let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, is_adaptive) };
         let Some(at) = resized else {
             let grows = block.needed_for(new_size) > block.len;
             let stays = if grows { !os::MOVES || block.is_pieced } else { mode::has_guards() };
@@ -301,6 +302,44 @@ fn guarded() {
     mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
     assert!(!session(0..23, 3_000), "none was kept");
     refuses();
+}
+
+/// A block between guard pages that was written all over moves to huge pages when it grows, as far
+/// as they are asked for; one that was not does not.
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "nothing moves there")]
+fn a_dense_block_between_guard_pages_grows_into_huge_pages() {
+    alone::passes("global::native::heaps::mapping::tests::guarded_and_dense");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn guarded_and_dense() {
+    mode::open(&Tuning::new().hardening(Hardening::CHECKS.guards(true)));
+    for (dense, is_adaptive) in [(true, true), (true, false), (false, true)] {
+        let mut aligned = 0;
+        for _ in 0..8 {
+            let block = if dense { Some(written(3 * MIB)) } else { None };
+            let block = block
+                .unwrap_or_else(|| allocate(3 * MIB, 64, None).expect("there is memory").as_ptr());
+            // SAFETY: the block is in use, and replaced by the one returned.
+            let grown = unsafe { resize(block, 64, 6 * MIB, is_adaptive) };
+            let grown = grown.expect("there is memory").as_ptr();
+            assert!(!dense || holds(grown, 3 * MIB));
+            let page = os::page_size();
+            aligned += usize::from((grown.addr() - HEADER + page).is_multiple_of(HUGE));
+            // SAFETY: the block is in use, so its header can be read.
+            let &Header { base, len, .. } = unsafe { &*header(grown) };
+            for beside in [base.wrapping_sub(1), base.wrapping_add(len)] {
+                assert!(!os::is_readable(beside), "a guard page is open");
+            }
+            // SAFETY: the block is in use, and not used any more.
+            unsafe { deallocate(grown, 0) };
+        }
+        assert_eq!(aligned == 8, dense && is_adaptive, "{dense} {is_adaptive}: {aligned}");
+    }
 }
 
 /// Returns a block outside of huge pages, with the first byte of each OS page written.
