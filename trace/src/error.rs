@@ -32,7 +32,7 @@ pub enum Invalid {
         /// Bytes.
         align: u32,
     },
-    /// The thread's number was not seen before, and is not the next new one.
+    /// The thread's number was not seen before, and is not the next new one; or it is 2³² − 1.
     Thread {
         /// Its number.
         thread: u32,
@@ -216,9 +216,8 @@ pub enum WriteError {
     },
     /// The texts of the header exceed a mebibyte in total.
     HeaderTooLong,
-    /// The call stacks exceed 64 MiB before compression, or an event names a site that does not
-    /// exist.
-    BadStacks,
+    /// A reader would refuse the call stacks, for this reason. Nothing more was written.
+    BadStacks(&'static str),
 }
 
 impl From<io::Error> for WriteError {
@@ -232,9 +231,7 @@ impl fmt::Display for WriteError {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Event { event, invalid } => write!(f, "event {event}: {invalid}"),
-            Self::BadStacks => {
-                f.write_str("too many call stacks, or an event names one that does not exist")
-            }
+            Self::BadStacks(what) => write!(f, "bad call stacks: {what}"),
             Self::HeaderTooLong => f.write_str("program, arguments and note exceed 1 MiB"),
         }
     }

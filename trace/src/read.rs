@@ -247,7 +247,7 @@ impl<R: Read> Reader<R> {
             let content = self.frames.content();
             length += content.len();
             if length > stacks::LONGEST {
-                return Err(Reason::Stacks("they take more than 64 MiB"));
+                return Err(Reason::Stacks(stacks::TOO_LONG));
             }
             if self.keep_stacks {
                 bytes.extend_from_slice(content);
@@ -257,11 +257,9 @@ impl<R: Read> Reader<R> {
             return Err(Reason::Truncated);
         }
         if self.keep_stacks {
-            let stacks = Stacks::decode(&bytes)?;
+            let stacks = Stacks::decode(&bytes).map_err(Reason::Stacks)?;
             let most = self.sites.as_ref().map_or(0, SiteDecoder::most);
-            if most as usize > stacks.nodes.len() {
-                return Err(Reason::Stacks("an event names a site that does not exist"));
-            }
+            stacks.check_site(most).map_err(Reason::Stacks)?;
             self.stacks = Some(stacks);
         }
         Ok(())

@@ -9,7 +9,6 @@
 //! A site is the number of a node, from 1: the frame that called the allocator, with the frames
 //! from there to the root as its callers. A node comes after its parent, so the tree has no cycles.
 
-use super::error::Reason;
 use super::varint;
 
 /// Maximum number of modules, names, frames, lines or nodes of a trace.
@@ -101,51 +100,58 @@ impl Frame {
 }
 
 impl Stacks {
-    /// Returns the nodes from a site to its outermost caller. A site beyond the tree has none.
+    /// Returns the nodes from a site to its outermost caller. A site beyond the tree has none. They
+    /// end at a node whose parent does not come before it, which no trace has.
     pub fn callers(&self, site: u32) -> impl Iterator<Item = Node> + '_ {
-        let node = |site: u32| self.nodes.get((site as usize).checked_sub(1)?).copied();
-        core::iter::successors(node(site), move |last| node(last.parent))
+        let mut site = site;
+        core::iter::from_fn(move || {
+            let node = *self.nodes.get((site as usize).checked_sub(1)?)?;
+            site = if node.parent < site { node.parent } else { 0 };
+            Some(node)
+        })
     }
 
     /// Encodes the stacks, to be compressed.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let number = |out: &mut Vec<u8>, value: u64| varint::write(out, value);
-        let text = |out: &mut Vec<u8>, bytes: &[u8]| {
-            number(out, bytes.len() as u64);
-            out.extend(bytes);
-        };
-        number(&mut out, self.modules.len() as u64);
+    ///
+    /// # Errors
+    /// Why [`decode`](Self::decode) would refuse them.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, &'static str> {
+        let mut out = Output(Vec::new());
+        out.count(self.modules.len())?;
         for module in &self.modules {
-            text(&mut out, module.path.as_bytes());
-            text(&mut out, &module.build_id);
+            out.bytes(module.path.as_bytes())?;
+            out.bytes(&module.build_id)?;
         }
-        number(&mut out, self.names.len() as u64);
+        out.count(self.names.len())?;
         for name in &self.names {
-            text(&mut out, name.as_bytes());
+            out.bytes(name.as_bytes())?;
         }
-        let option = |index: Option<u32>| index.map_or(0, |index| u64::from(index) + 1);
-        number(&mut out, self.frames.len() as u64);
+        out.count(self.frames.len())?;
         for frame in &self.frames {
-            number(&mut out, option(frame.module));
-            number(&mut out, frame.address);
-            number(&mut out, frame.lines.len() as u64);
+            self.check_frame(frame)?;
+            out.option(frame.module);
+            out.number(frame.address);
+            out.count(frame.lines.len())?;
             for line in &frame.lines {
-                number(&mut out, line.function.into());
-                number(&mut out, option(line.file));
-                number(&mut out, line.line.into());
+                out.number(line.function.into());
+                out.option(line.file);
+                out.number(line.line.into());
             }
         }
-        number(&mut out, self.nodes.len() as u64);
-        for (site, node) in (1_u64..).zip(&self.nodes) {
-            number(&mut out, site - 1 - u64::from(node.parent));
-            number(&mut out, node.frame.into());
+        out.count(self.nodes.len())?;
+        for (before, &node) in (0..).zip(&self.nodes) {
+            self.check_node(before, node)?;
+            out.number((before - node.parent).into());
+            out.number(node.frame.into());
         }
-        out
+        if out.0.len() > LONGEST { Err(TOO_LONG) } else { Ok(out.0) }
     }
 
     /// Decodes what [`encode`](Self::encode) returns; accepts any bytes.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Reason> {
+    ///
+    /// # Errors
+    /// Why they are not that.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut input = Input(bytes);
         let mut stacks = Self::default();
         for _ in 0..input.count()? {
@@ -156,74 +162,126 @@ impl Stacks {
             stacks.names.push(input.text()?);
         }
         for _ in 0..input.count()? {
-            let module = input.option(stacks.modules.len())?;
+            let module = input.option()?;
             let address = input.number()?;
             let lines = (0..input.count()?).map(|_| {
-                Ok(Line {
-                    function: input.index(stacks.names.len())?,
-                    file: input.option(stacks.names.len())?,
-                    line: u32::try_from(input.number()?).map_err(|_| bad("a line is too large"))?,
-                })
+                Ok(Line { function: input.index()?, file: input.option()?, line: input.index()? })
             });
-            let lines = lines.collect::<Result<_, Reason>>()?;
-            stacks.frames.push(Frame { module, address, lines });
+            let frame = Frame { module, address, lines: lines.collect::<Result<_, _>>()? };
+            stacks.check_frame(&frame)?;
+            stacks.frames.push(frame);
         }
-        for site in 1..=input.count()? as u64 {
-            let back = input.number()?;
-            let parent = (site - 1).checked_sub(back).ok_or(bad("a caller does not exist"))?;
-            let frame = input.index(stacks.frames.len())?;
-            stacks.nodes.push(Node { parent: parent as u32, frame });
+        for before in 0..input.count()? as u32 {
+            let back = input.index()?;
+            let parent = before.checked_sub(back).ok_or(NO_CALLER)?;
+            let node = Node { parent, frame: input.index()? };
+            stacks.check_node(before, node)?;
+            stacks.nodes.push(node);
         }
         if !input.0.is_empty() {
-            return Err(bad("extra data after the last"));
+            return Err("extra data after the last");
         }
         Ok(stacks)
     }
+
+    /// Checks that a site is 0 or a node.
+    pub(crate) fn check_site(&self, site: u32) -> Result<(), &'static str> {
+        let exists = site as usize <= self.nodes.len();
+        exists.then_some(()).ok_or("an event names a site that does not exist")
+    }
+
+    /// Checks a frame's module and names.
+    fn check_frame(&self, frame: &Frame) -> Result<(), &'static str> {
+        let is_in = |index: Option<u32>, len| index.is_none_or(|index| (index as usize) < len);
+        let names = self.names.len();
+        let are_in = |line: &Line| is_in(Some(line.function), names) && is_in(line.file, names);
+        if is_in(frame.module, self.modules.len()) && frame.lines.iter().all(are_in) {
+            Ok(())
+        } else {
+            Err("a name or module does not exist")
+        }
+    }
+
+    /// Checks the parent and frame of a node with this many before it.
+    fn check_node(&self, before: u32, node: Node) -> Result<(), &'static str> {
+        if node.parent > before {
+            Err(NO_CALLER)
+        } else if node.frame as usize >= self.frames.len() {
+            Err("a frame does not exist")
+        } else {
+            Ok(())
+        }
+    }
 }
 
-fn bad(what: &'static str) -> Reason {
-    Reason::Stacks(what)
+/// Why stacks of more than [`LONGEST`] bytes are refused.
+pub(crate) const TOO_LONG: &str = "they take more than 64 MiB";
+const TOO_MANY: &str = "a list or a name is longer than 2^23";
+const NO_CALLER: &str = "a caller does not exist";
+
+struct Output(Vec<u8>);
+
+impl Output {
+    fn number(&mut self, value: u64) {
+        varint::write(&mut self.0, value);
+    }
+
+    /// Writes the number of items that follow.
+    fn count(&mut self, count: usize) -> Result<(), &'static str> {
+        if count > MOST {
+            return Err(TOO_MANY);
+        }
+        self.number(count as u64);
+        Ok(())
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+        self.count(bytes.len())?;
+        self.0.extend(bytes);
+        Ok(())
+    }
+
+    fn option(&mut self, index: Option<u32>) {
+        self.number(index.map_or(0, |index| u64::from(index) + 1));
+    }
 }
 
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
-    fn number(&mut self) -> Result<u64, Reason> {
-        varint::read(&mut self.0).ok_or(bad("a number is cut short"))
+    fn number(&mut self) -> Result<u64, &'static str> {
+        varint::read(&mut self.0).ok_or("a number is cut short")
     }
 
     /// Returns the number of items that follow, each at least a byte long.
-    fn count(&mut self) -> Result<usize, Reason> {
+    fn count(&mut self) -> Result<usize, &'static str> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
-        if count > self.0.len().min(MOST) {
-            return Err(bad("there are fewer than claimed"));
+        match count {
+            0..=MOST if count > self.0.len() => Err("there are fewer than claimed"),
+            0..=MOST => Ok(count),
+            _ => Err(TOO_MANY),
         }
-        Ok(count)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Reason> {
+    fn bytes(&mut self) -> Result<&'a [u8], &'static str> {
         let len = self.count()?;
         let (bytes, rest) = self.0.split_at(len);
         self.0 = rest;
         Ok(bytes)
     }
 
-    fn text(&mut self) -> Result<String, Reason> {
-        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| bad("a name is not UTF-8"))
+    fn text(&mut self) -> Result<String, &'static str> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| "a name is not UTF-8")
     }
 
-    fn index(&mut self, len: usize) -> Result<u32, Reason> {
-        let index = self.number()?;
-        match u32::try_from(index) {
-            Ok(index) if (index as usize) < len => Ok(index),
-            _ => Err(bad("a name, module or frame does not exist")),
-        }
+    fn index(&mut self) -> Result<u32, &'static str> {
+        self.number()?.try_into().map_err(|_| "a number is too large")
     }
 
-    fn option(&mut self, len: usize) -> Result<Option<u32>, Reason> {
-        match self.index(len + 1)? {
-            0 => Ok(None),
-            index => Ok(Some(index - 1)),
+    fn option(&mut self) -> Result<Option<u32>, &'static str> {
+        match self.number()?.checked_sub(1) {
+            None => Ok(None),
+            Some(index) => index.try_into().map(Some).map_err(|_| "a number is too large"),
         }
     }
 }
@@ -257,10 +315,21 @@ mod tests {
     #[test]
     fn stacks_are_read_back() {
         for stacks in [some(), Stacks::default()] {
-            assert_eq!(Stacks::decode(&stacks.encode()).unwrap(), stacks);
+            assert_eq!(Stacks::decode(&stacks.encode().unwrap()).unwrap(), stacks);
         }
         assert_eq!(some().callers(3).map(|node| node.frame).collect::<Vec<_>>(), [2, 0]);
         assert_eq!(some().callers(0).count() + some().callers(9).count(), 0);
+    }
+
+    /// They went around for ever.
+    #[test]
+    fn callers_in_a_circle_end() {
+        let mut stacks = some();
+        for (node, expected) in [(0, &[2, 0][..]), (2, &[2])] {
+            stacks.nodes[node].parent = 3;
+            let frames = stacks.callers(3).map(|node| node.frame);
+            assert_eq!(frames.take(9).collect::<Vec<_>>(), expected);
+        }
     }
 
     /// Frames that stand for missing callers have addresses that a module's frame may have, too.
@@ -279,7 +348,7 @@ mod tests {
 
     #[test]
     fn damage_is_an_error_and_takes_little_memory() {
-        let bytes = some().encode();
+        let bytes = some().encode().unwrap();
         for len in 0..bytes.len() {
             assert!(Stacks::decode(&bytes[..len]).is_err(), "{len}");
         }

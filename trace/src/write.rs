@@ -10,7 +10,7 @@ use super::frame;
 use super::header::{Header, Origin};
 use super::ledger::{Counts, Ledger};
 use super::sites::SiteEncoder;
-use super::stacks::{self, Stacks};
+use super::stacks::Stacks;
 use super::times::Sampler;
 
 /// A frame is closed when its content reaches this many bytes: the rest always has room for an
@@ -54,6 +54,8 @@ pub struct Writer<W> {
     /// The sites of the events in `content`, if the trace has call stacks.
     sites: Option<SiteEncoder>,
     times: Sampler,
+    /// Whether a part of the file could not be written.
+    is_lost: bool,
 }
 
 /// Omits unwritten data, which may be a megabyte.
@@ -99,6 +101,7 @@ impl<W: Write + Seek> Writer<W> {
             content: Vec::new(),
             sites: stacks.then(SiteEncoder::default),
             times: Sampler::default(),
+            is_lost: false,
         })
     }
 
@@ -106,7 +109,8 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::Event`] if the event is invalid here: nothing was written, and writing can
-    /// continue. [`WriteError::Io`] if the output fails: the file is lost.
+    /// continue. [`WriteError::Io`] if the output fails: the file is lost, and the writer accepts
+    /// nothing more.
     #[inline]
     pub fn write(&mut self, event: Event) -> Result<(), WriteError> {
         self.write_at(event, 0)
@@ -119,6 +123,7 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_at(&mut self, event: Event, site: u32) -> Result<(), WriteError> {
+        self.check_output()?;
         self.ledger
             .enter(event)
             .map_err(|invalid| WriteError::Event { event: self.ledger.counts().events, invalid })?;
@@ -183,7 +188,8 @@ impl<W: Write + Seek> Writer<W> {
     /// which the sites belong. A trace without call stacks ignores them.
     ///
     /// # Errors
-    /// If the output fails, or the call stacks are too many or lack a site.
+    /// If the output fails, or a reader would refuse the call stacks: they are too many, or one of
+    /// them, or of the events' sites, does not exist.
     pub fn finish_with(self, recorded_events: u64, stacks: &Stacks) -> Result<Header, WriteError> {
         Ok(self.finish_into(recorded_events, stacks)?.0)
     }
@@ -198,6 +204,12 @@ impl<W: Write + Seek> Writer<W> {
         recorded_events: u64,
         stacks: &Stacks,
     ) -> Result<(Header, W), WriteError> {
+        self.check_output()?;
+        let encoded = self.sites.as_ref().map(|sites| {
+            stacks.check_site(sites.most())?;
+            stacks.encode()
+        });
+        let encoded = encoded.transpose().map_err(WriteError::BadStacks)?;
         if !self.content.is_empty() {
             self.close_frame()?;
         }
@@ -206,14 +218,8 @@ impl<W: Write + Seek> Writer<W> {
         if has_times {
             self.length += frame::write(&mut self.out, &times.encode())?;
         }
-        if let Some(sites) = &self.sites {
-            let bytes = stacks.encode();
-            if bytes.len() > stacks::LONGEST || sites.most() as usize > stacks.nodes.len() {
-                return Err(WriteError::BadStacks);
-            }
-            for part in bytes.chunks(frame::LARGEST) {
-                self.length += frame::write(&mut self.out, part)?;
-            }
+        for part in encoded.iter().flat_map(|bytes| bytes.chunks(frame::LARGEST)) {
+            self.length += frame::write(&mut self.out, part)?;
         }
         let mut header = Header::new(self.origin, self.ledger.counts(), recorded_events);
         header.stacks = self.sites.is_some();
@@ -225,12 +231,19 @@ impl<W: Write + Seek> Writer<W> {
         Ok((header, self.out))
     }
 
+    fn check_output(&self) -> io::Result<()> {
+        if self.is_lost { Err(io::Error::other("an earlier write failed")) } else { Ok(()) }
+    }
+
     fn close_frame(&mut self) -> io::Result<()> {
+        // Until all of it is written.
+        self.is_lost = true;
         self.length += frame::write(&mut self.out, &self.content)?;
         self.content.clear();
         if let Some(sites) = &mut self.sites {
             self.length += frame::write(&mut self.out, &sites.take())?;
         }
+        self.is_lost = false;
         Ok(())
     }
 }

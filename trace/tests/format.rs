@@ -2,7 +2,7 @@
 //! detected.
 
 use std::error::Error;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use pagewise_trace::{
@@ -406,6 +406,49 @@ fn the_longest_header_is_read_back_and_no_longer_one_is_written() {
 
     let too_long = Writer::new(Cursor::new(Vec::new()), origin(longest + 1));
     assert!(matches!(too_long, Err(WriteError::HeaderTooLong)));
+}
+
+/// An output that fails once, at the byte `at`.
+struct Failing {
+    file: Cursor<Vec<u8>>,
+    at: Option<u64>,
+}
+
+impl Write for Failing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let before = self.at.map_or(u64::MAX, |at| at.saturating_sub(self.file.position()));
+        match bytes.len().min(usize::try_from(before).unwrap_or(usize::MAX)) {
+            0 => Err(io::Error::other(format!("full at {:?}", self.at.take()))),
+            len => self.file.write(&bytes[..len]),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Failing {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// A program that goes on after an error must not take the rest for a trace.
+#[test]
+fn a_trace_is_lost_once_its_output_failed() {
+    for at in [2_000, 1_500_000] {
+        let out = Failing { file: Cursor::default(), at: Some(at) };
+        let mut writer = Writer::new(out, Origin::default()).unwrap();
+        // Two and a half frames.
+        let ticks = (1..250_000_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let results: Vec<bool> =
+            ticks.map(|ticks| writer.write(Event::Tick { ticks }).is_ok()).collect();
+        let first = results.iter().position(|is_ok| !is_ok).expect("an error");
+        assert!(results[first..].iter().all(|is_ok| !is_ok), "{at}");
+        assert_eq!(writer.events(), first as u64 + 1, "{at}: later events are not counted");
+        assert!(matches!(writer.finish(), Err(WriteError::Io(_))), "{at}");
+    }
 }
 
 #[test]

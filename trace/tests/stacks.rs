@@ -73,6 +73,49 @@ fn a_site_that_is_not_in_the_tree_is_refused() {
     assert!(writer.finish_with(0, &stacks(2)).is_err());
 }
 
+/// Nothing is written that a reader would refuse: of such stacks not a byte.
+#[test]
+fn stacks_that_no_reader_takes_are_refused() {
+    type Change = fn(&mut Stacks);
+    let cases: [(&str, Change); 10] = [
+        ("a parent behind its node", |to| to.nodes[0].parent = 2),
+        ("a node that is its own parent", |to| to.nodes[1].parent = 2),
+        ("a parent beyond all nodes", |to| to.nodes[2].parent = u32::MAX),
+        ("a node's frame", |to| to.nodes[1].frame = 2),
+        ("a frame's module", |to| to.frames[1].module = Some(1)),
+        ("the largest module", |to| to.frames[1].module = Some(u32::MAX)),
+        ("a line's function", |to| to.frames[0].lines[0].function = 2),
+        ("a line's file", |to| to.frames[0].lines[0].file = Some(2)),
+        ("a long name", |to| to.names[1] = "x".repeat((1 << 23) + 1)),
+        ("a long build id", |to| to.modules[0].build_id = vec![7; (1 << 23) + 1]),
+    ];
+    for (name, change) in cases {
+        let mut changed = stacks(3);
+        change(&mut changed);
+        let mut file = Cursor::new(Vec::new());
+        let mut writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
+        writer.write_at(Event::Allocate { slot: 0, size: 1, align: 1 }, 3).unwrap();
+        writer.tell_time(7);
+        let before = writer.bytes_written();
+        let result = writer.finish_with(0, &changed);
+        assert!(matches!(result, Err(WriteError::BadStacks(_))), "{name}: {result:?}");
+        assert_eq!(file.get_ref().len() as u64, before, "{name}");
+    }
+}
+
+#[test]
+fn no_more_nodes_are_written_than_are_read() {
+    let finished = |nodes: u32| {
+        let stacks = stacks(nodes);
+        let mut file = Cursor::new(Vec::new());
+        let writer = Writer::with_stacks(&mut file, Origin::default()).unwrap();
+        writer.finish_with(0, &stacks).map(|_| (file.into_inner(), stacks))
+    };
+    let (file, most) = finished(1 << 23).unwrap();
+    assert!(read(&file).unwrap() == (Vec::new(), most));
+    assert!(matches!(finished((1 << 23) + 1), Err(WriteError::BadStacks(_))));
+}
+
 /// Eight names of 8 MiB, less the bytes for their lengths and the other counts, make 64 MiB.
 #[test]
 fn the_longest_stacks_are_read_back_and_no_longer_ones_are_written() {
@@ -87,7 +130,7 @@ fn the_longest_stacks_are_read_back_and_no_longer_ones_are_written() {
     };
     let (file, longest) = finished(NAME - 4).unwrap();
     assert!(read(&file).unwrap() == (Vec::new(), longest));
-    assert!(matches!(finished(NAME - 3), Err(WriteError::BadStacks)));
+    assert!(matches!(finished(NAME - 3), Err(WriteError::BadStacks(_))));
 }
 
 #[test]
