@@ -65,7 +65,7 @@ impl Ledger {
             }
             Event::Thread { thread } => {
                 // Numbers are assigned in order, so a new thread's is the next one.
-                if thread > self.counts.threads.max(1) {
+                if thread > self.counts.threads.max(1) || thread == u32::MAX {
                     return Err(Invalid::Thread { thread });
                 }
                 self.counts.threads = self.counts.threads.max(thread + 1);
@@ -163,6 +163,17 @@ mod tests {
         let mut ledger = Ledger { slots, ..Ledger::default() };
         assert_eq!(ledger.enter(A), Err(Invalid::TooManyLive));
         assert_eq!(ledger.counts(), Counts::default());
+    }
+
+    /// So many threads need a trace of gigabytes. The number overflowed.
+    #[test]
+    fn a_thread_too_many_is_refused() {
+        let counts = Counts { threads: u32::MAX, ..Counts::default() };
+        let mut ledger = Ledger { counts, ..Ledger::default() };
+        assert_eq!(ledger.enter(Event::Thread { thread: u32::MAX - 1 }), Ok(()));
+        let invalid = Invalid::Thread { thread: u32::MAX };
+        assert_eq!(ledger.enter(Event::Thread { thread: u32::MAX }), Err(invalid));
+        assert_eq!(ledger.counts().threads, u32::MAX);
     }
 
     #[test]

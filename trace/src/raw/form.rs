@@ -117,7 +117,7 @@ impl Form {
             }
             Record::Reallocated { address } => (REALLOCATED, 0, address, 0),
         };
-        let first = (kind - 1) << 3 | u64::from(align_log2 & 31) << 5 | thread << 10;
+        let first = (kind - 1) << 3 | u64::from(align_log2.min(31)) << 5 | thread << 10;
         let further = |value: u64| FURTHER | value << ROLE;
         if thread >> 22 == 0 && size >> 32 == 0 && address >> REST == 0 {
             let words = [FIRST_OF_TWO | first | size << 32, further(address), 0];
@@ -221,6 +221,28 @@ mod tests {
             }
         }
         assert!(lengths[1..].iter().all(|&count| count > 0), "{lengths:?}");
+    }
+
+    /// 32 and more lost their high bits: 40 became 8.
+    #[test]
+    fn an_alignment_beyond_a_traces_is_the_largest_it_has() {
+        for align_log2 in [32, 36, 40, u8::MAX] {
+            let form = Form::new(64);
+            let read = |record| {
+                let Words { words, len } = encode(form, 1, record);
+                form.decode(&words[..len]).unwrap().1
+            };
+            for (address, size) in [(16, 1), (1 << 62, 1 << 40)] {
+                assert_eq!(
+                    read(Record::Allocated { address, size, align_log2 }),
+                    Record::Allocated { address, size, align_log2: 31 }
+                );
+                assert_eq!(
+                    read(Record::Reallocating { address, size, align_log2 }),
+                    Record::Reallocating { address, size, align_log2: 31 }
+                );
+            }
+        }
     }
 
     #[test]

@@ -36,6 +36,9 @@ const MODULE: u64 = 2;
 const TIME: u64 = 3;
 const BYTES: usize = 7;
 const VALUE: u32 = 43;
+/// The end of the addresses that fit a word.
+#[cfg(any(test, all(target_os = "linux", target_has_atomic = "64")))]
+pub(super) const END: u64 = 1 << 61;
 /// Maximum number of further words of a side record.
 pub(super) const MOST_FURTHER: usize = (1 << 12) - 1;
 

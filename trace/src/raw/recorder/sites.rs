@@ -314,7 +314,8 @@ impl Sites {
             let slash = usize::from(!directory.is_empty());
             let len = directory.len() + slash + module.path.len();
             let words = side::module_words(module.build_id, len);
-            if words > side::MOST_FURTHER {
+            let is_somewhere = module.start < module.end && module.end < side::END;
+            if words > side::MOST_FURTHER || !is_somewhere {
                 return;
             }
             let byte = |at: usize| match at.checked_sub(directory.len() + slash) {
@@ -483,6 +484,18 @@ mod tests {
         let longer: TellsLoaded = |_, tell| tell(&file(0x2000, &PATH));
         assert_eq!(files.recorded(&sites, &[0x2000], 0, longer), []);
         assert_eq!(files.recorded(&sites, &[0x1000], 0, longest), [(0x1000, vec![b'/'; LONGEST])]);
+    }
+
+    /// A reader would refuse the rest of the log. In a record an address has 61 bits.
+    #[test]
+    fn a_file_without_addresses_is_left_out() {
+        let (sites, files) = (sites(), Files::default());
+        let empty: TellsLoaded = |_, tell| tell(&Loaded { end: 0x2000, ..file(0x2000, b"/a") });
+        let ends_early: TellsLoaded = |_, tell| tell(&Loaded { end: 1, ..file(0x2000, b"/a") });
+        let too_high: TellsLoaded = |_, tell| tell(&Loaded { end: 1 << 61, ..file(0x2000, b"/a") });
+        for loaded in [empty, ends_early, too_high] {
+            assert_eq!(files.recorded(&sites, &[0x2000], 0, loaded), []);
+        }
     }
 
     /// Each level is half full before the next is begun, four times as long.
