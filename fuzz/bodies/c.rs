@@ -1,7 +1,7 @@
 //! Any sequence of calls of C's `malloc` family follows POSIX, C23 and glibc: alignment, sizes of
 //! zero, products that overflow, impossible sizes, `errno`, and state that an error must leave
 //! unchanged. Every byte of every block, including those beyond the requested size, keeps its
-//! contents.
+//! contents; of a block of some megabytes, up to hundreds of them, every page does.
 //!
 //! The functions come from the source of `libpagewise.so`, without their C names: the fuzzer has
 //! another allocator.
@@ -19,7 +19,17 @@ mod rules;
 static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().mapping_from(1 << 20));
 
 /// Maximum bytes in use; calls beyond it are skipped.
-const MOST: usize = 32 << 20;
+const MOST: usize = 640 << 20;
+
+/// Maximum bytes of all blocks of an input; calls beyond it are skipped, since pages that are
+/// touched for the first time take long.
+const MOST_IN_ALL: usize = 2 << 30;
+
+/// The usable bytes from which on a block is written and checked at the start of each page only.
+const SAMPLED: usize = 4 << 20;
+
+/// Bytes between these places.
+const STEP: usize = 4096;
 
 /// The alignment of every block.
 const ALIGN: usize = 16;
@@ -31,6 +41,7 @@ const UNTOUCHED: i32 = 4711;
 enum Size {
     Tiny(u8),
     Small(u16),
+    /// Up to 2 MiB; one of sixteen is 33 to 528 MiB, and odd pages.
     Large(u8),
     /// From the largest number down, and around `PTRDIFF_MAX`.
     Impossible(u8),
@@ -42,7 +53,8 @@ impl Size {
         match self {
             Self::Tiny(size) => size.into(),
             Self::Small(size) => usize::from(size) & 0x3fff,
-            Self::Large(size) => usize::from(size) << 13,
+            Self::Large(size @ ..240) => usize::from(size) << 13,
+            Self::Large(size) => (usize::from(size) - 239) * ((33 << 20) + 4096),
             Self::Impossible(below) => usize::MAX - usize::from(below),
             Self::AroundHalf(by) => (usize::MAX >> 1).wrapping_add_signed(by.into()),
         }
@@ -87,14 +99,63 @@ enum Call {
     Trim,
 }
 
-/// A block in use; its first `usable` bytes equal `mark`.
+/// What the bytes of a block are.
+#[derive(Clone, Copy, Debug)]
+enum Contents {
+    /// All of them are this one.
+    All(u8),
+    /// Each page starts with this byte and the page's index, or if the byte is 0, with zeros.
+    Pages(u8),
+}
+
+impl Contents {
+    fn zeros(len: usize) -> Self {
+        if len < SAMPLED { Self::All(0) } else { Self::Pages(0) }
+    }
+
+    /// Returns the first bytes of a page; a shorter page has fewer.
+    fn page(mark: u8, index: usize) -> [u8; 8] {
+        if mark == 0 { [0; 8] } else { ((index as u64) << 8 | u64::from(mark)).to_ne_bytes() }
+    }
+
+    fn write(self, bytes: &mut [u8]) {
+        match self {
+            Self::All(mark) => bytes.fill(mark),
+            Self::Pages(mark) => {
+                for (index, page) in bytes.chunks_mut(STEP).enumerate() {
+                    let len = page.len().min(8);
+                    page[..len].copy_from_slice(&Self::page(mark, index)[..len]);
+                }
+            }
+        }
+    }
+
+    fn are(self, bytes: &[u8]) -> bool {
+        match self {
+            // Compare the bytes with themselves shifted by one: the fuzzer need not instrument a
+            // loop over megabytes.
+            Self::All(mark) => bytes
+                .first()
+                .is_none_or(|&first| first == mark && bytes[1..] == bytes[..bytes.len() - 1]),
+            Self::Pages(mark) => bytes.chunks(STEP).enumerate().all(|(index, page)| {
+                let len = page.len().min(8);
+                page[..len] == Self::page(mark, index)[..len]
+            }),
+        }
+    }
+}
+
+/// The contents of a block of which nothing is checked.
+const NOTHING: Contents = Contents::All(0);
+
+/// A block in use.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: *mut c_void,
     size: usize,
     align: usize,
     usable: usize,
-    mark: u8,
+    contents: Contents,
 }
 
 impl Block {
@@ -106,13 +167,8 @@ impl Block {
 
     /// Panics if the first `len` bytes have changed.
     fn check(&mut self, len: usize) {
-        let mark = self.mark;
-        let bytes = &self.bytes()[..len];
-        // Compare the bytes with themselves shifted by one: the fuzzer need not instrument a loop
-        // over megabytes.
-        let same =
-            bytes.first().is_none_or(|&first| first == mark && bytes[1..] == bytes[..len - 1]);
-        assert!(same, "{self:?}");
+        let contents = self.contents;
+        assert!(contents.are(&self.bytes()[..len]), "{self:?}");
     }
 }
 
@@ -130,19 +186,20 @@ fn os_page() -> usize {
 struct Program {
     blocks: Vec<Block>,
     in_use: usize,
+    in_all: usize,
     mark: u8,
 }
 
 impl Program {
     /// Checks the result of a request for `size` bytes (`None`: a product that overflows), aligned
-    /// to `align`, whose first `kept` bytes must be `mark`. Returns whether it succeeded.
+    /// to `align`, whose first `kept` bytes must be `contents`. Returns whether it succeeded.
     fn answered(
         &mut self,
         start: *mut c_void,
         size: Option<usize>,
         align: usize,
         kept: usize,
-        mark: u8,
+        contents: Contents,
     ) -> bool {
         let Some(size) = possible(size, align) else {
             assert!(start.is_null(), "{size:?} bytes aligned to {align} at {start:?}");
@@ -157,20 +214,24 @@ impl Program {
         // SAFETY: the block is in use.
         let usable = unsafe { rules::malloc_usable_size(start) };
         assert!(usable >= size, "{usable} bytes of {size}");
-        let mut block = Block { start, size, align, usable, mark };
+        let mut block = Block { start, size, align, usable, contents };
         block.check(kept);
         self.mark = self.mark.wrapping_add(1).max(1);
-        block.mark = self.mark;
-        let mark = block.mark;
-        block.bytes().fill(mark);
+        let is_sampled = usable >= SAMPLED;
+        let contents = if is_sampled { Contents::Pages } else { Contents::All }(self.mark);
+        block.contents = contents;
+        contents.write(block.bytes());
         self.in_use += usable;
+        self.in_all += usable;
         self.blocks.push(block);
         true
     }
 
     /// Returns whether a call is allowed: it fails, or the block fits into the limit.
     fn room(&self, size: Option<usize>, align: usize) -> bool {
-        possible(size, align).is_none_or(|size| self.in_use + size + align <= MOST)
+        possible(size, align).is_none_or(|size| {
+            self.in_use + size + align <= MOST && self.in_all + size <= MOST_IN_ALL
+        })
     }
 
     fn take(&mut self, which: u8) -> Option<Block> {
@@ -198,7 +259,7 @@ impl Program {
             return;
         }
         let kept = block.usable.min(size.unwrap_or(0));
-        if !self.answered(start, size, 1, kept, block.mark) {
+        if !self.answered(start, size, 1, kept, block.contents) {
             // It must be unchanged.
             block.check(block.usable);
             self.in_use += block.usable;
@@ -218,7 +279,7 @@ impl Program {
                         // SAFETY: null is allowed.
                         _ => unsafe { rules::realloc(ptr::null_mut(), size) },
                     };
-                    self.answered(start, Some(size), 1, 0, 0);
+                    self.answered(start, Some(size), 1, 0, NOTHING);
                 }
             }
             Call::Calloc(count, size) => {
@@ -226,7 +287,8 @@ impl Program {
                 let product = count.checked_mul(size);
                 if self.room(product, 1) {
                     let start = rules::calloc(count, size);
-                    self.answered(start, product, 1, product.unwrap_or(0), 0);
+                    let len = product.unwrap_or(0);
+                    self.answered(start, product, 1, len, Contents::zeros(len));
                 }
             }
             Call::Realloc(which, size) => {
@@ -247,7 +309,7 @@ impl Program {
                 if !align.is_power_of_two() {
                     assert!(rules::aligned_alloc(align, size).is_null() && errno() == libc::EINVAL);
                 } else if self.room(Some(size), align) {
-                    self.answered(rules::aligned_alloc(align, size), Some(size), align, 0, 0);
+                    self.answered(rules::aligned_alloc(align, size), Some(size), align, 0, NOTHING);
                 }
             }
             Call::Memalign(align, size) => {
@@ -257,7 +319,13 @@ impl Program {
                         assert!(rules::memalign(align, size).is_null() && errno() == libc::EINVAL)
                     }
                     Some(rounded) if self.room(Some(size), rounded) => {
-                        self.answered(rules::memalign(align, size), Some(size), rounded, 0, 0);
+                        self.answered(
+                            rules::memalign(align, size),
+                            Some(size),
+                            rounded,
+                            0,
+                            NOTHING,
+                        );
                     }
                     Some(_) => {}
                 }
@@ -265,14 +333,14 @@ impl Program {
             Call::Valloc(size) => {
                 let size = size.bytes();
                 if self.room(Some(size), os_page()) {
-                    self.answered(rules::valloc(size), Some(size), os_page(), 0, 0);
+                    self.answered(rules::valloc(size), Some(size), os_page(), 0, NOTHING);
                 }
             }
             Call::Pvalloc(size) => {
                 let size = size.bytes();
                 let rounded = size.checked_next_multiple_of(os_page());
                 if self.room(rounded, os_page()) {
-                    self.answered(rules::pvalloc(size), rounded, os_page(), 0, 0);
+                    self.answered(rules::pvalloc(size), rounded, os_page(), 0, NOTHING);
                 }
             }
             Call::Free(which) | Call::FreeSized(which) | Call::FreeAlignedSized(which) => {
@@ -313,7 +381,7 @@ impl Program {
             assert_eq!((error, out), (libc::ENOMEM, untouched), "{size} aligned to {align}");
         } else {
             assert_eq!(error, 0, "{size} bytes aligned to {align}");
-            self.answered(out, Some(size), align, 0, 0);
+            self.answered(out, Some(size), align, 0, NOTHING);
         }
     }
 }
