@@ -45,6 +45,7 @@ macro_rules! alone {
 
 alone! {
     large_blocks_go_back_at_once, large, "0";
+    mappings_that_were_replaced_go_back_at_once, replaced, "0";
     a_hot_loop_gives_back, hot, "0";
     an_event_loop_gives_back, maintained, "0";
     a_background_thread_gives_back, background, "1";
@@ -55,6 +56,21 @@ alone! {
 #[ignore = "in a process of its own"]
 fn large() {
     drop(black_box(large_blocks()));
+    let left = resident();
+    assert!(left < 100 * MIB, "{} MiB", left / MIB);
+}
+
+/// Freed mappings that the program used again are kept, but not for ever.
+#[test]
+#[ignore = "in a process of its own"]
+fn replaced() {
+    let mut blocks: Vec<Vec<u8>> = (0..10).map(|_| Vec::new()).collect();
+    for round in 0..40 {
+        let block = &mut blocks[round % 10];
+        drop(std::mem::take(block));
+        *block = vec![1; (17 + 7 * round % 20) * MIB];
+    }
+    drop(black_box(blocks));
     let left = resident();
     assert!(left < 100 * MIB, "{} MiB", left / MIB);
 }

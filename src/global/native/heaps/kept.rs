@@ -9,7 +9,8 @@
 //! A freed mapping is kept if the one freed before was wanted again within the purge delay: by a
 //! block that grows, or a new one that may hold anything. [`MOST`] bytes are kept; more only for a
 //! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
-//! Together with mappings in use, they never exceed the most bytes ever in use.
+//! Together with mappings in use, they never exceed the most bytes ever in use. As a program frees
+//! most of its mappings, they [go back](Decline).
 //!
 //! A block that is longer than every run begins with the longest, to which pages of others and new
 //! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when
@@ -25,6 +26,7 @@ use crate::global::native::base::lock::Locked;
 use crate::global::native::base::sync;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::HUGE;
+use crate::global::native::memory::purge::Decline;
 use crate::global::native::memory::refused;
 use crate::os;
 
@@ -115,6 +117,10 @@ struct Kept {
     /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
     seams: Seams,
+    /// The decline in the bytes of mappings in use.
+    decline: Decline,
+    /// Bytes given back in all.
+    given: u64,
     /// Predicts whether new mappings that may hold anything will be written all over.
     density: MappingDensity,
     /// The same for mappings of zeros, which a program may want to stay mostly untouched.
@@ -202,15 +208,16 @@ pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
     with(|kept| kept.learn(start, len)).flatten().is_some()
 }
 
-/// Keeps a freed mapping if it may be wanted; returns whether it did. `most` tells the bytes that
-/// may be kept beside those in use; `delay` is the purge delay in milliseconds.
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `in_use` tells the bytes of
+/// mappings still in use, and those that may be kept beside them; `delay` is the purge delay in
+/// milliseconds. As the program frees most of its mappings, kept ones go back.
 ///
 /// # Safety
 /// The pages were mapped, as whole OS pages, and are not used any more.
 pub(super) unsafe fn keep(
     start: *mut u8,
     len: usize,
-    most: impl FnOnce() -> usize,
+    in_use: impl FnOnce() -> (usize, usize),
     delay: u32,
 ) -> bool {
     let learned = with(|kept| kept.learn(start, len)).flatten();
@@ -226,7 +233,15 @@ pub(super) unsafe fn keep(
         }
     }
     let run = Run { start, len, since: os::now() };
-    with(|kept| kept.keep(run, most(), delay)).unwrap_or(false)
+    let (is_kept, surplus) = with(|kept| {
+        let (used, most) = in_use();
+        (kept.keep(run, most, delay), kept.note_freed(used, len, delay))
+    })
+    .unwrap_or_default();
+    if surplus != 0 {
+        give_back(surplus);
+    }
+    is_kept
 }
 
 /// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
@@ -319,6 +334,8 @@ impl Kept {
             wanted: false,
             again: 0,
             seams: Seams { addresses: [0; SEAMS], next: 0 },
+            decline: Decline::NONE,
+            given: 0,
             density: MappingDensity::new(TRIED),
             zeroed: MappingDensity::new(0),
         }
@@ -351,6 +368,14 @@ impl Kept {
             return false;
         }
         self.put(run)
+    }
+
+    /// Records that a mapping of `len` bytes was freed, which leaves `used` bytes in use. Returns
+    /// how many kept bytes go back at once.
+    fn note_freed(&mut self, used: usize, len: usize, delay: u32) -> usize {
+        self.decline.note(used.saturating_add(len));
+        let goes_back = self.decline.note_freed(used, len, self.given, delay);
+        if goes_back { self.decline.left(self.given) } else { 0 }
     }
 
     /// Adds a run, joined with adjacent runs. Where there is no room, the shortest goes back;
@@ -453,6 +478,7 @@ impl Kept {
         run.len -= len;
         let gone = Run { start: run.start.wrapping_add(run.len), len, ..*run };
         self.give_up(gone);
+        self.given += len as u64;
         len
     }
 

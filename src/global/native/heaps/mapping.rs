@@ -323,11 +323,11 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             return false;
         }
         let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
-        let most = || {
+        let in_use = || {
             let others = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
-            IN_USE.most.load(Relaxed).saturating_sub(others)
+            (others, IN_USE.most.load(Relaxed).saturating_sub(others))
         };
-        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, most, delay);
+        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, in_use, delay);
         if !is_kept {
             refused::release(base, len);
         }

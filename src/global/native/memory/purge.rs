@@ -44,7 +44,7 @@ use crate::os;
 use crate::pages::{FreeKind, PageHeap};
 use crate::strategy::Strategy;
 
-use self::decline::Decline;
+pub(in crate::global::native) use self::decline::Decline;
 use self::repeats::Repeats;
 use self::stuck::Stuck;
 pub(in crate::global::native) use self::walk::Parts;

@@ -357,6 +357,23 @@ fn held() {
     blocks.into_iter().for_each(|(block, _)| unsafe { PAGEWISE.free(block) });
 }
 
+/// As a program frees its mappings, what is kept goes back: when more was freed than is in use, 64
+/// MiB at least, and again as what is in use has halved.
+#[test]
+fn what_is_kept_goes_back_in_a_decline() {
+    let mut kept = Kept::new();
+    let (mib, len) = (1 << 20, 30 << 20);
+    let freed = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(|left| {
+        let bytes = kept.note_freed(left * len, len, DELAY);
+        kept.given += bytes as u64 / 2;
+        bytes / mib
+    });
+    // Twice what was freed, less what went back before.
+    assert_eq!(freed, [0, 0, 0, 0, 300, 0, 0, 330, 0, 285]);
+    // Blocks that are replaced are no decline.
+    assert!((0..100).all(|_| kept.note_freed(9 * len, len, DELAY) == 0));
+}
+
 /// A thread that frees a mapping while another has the lock waits, and the mapping is kept.
 #[test]
 fn the_lock_is_waited_for() {
@@ -380,7 +397,7 @@ fn waits() {
     });
     is_taken.recv().expect("the thread is at it");
     // SAFETY: the pages were mapped, and nobody uses them.
-    assert!(unsafe { keep(run.start, run.len, || run.len, DELAY) });
+    assert!(unsafe { keep(run.start, run.len, || (usize::MAX / 2, run.len), DELAY) });
     assert_eq!(holder.join().expect("it ends"), Some(()));
     assert_eq!(take(run.len, DELAY), Some(run.start));
 }
@@ -454,7 +471,7 @@ fn idle() {
     let run = mapping(4);
     assert_eq!(with(|kept| kept.wanted = true), Some(()));
     // SAFETY: the pages are mapped, and not used any more.
-    assert!(unsafe { keep(run.start, run.len, || run.len, DELAY) });
+    assert!(unsafe { keep(run.start, run.len, || (usize::MAX / 2, run.len), DELAY) });
     give_back_idle(&mut Visit::unbounded(), DELAY);
     assert_eq!(bytes(), run.len);
     assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");

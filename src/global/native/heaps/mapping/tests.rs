@@ -213,7 +213,8 @@ impl Model {
         let before = kept::bytes();
         // SAFETY: the block is in use, and not used any more.
         let is_kept = unsafe { deallocate(block.at.as_ptr(), 60_000) };
-        assert_eq!(kept::bytes() - before, if is_kept { block.len } else { 0 });
+        // In a decline, less.
+        assert!(kept::bytes() <= before + if is_kept { block.len } else { 0 });
         assert!(!is_kept || block.size >= HUGE - block.len % HUGE && !mode::is_hardened());
     }
 }

@@ -18,7 +18,7 @@ const RISE: usize = 1 << 20;
 /// After a decline in which memory went back, the next to do so waits for the purge delay, or
 /// longer if much went back, since a program may free and allocate in turns.
 #[derive(Debug)]
-pub(super) struct Decline {
+pub(in crate::global::native) struct Decline {
     /// The fewest bytes in use since the decline began.
     low: usize,
     /// Bytes of larger blocks freed by which `low` fell. A block that is soon replaced by one of
@@ -32,12 +32,12 @@ pub(super) struct Decline {
     pub(super) has_remainder: bool,
     /// When memory last went back in a decline, milliseconds; 0 if it never did.
     at: u64,
-    /// [`Purge::purged`](super::Purge::purged) when that decline first gave memory back.
+    /// The bytes given back in all when that decline first gave memory back.
     before: u64,
 }
 
 impl Decline {
-    pub(super) const NONE: Self = Self {
+    pub(in crate::global::native) const NONE: Self = Self {
         low: 0,
         freed: 0,
         next: usize::MAX,
@@ -49,7 +49,7 @@ impl Decline {
 
     /// Records the bytes in use.
     #[inline]
-    pub(super) fn note(&mut self, used: usize) {
+    pub(in crate::global::native) fn note(&mut self, used: usize) {
         if used > self.low + RISE {
             let &mut Self { at, before, .. } = self;
             *self = Self { low: used, at, before, ..Self::NONE };
@@ -58,8 +58,8 @@ impl Decline {
     }
 
     /// Records that larger blocks of `bytes` were freed, which leaves `used` in use, and returns
-    /// whether memory goes back now. `purged` bytes went back since the heap began.
-    pub(super) fn note_freed(
+    /// whether memory goes back now. `purged` bytes went back in all.
+    pub(in crate::global::native) fn note_freed(
         &mut self,
         used: usize,
         bytes: usize,
@@ -86,7 +86,7 @@ impl Decline {
 
     /// Returns the bytes that may still go back in this decline: twice those freed, less those that
     /// went back.
-    pub(super) fn left(&self, purged: u64) -> usize {
+    pub(in crate::global::native) fn left(&self, purged: u64) -> usize {
         (2 * self.freed).saturating_sub((purged - self.before) as usize)
     }
 
