@@ -99,7 +99,7 @@ unsafe fn take(
                 count - 1 - own.lesser_below(count.min(CHOICE))
             })
         } else {
-            quick::pop_any(lists, list, Low::Empty, |count| count - 1)
+            quick::pop_any(lists, list, Low::Empty, |_| 0)
         }
     }
 }

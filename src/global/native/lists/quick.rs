@@ -105,12 +105,12 @@ pub(in crate::global::native) enum Low {
     Eighth,
 }
 
-/// Removes the block at the index `choose(count)`, where `count` is the number of blocks on the
-/// list; returns it with its size in bytes. `None` if the list has [too few](Low) blocks, or
-/// [periodic work](Lists::do_periodic_work) is due.
+/// Removes the block that `choose(count)` others are above, where `count` is the number of blocks on
+/// the list; returns it with its size in bytes. The last block takes its place. `None` if the list
+/// has [too few](Low) blocks, or [periodic work](Lists::do_periodic_work) is due.
 ///
 /// # Safety
-/// As for [`pop`]; `choose` returns an index less than `count`.
+/// As for [`pop`]; `choose` returns a number less than `count`.
 #[inline(always)]
 pub(in crate::global::native) unsafe fn pop_any(
     lists: *mut Lists,
@@ -121,21 +121,19 @@ pub(in crate::global::native) unsafe fn pop_any(
     let list = at(lists, offset);
     // SAFETY: as in `pop`.
     unsafe {
-        let count = (*list).count();
-        let left = count.checked_sub(1)?;
-        if low == Low::Eighth && count <= (*list).capacity() / 8 {
+        let top = (*list).top.load(Relaxed);
+        let count = top - (*list).bottom;
+        let least = if low == Low::Eighth { (*list).capacity() / 8 } else { 0 };
+        if count <= least || !(*lists).countdown.count_pop() {
             return None;
         }
-        if !(*lists).countdown.count_pop() {
-            return None;
-        }
-        let first = blocks(lists, list);
-        let place = first.add(choose(count) as usize);
+        let place = entry(lists, top - choose(count)).cast::<NonNull<u8>>();
+        let last = entry(lists, top).cast::<NonNull<u8>>().read();
         // Uncount the last block before moving it: no block may ever be counted twice.
-        (*list).set_count(left);
+        (*list).top.store(top - 1, Relaxed);
         compiler_fence(Release);
-        let block = place.read().assume_init();
-        place.write(first.add(left as usize).read());
+        let block = place.read();
+        place.write(last);
         Some((block, usize::from((*list).size)))
     }
 }
