@@ -308,7 +308,8 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
     }
 }
 
-/// Frees a block; `size` is its requested size, if the caller knows it.
+/// Frees a block; `list` is that of its [granule](SPACE), or 0 if it is not small; `size` is its
+/// requested size, if the caller knows it.
 ///
 /// # Safety
 /// The block is null, or in use and not used afterwards. That it is in use is checked.
@@ -317,12 +318,13 @@ pub(in super::super) unsafe fn free(
     parts: Parts,
     asked: &Tuning,
     block: *mut u8,
+    list: u32,
     size: Option<usize>,
 ) {
-    static FREE: [unsafe fn(&Tuning, *mut u8, Option<usize>); Parts::SETS] =
+    static FREE: [unsafe fn(&Tuning, *mut u8, u32, Option<usize>); Parts::SETS] =
         for_each_set!(free_with);
     // SAFETY: the callee has the same contract.
-    unsafe { FREE[parts.set()](asked, block, size) }
+    unsafe { FREE[parts.set()](asked, block, list, size) }
 }
 
 /// As [`free`], with this set of parts.
@@ -330,10 +332,14 @@ pub(in super::super) unsafe fn free(
 /// # Safety
 /// As for [`free`].
 #[inline(never)]
-unsafe fn free_with<const SET: usize>(asked: &Tuning, block: *mut u8, size: Option<usize>) {
-    // Null is in no slot, so a block with a list above 0 is not null.
-    let list = SPACE.list_of(block).unwrap_or(0);
-    // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class.
+unsafe fn free_with<const SET: usize>(
+    asked: &Tuning,
+    block: *mut u8,
+    list: u32,
+    size: Option<usize>,
+) {
+    // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class. Null
+    // is in no slot, so a block with a list above 0 is not null.
     unsafe {
         let Some((lists, own)) = own::of_thread().filter(|_| list > 0) else {
             return free_slowly(asked, block, size);

@@ -231,24 +231,24 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
     unsafe {
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, NonNull::new_unchecked(block)) => {}
-            _ => free_past_lists(asked, block, Some(size)),
+            list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
         }
     }
 }
 
-/// As [`free`], where no list takes the block at once; `size` is its size, if the caller knows it.
-/// A separate function, so that the attempts before it save no registers.
+/// As [`free`], where no list takes the block at once; `list` is its list, or 0 if it is not small;
+/// `size` is its size, if the caller knows it. A separate function, so that the attempts before it save no registers.
 ///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_past_lists(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_past_lists(asked: &Tuning, block: *mut u8, list: u32, size: Option<usize>) {
     // SAFETY: the callees have the same contract.
     unsafe {
         let parts = mode::parts();
         match parts.are_unusual() {
-            true => free_unusually(parts, asked, block, size),
+            true => free_unusually(parts, asked, block, list, size),
             false => usual::free(asked, block),
         }
     }
@@ -264,9 +264,21 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     unsafe {
         match SPACE.list_of(block) {
             Some(list) => free_listed(asked, block, list),
-            None => free_past_lists(asked, block, None),
+            None => free_beside_slots(asked, block),
         }
     }
+}
+
+/// As [`free`], for a block in no slot. A separate function, so that the common case need not set a
+/// list for it.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_beside_slots(asked: &Tuning, block: *mut u8) {
+    // SAFETY: the callee has the same contract.
+    unsafe { free_past_lists(asked, block, 0, None) }
 }
 
 /// As [`free`], for a block in a slot whose list is known; 0: it is not small.
@@ -282,7 +294,7 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
         if !quick::push(lists, list, address) {
             match list {
                 0 => free_slowly(asked, address, lists),
-                _ => free_past_lists(asked, block, None),
+                _ => free_past_lists(asked, block, list, None),
             }
         }
     }
@@ -321,7 +333,7 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, address) => {}
             Some(list) if quick::push(lists, list, address) => {}
-            _ => free_past_lists(asked, block, Some(size)),
+            list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
         }
     }
 }
@@ -334,22 +346,27 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: the callees have the same contract.
     unsafe {
         if !medium::free(lists, block) {
-            free_past_lists(asked, block.as_ptr(), None);
+            free_past_lists(asked, block.as_ptr(), 0, None);
         }
     }
 }
 
-/// As [`free`], in hardened mode or while blocks are sampled; `size` is the block's size, if the
-/// caller knows it.
+/// As [`free_past_lists`], in hardened mode or while blocks are sampled.
 ///
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
-unsafe fn free_unusually(parts: Parts, asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_unusually(
+    parts: Parts,
+    asked: &Tuning,
+    block: *mut u8,
+    list: u32,
+    size: Option<usize>,
+) {
     // SAFETY: the callees have the same contract.
     unsafe {
         match parts.are_only_hardened() {
-            true => hardened::paths::free(parts, asked, block, size),
+            true => hardened::paths::free(parts, asked, block, list, size),
             false => free_sampling(asked, block, size),
         }
     }
@@ -369,7 +386,8 @@ unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // where its granule names the shadow; the lists are this thread's.
     unsafe {
         if mode::is_hardened() {
-            return hardened::paths::free(mode::parts(), asked, block, size);
+            let list = SPACE.list_of(block).unwrap_or(0);
+            return hardened::paths::free(mode::parts(), asked, block, list, size);
         }
         let Some(list) = SPACE.list_of(block) else { return usual::free(asked, block) };
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
