@@ -343,6 +343,17 @@ fn at_random() {
     });
     // The chance is 15/64.
     assert!(again.count() < 80, "seldom the one freed last");
+    for _ in 0..50 {
+        let blocks = [(); 24].map(|()| ALLOCATOR.allocate(64));
+        // SAFETY: each is in use, and freed once.
+        let next = unsafe {
+            blocks.iter().for_each(|&block| ALLOCATOR.free(block));
+            let next = ALLOCATOR.allocate(64);
+            ALLOCATOR.free(next);
+            next
+        };
+        assert!(blocks[16..].contains(&next), "one of the last eight");
+    }
 }
 
 #[test]

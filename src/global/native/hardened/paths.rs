@@ -52,8 +52,8 @@ pub(in super::super) fn allocate(
     size: usize,
     align: usize,
 ) -> *mut u8 {
-    static ALLOCATE: [fn(&Tuning, usize, usize) -> *mut u8; Parts::SETS] =
-        for_each_set!(allocate_with);
+    type Allocate = fn(&Tuning, usize, usize) -> *mut u8;
+    static ALLOCATE: [Allocate; Parts::SETS] = for_each_set!(allocate_with);
     ALLOCATE[parts.set()](asked, size, align)
 }
 
@@ -95,9 +95,7 @@ unsafe fn take(
     // SAFETY: the caller guarantees the contract of `pop`; the chosen place is below `count`.
     unsafe {
         if parts.are_random() {
-            quick::pop_any(lists, list, low, |count| {
-                count - 1 - own.lesser_below(count.min(CHOICE))
-            })
+            quick::pop_any(lists, list, low, |count| own.lesser_below(count.min(CHOICE)))
         } else {
             quick::pop_any(lists, list, Low::Empty, |_| 0)
         }
@@ -321,8 +319,8 @@ pub(in super::super) unsafe fn free(
     list: u32,
     size: Option<usize>,
 ) {
-    static FREE: [unsafe fn(&Tuning, *mut u8, u32, Option<usize>); Parts::SETS] =
-        for_each_set!(free_with);
+    type Free = unsafe fn(&Tuning, *mut u8, u32, Option<usize>);
+    static FREE: [Free; Parts::SETS] = for_each_set!(free_with);
     // SAFETY: the callee has the same contract.
     unsafe { FREE[parts.set()](asked, block, list, size) }
 }

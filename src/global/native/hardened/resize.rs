@@ -56,8 +56,8 @@ pub(in super::super) unsafe fn reallocate(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    static REALLOCATE: [unsafe fn(&Tuning, *mut u8, usize, usize) -> *mut u8; Parts::SETS] =
-        for_each_set!(reallocate_with);
+    type Reallocate = unsafe fn(&Tuning, *mut u8, usize, usize) -> *mut u8;
+    static REALLOCATE: [Reallocate; Parts::SETS] = for_each_set!(reallocate_with);
     // SAFETY: the callee has the same contract.
     unsafe { REALLOCATE[parts.set()](asked, block, align, new_size) }
 }
