@@ -66,8 +66,9 @@ pub(crate) enum Naive {
     Lowest,
     /// Buddies: blocks of powers of two at multiples of their lengths.
     Buddies,
-    /// Pages of equal blocks, filled one at a time.
-    Paged { page: Page, current: BTreeMap<usize, usize>, freed: Vec<usize>, exact: bool },
+    /// Pages of equal blocks, filled one at a time. An empty page that was the current one of its
+    /// class may be given up when another request finds no memory; the current one is then unknown.
+    Paged { page: Page, current: BTreeMap<usize, Option<usize>>, freed: Vec<usize>, exact: bool },
     /// One free list per size class.
     Chained { chain: Chain, lists: BTreeMap<usize, Vec<usize>>, exact: bool },
     /// Pages of equal blocks over a heap with tags: a request is served if free memory outside
@@ -131,6 +132,9 @@ impl Naive {
             (Prediction::In(pages), Ok(offset)) => pages.contains(&page_of(offset - start)),
         };
         assert!(kept, "{self:?} predicts {predicted:?}, not {done:?}");
+        if let Operation::Allocate { .. } = operation {
+            self.give_up(heap, done.ok());
+        }
         match (operation, done) {
             (Operation::Allocate { .. }, Ok(offset)) => self.served(heap, offset),
             (Operation::Free { .. }, Ok(offset)) => self.freed(offset, len),
@@ -175,11 +179,30 @@ impl Naive {
         }
     }
 
+    /// Notes which current pages may have been given up by an allocation with this result.
+    fn give_up(&mut self, heap: &Heap, served: Option<usize>) {
+        let Self::Paged { current, .. } = self else { return };
+        let in_page = |page: usize, class: usize| {
+            heap.model.live.range(page..page + PAGE).filter(|(_, block)| block.len == class).count()
+        };
+        // Only a request for a page, or for more, looks for memory.
+        if let Some(offset) = served {
+            let (class, page) = (heap.model.live[&offset].len, page_of(offset));
+            let is_old = current.get(&class) == Some(&Some(page)) || in_page(page, class) > 1;
+            if class <= LARGEST && is_old {
+                return;
+            }
+        }
+        for (&class, current) in current {
+            *current = current.filter(|&page| in_page(page, class) > 0);
+        }
+    }
+
     fn served(&mut self, heap: &Heap, offset: usize) {
         let class = heap.model.live[&offset].len;
         match self {
             Self::Paged { current, freed, .. } if class <= LARGEST => {
-                current.insert(class, page_of(offset));
+                current.insert(class, Some(page_of(offset)));
                 freed.retain(|&page| page != page_of(offset));
             }
             Self::Chained { chain, lists, .. } => {
@@ -207,7 +230,7 @@ impl Naive {
             Self::Paged { current, freed, .. } if len <= LARGEST => {
                 let page = page_of(offset);
                 freed.retain(|&other| other != page);
-                if current.get(&len) != Some(&page) {
+                if current.get(&len) != Some(&Some(page)) {
                     freed.push(page);
                 }
             }
@@ -348,7 +371,7 @@ fn class(size: usize) -> usize {
 fn paged(
     heap: &Heap,
     page: Page,
-    current: &BTreeMap<usize, usize>,
+    current: &BTreeMap<usize, Option<usize>>,
     freed: &[usize],
     size: usize,
 ) -> Prediction {
@@ -359,9 +382,9 @@ fn paged(
             *in_use.entry(page_of(offset)).or_default() += 1;
         }
     }
-    let current = current.get(&class).copied();
     in_use.retain(|_, blocks| *blocks < PAGE / class);
-    if let Some(current) = current {
+    if let Some(&current) = current.get(&class) {
+        let Some(current) = current else { return Prediction::Unknown };
         let blocks = heap.model.live.range(current..current + PAGE).count();
         if blocks < PAGE / class {
             return Prediction::In(vec![current]);
