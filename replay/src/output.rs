@@ -158,9 +158,10 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Creates or replaces the file at `path` with the output of `write`. The output is written to a
-/// temporary file beside it, which is renamed only when `write` has succeeded. Otherwise, and if a
-/// signal ends this process, nothing is left behind, and an existing file is kept. Standard output
-/// (`-`), a device or a pipe cannot be replaced, and is written in place.
+/// file in the same folder, which gets this name only when `write` has succeeded. Otherwise, and if
+/// a signal ends this process, nothing is left behind, and an existing file is kept. SIGKILL leaves
+/// a file `.NAME….part` where the file system has no files without a name. Standard output (`-`), a
+/// device or a pipe cannot be replaced, and is written in place.
 ///
 /// # Errors
 /// If the file cannot be created; the errors of `write`.
@@ -175,20 +176,34 @@ pub fn create<T>(
     let name = path.file_name().with_context(unwritable)?;
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
-    let temporary = tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".part")
-        // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
-        .make_in(folder(path), |path| {
-            File::options().read(true).write(true).create_new(true).open(path)
+    let mut part = tempfile::Builder::new();
+    part.prefix(&prefix).suffix(".part");
+    let fill = |file: &File| {
+        fill(file, write).map_err(|error| {
+            // Other errors of `write` name the file themselves.
+            if ran_out(&error) { error.context(unwritable()) } else { error }
         })
-        .with_context(unwritable)?;
-    let _unfinished = unfinished::Name::new(temporary.path());
-    let result = fill(temporary.as_file(), write).map_err(|error| {
-        // Other errors of `write` name the file themselves.
-        if ran_out(&error) { error.context(unwritable()) } else { error }
-    })?;
-    temporary.persist(path).map_err(|error| error.error).with_context(unwritable)?;
+    };
+    // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
+    let named = |make: &dyn Fn(&Path) -> io::Result<File>| {
+        let file = part.make_in(folder(path), make).with_context(unwritable)?;
+        let unfinished = unfinished::Name::new(file.path());
+        anyhow::Ok((file, unfinished))
+    };
+    let ((file, _unfinished), result) = match unnamed::create(folder(path)) {
+        Ok(whole) => {
+            let result = fill(&whole)?;
+            (named(&|name| unnamed::link(&whole, name))?, result)
+        }
+        Err(_) => {
+            let open =
+                |name: &Path| File::options().read(true).write(true).create_new(true).open(name);
+            let made = named(&open)?;
+            let result = fill(made.0.as_file())?;
+            (made, result)
+        }
+    };
+    file.persist(path).map_err(|error| error.error).with_context(unwritable)?;
     Ok(result)
 }
 
@@ -212,6 +227,57 @@ fn ran_out(error: &anyhow::Error) -> bool {
         _ => cause.downcast_ref::<io::Error>(),
     });
     errors.any(|error| NO_ROOM.contains(&error.kind()))
+}
+
+/// Files without a name, which no process leaves behind however it ends.
+#[cfg(target_os = "linux")]
+mod unnamed {
+    use std::ffi::CString;
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    /// Creates a file that can get a name in this folder.
+    pub(super) fn create(folder: &Path) -> io::Result<File> {
+        let file =
+            File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder)?;
+        // Without `/proc` it could not be linked.
+        Path::new(&path(&file)).symlink_metadata()?;
+        Ok(file)
+    }
+
+    /// Gives a file this name, and returns it.
+    pub(super) fn link(file: &File, name: &Path) -> io::Result<File> {
+        let (from, to) = (CString::new(path(file))?, CString::new(name.as_os_str().as_bytes())?);
+        let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+        // SAFETY: both are C strings.
+        match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) } {
+            0 => file.try_clone(),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn path(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unnamed {
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+
+    pub(super) fn create(_: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn link(_: &File, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The unfinished file, which a signal must remove.
@@ -304,6 +370,27 @@ mod tests {
         create(&path, |out| Ok(out.write_all(b"after")?)).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"after");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    /// SIGKILL left it behind. The new file has the permissions that any has.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_unfinished_file_has_no_name() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(directory.path()).unwrap().count();
+        let (path, other) = (directory.path().join("out"), directory.path().join("other"));
+        let left = create(&path, |out| {
+            out.write_all(b"half")?;
+            out.flush()?;
+            Ok(names())
+        });
+        let is_possible = unnamed::create(directory.path()).is_ok();
+        assert_eq!(left.unwrap(), usize::from(!is_possible));
+        fs::write(&other, "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!((mode(&path), names()), (mode(&other), 2));
     }
 
     #[test]
