@@ -27,6 +27,9 @@ const NEVER_WRITTEN: &[&str] = &[
     "LISTS",
     "TABLE",
     "LOOKED",
+    "ALLOCATE",
+    "FREE",
+    "REALLOCATE",
 ];
 
 /// Calls `visit` with the name and type of each static in the Rust files of a folder, without those
