@@ -99,7 +99,7 @@ fn naive(family: &str, strategy: &str) -> Naive {
         ("fits", "WORST-FIT") | ("lazy", "W") => Naive::Fit(Choice::Largest),
         ("hasan", "KINGSLEY") => Naive::chained(Chain::Kingsley),
         ("fits" | "lazy" | "hasan" | "head-firsts", _) => Naive::Fit(Choice::Any),
-        ("default", _) => Naive::Above,
+        ("default", name) => Naive::Above { has_tags: name != "SMALL" },
         // Not modelled: buddies, rounded sizes, and delayed compaction.
         ("brent", _) | ("nielsen", "IV-2" | "IV-3") => Naive::Unspecified,
         ("nielsen", name) if name.starts_with("V-") => Naive::Unspecified,

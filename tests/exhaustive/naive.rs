@@ -71,9 +71,9 @@ pub(crate) enum Naive {
     Paged { page: Page, current: BTreeMap<usize, Option<usize>>, freed: Vec<usize>, exact: bool },
     /// One free list per size class.
     Chained { chain: Chain, lists: BTreeMap<usize, Vec<usize>>, exact: bool },
-    /// Pages of equal blocks over a heap with tags: a request is served if free memory outside
-    /// pages in use holds it, and refused if no memory holds it at all.
-    Above,
+    /// Pages of equal blocks over a heap, with tags or without: a request is served if free memory
+    /// outside pages in use holds it, and refused if no memory holds it at all.
+    Above { has_tags: bool },
     /// Freed blocks are never reused.
     Never { used: Vec<usize> },
 }
@@ -153,8 +153,10 @@ impl Naive {
                 let gap = if align > UNIT { 2 * align } else { 0 };
                 either(held(size + 2 * UNIT + gap), held(size))
             }
-            Self::Above => {
-                let held = runs(heap).any(|run| holds(run, size, align));
+            Self::Above { has_tags } => {
+                let bounds = Bounds::current();
+                let end = if *has_tags { last_tag() } else { bounds.base() + bounds.low };
+                let held = runs_to(heap, end).any(|run| holds(run, size, align));
                 either(above(heap, size + UNIT, align), held)
             }
             Self::Lowest => lowest(heap, size.next_multiple_of(UNIT), align),
@@ -251,12 +253,21 @@ impl Naive {
     }
 }
 
-/// Returns the runs of free memory, as start and end: free blocks with the tags between them, and
-/// the source's remaining memory, which extends the last run if that is free.
-fn runs(heap: &Heap) -> impl Iterator<Item = (usize, usize)> {
+/// Returns where the last tag is once the source has no memory left: at the end of the extent.
+fn last_tag() -> usize {
     let bounds = Bounds::current();
-    // The last tag is at the end of the extent.
-    let (end, room) = (bounds.base() + bounds.end, bounds.base() + bounds.low / UNIT * UNIT - TAG);
+    bounds.base() + bounds.low / UNIT * UNIT - TAG
+}
+
+fn runs(heap: &Heap) -> impl Iterator<Item = (usize, usize)> {
+    runs_to(heap, last_tag())
+}
+
+/// Returns the runs of free memory, as start and end: free blocks with the tags between them, and
+/// the source's remaining memory up to `room`, which extends the last run if that is free.
+fn runs_to(heap: &Heap, room: usize) -> impl Iterator<Item = (usize, usize)> {
+    let bounds = Bounds::current();
+    let end = bounds.base() + bounds.end;
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut behind = None;
     for span in heap.spans().into_iter().take_while(|span| span.start < end) {
