@@ -176,6 +176,7 @@ impl Model {
         let is_adaptive = mode::has_guards() && random.below(2) == 0;
         let block = &mut self.blocks[index];
         let before = (block.at, block.size, block.len);
+        let kept_before = kept::bytes();
         block.check_whole();
         // SAFETY: the block is in use, at a multiple of this alignment.
         let resized = unsafe { resize(block.at.as_ptr(), block.align, new_size, is_adaptive) };
@@ -188,6 +189,8 @@ impl Model {
         };
         let kept = before.1.min(new_size);
         (block.at, block.size) = (at, new_size);
+        // It may have taken the kept pages behind it.
+        block.is_pieced |= at == before.0 && kept::bytes() < kept_before;
         block.measure();
         block.check(kept);
         assert!(kept == 0 || kept < before.1 || block.byte(kept - 1) == block.mark);
