@@ -20,8 +20,9 @@
 //! | `wiped` | short blocks that are kept zeroed while free |
 //! | `resize` | resizing and measuring |
 
-/// Returns a table of a function, compiled for each [set](crate::global::native::base::mode::Parts::of_set) of parts, which is its
-/// const parameter: so no part is tested at run time.
+/// Returns a table of a function, compiled for each
+/// [set](crate::global::native::base::mode::Parts::of_set) of parts, which is its const parameter:
+/// so no part is tested at run time.
 macro_rules! for_each_set {
     ($function:ident) => {
         const {

@@ -278,6 +278,12 @@ pub(in crate::global::native) fn give_back(wanted: usize) -> bool {
     given != 0
 }
 
+/// Returns the bytes given back in all.
+#[cfg(all(test, not(miri)))]
+pub(super) fn given() -> u64 {
+    with(|kept| kept.given).expect("the lock can be waited for")
+}
+
 /// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
 pub(in crate::global::native) fn due_in(delay: u32) -> Option<u64> {
     if bytes() == 0 {

@@ -62,7 +62,7 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
             break;
         }
         let heap = pool::next_after(grown);
-        if heap.most_resident.load(Relaxed) > heap.used.load(Relaxed) {
+        if heap.free() > 0 {
             let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
             (wanted, any) = (wanted.saturating_sub(bytes), any || bytes != 0);
         }
@@ -230,10 +230,6 @@ mod tests {
             heap
         }
 
-        fn free(heap: &Heap) -> usize {
-            heap.most_resident.load(Relaxed) - heap.used.load(Relaxed)
-        }
-
         /// As the process grows, the heaps in turn give back twice as much free memory, until no
         /// more is free than may stay for longer.
         #[test]
@@ -246,7 +242,7 @@ mod tests {
         fn grows() {
             let own = registry::heap_for_test();
             let heaps = [(); 3].map(|()| with_free(24 * MIB));
-            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let sum = || heaps.iter().map(|heap| heap.free()).sum::<usize>();
             let before = sum();
             assert!(give_back_for_growth(own, 4 * MIB));
             // At most a step of one huge page more than wanted; less where the system is slow, but
@@ -272,7 +268,7 @@ mod tests {
         #[ignore = "in a process of its own"]
         fn maps() {
             let heaps = [(); 3].map(|()| with_free(24 * MIB));
-            let sum = || heaps.iter().map(|heap| free(heap)).sum::<usize>();
+            let sum = || heaps.iter().map(|heap| heap.free()).sum::<usize>();
             let before = sum();
             let pagewise = crate::global::Pagewise::new();
             let block = pagewise.allocate(40 * MIB);
@@ -293,11 +289,11 @@ mod tests {
         fn keeps() {
             registry::tuning(&Tuning::new().purge_delay(u32::MAX));
             let (own, heap) = (registry::heap_for_test(), with_free(24 * MIB));
-            let before = free(heap);
+            let before = heap.free();
             for _ in 0..8 {
                 assert!(!give_back_for_growth(own, 30 * MIB));
             }
-            assert_eq!(free(heap), before);
+            assert_eq!(heap.free(), before);
         }
     }
 

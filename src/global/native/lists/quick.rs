@@ -105,9 +105,9 @@ pub(in crate::global::native) enum Low {
     Eighth,
 }
 
-/// Removes the block that `choose(count)` others are above, where `count` is the number of blocks on
-/// the list; returns it with its size in bytes. The last block takes its place. `None` if the list
-/// has [too few](Low) blocks, or [periodic work](Lists::do_periodic_work) is due.
+/// Removes the block that has `choose(count)` others above it, where `count` is the number of
+/// blocks on the list; returns it with its size in bytes. The last block takes its place. `None` if
+/// the list has [too few](Low) blocks, or [periodic work](Lists::do_periodic_work) is due.
 ///
 /// # Safety
 /// As for [`pop`]; `choose` returns a number less than `count`.

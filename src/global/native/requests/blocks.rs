@@ -72,7 +72,7 @@ pub(super) fn allocate_large_kept(
     size: usize,
     align: usize,
 ) -> Option<NonNull<u8>> {
-    let mut lengthen = match tuning.huge_pages.is_adaptive() {
+    let lengthen = match tuning.huge_pages.is_adaptive() {
         true => Lengthen::Adaptively,
         false => Lengthen::Plainly,
     };
@@ -80,9 +80,7 @@ pub(super) fn allocate_large_kept(
         if size < grown_mapping_from(tuning) || kept::bytes() <= size {
             return None;
         }
-        if caller.heap.free() >= size {
-            lengthen = Lengthen::No;
-        }
+        let lengthen = if caller.heap.free() >= size { Lengthen::No } else { lengthen };
         return mapping::allocate_kept(size, align, tuning.purge_delay, lengthen);
     }
     let kept = mapping::allocate_kept(size, align, tuning.purge_delay, lengthen);

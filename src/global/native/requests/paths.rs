@@ -237,7 +237,8 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
 }
 
 /// As [`free`], where no list takes the block at once; `list` is its list, or 0 if it is not small;
-/// `size` is its size, if the caller knows it. A separate function, so that the attempts before it save no registers.
+/// `size` is its size, if the caller knows it. A separate function, so that the attempts before it
+/// save no registers.
 ///
 /// # Safety
 /// As for [`free`].
