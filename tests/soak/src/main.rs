@@ -40,7 +40,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match &arguments[..] {
         [] => {
-            (1..9).for_each(|generation| threads::generation(&ALLOCATOR, generation, 4, true));
+            for generation in 1..9 {
+                threads::generation(&ALLOCATOR, generation, 4, true);
+                threads::exchange_mapped(generation, 4);
+            }
             println!("no races; {:?}", ALLOCATOR.stats());
             ExitCode::SUCCESS
         }
@@ -75,6 +78,9 @@ fn soak(minutes: u64, picture: &str) -> ExitCode {
         while Instant::now() < end {
             generation += 1;
             threads::generation(&ALLOCATOR, generation, 2, false);
+            if generation % 100 == 0 {
+                threads::exchange_mapped(generation, 2);
+            }
             if start.elapsed().as_secs() / 60 >= peaks {
                 threads::peak(256 << 20);
                 peaks += 1;

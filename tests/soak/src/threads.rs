@@ -1,4 +1,5 @@
-//! The threads' work: blocks of all sizes pass between threads, which come and go.
+//! The threads' work: blocks pass between threads, which come and go. Most are small; those of
+//! [`exchange_mapped`] are mappings of their own.
 
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
@@ -22,6 +23,66 @@ impl Random {
 
 fn check(block: &[u8]) {
     assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
+}
+
+/// A block of tens of MiB: a mapping of its own, of which a byte in each [`STRIDE`] is written.
+struct Mapped(Vec<u8>);
+
+/// Bytes from one written byte to the next.
+const STRIDE: usize = 64 << 10;
+
+impl Mapped {
+    fn new(random: &mut Random) -> Self {
+        let mut block = Self(Vec::with_capacity((17 << 20) + random.below(20 << 20)));
+        block.write_from(0);
+        block
+    }
+
+    /// Writes from a multiple of [`STRIDE`] on.
+    fn write_from(&mut self, start: usize) {
+        let room = self.0.spare_capacity_mut();
+        (start..room.len()).step_by(STRIDE).for_each(|at| _ = room[at].write((at / STRIDE) as u8));
+    }
+
+    /// Makes the block longer by up to 8 MiB; it may move.
+    fn grow(&mut self, random: &mut Random) {
+        let len = self.0.capacity();
+        self.0.reserve_exact(len + random.below(8 << 20));
+        self.write_from(len.next_multiple_of(STRIDE));
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let room = self.0.spare_capacity_mut();
+        for at in (0..room.len()).step_by(STRIDE) {
+            // SAFETY: each of these bytes was written.
+            let byte = unsafe { room[at].assume_init() };
+            assert_eq!(byte, (at / STRIDE) as u8, "contents are intact");
+        }
+    }
+}
+
+/// Threads exchange mappings, some of which grow. So freed ones are kept, waited for, moved, and
+/// put together for longer blocks.
+pub(crate) fn exchange_mapped(generation: u64, threads: u64) {
+    let places: [Mutex<Option<Mapped>>; 5] = [const { Mutex::new(None) }; 5];
+    let places = &places;
+    thread::scope(|scope| {
+        for number in 0..threads {
+            scope.spawn(move || {
+                let mut random = Random(generation * 100 + number + 1);
+                for _ in 0..100 {
+                    let mut block = Mapped::new(&mut random);
+                    if random.below(4) == 0 {
+                        block.grow(&mut random);
+                    }
+                    let place = &places[random.below(places.len())];
+                    drop(place.lock().expect("none panics").replace(block));
+                }
+            });
+        }
+    });
 }
 
 /// One generation: threads that exchange blocks and end, a producer and a consumer, one that reads
