@@ -282,7 +282,7 @@ fn a_long_extent_is_known() {
 
 /// The bits grow to twice as many, and only when they are too few. All memory of the old ones goes
 /// back. Another test's thread may get the addresses at once, so there are several tries.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(pagewise_portable_os)))]
 #[test]
 fn bits_that_grow_leave_nothing_behind() {
     let page = os::page_size();
