@@ -12,7 +12,7 @@
 //! ```
 //! A request is rounded up to its class, by 12.5 % at most, so that a freed block serves all
 //! requests of the class. (Powers of two, and eighths between them, are classes, so they are not
-//! rounded.) If the list of a class is empty, a block of the next larger class may serve.
+//! rounded.) If the list of a class is empty, a block of one of the next two classes serves.
 //!
 //! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
 //! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.
@@ -99,7 +99,7 @@ pub(in crate::global::native) unsafe fn allocate(
     of(lists).pop(class, || unsafe { quick::count_pop(lists) })
 }
 
-/// As [`allocate`], on the slow path: also takes a block of the next larger class, or, for an
+/// As [`allocate`], on the slow path: also takes a block of a slightly larger class, or, for an
 /// `align` above [`UNIT`], the last block of the class that is aligned so. `None` if there is none,
 /// the lists do not serve such requests, or [periodic work](quick::Lists::do_periodic_work) is due.
 pub(in crate::global::native) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> {

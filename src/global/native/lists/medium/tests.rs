@@ -380,23 +380,33 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     assert_eq!(list.room.load(Relaxed), 0);
 }
 
-/// A block of the next larger class serves if there is more than one.
+/// If a list is empty, a block of the next class serves, or of the next but one; none that is
+/// larger or smaller.
 #[test]
-fn the_next_larger_class_serves_if_it_has_several() {
+fn the_next_larger_classes_serve() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let classes: Vec<_> = Class::all().collect();
-    for pair in classes.windows(2) {
-        let [class, larger] = [pair[0], pair[1]];
-        let blocks = [(); 2].map(|()| block(heap, larger));
-        keep(&lists, larger, blocks[0]);
-        assert_eq!(lists.pop_slowly(class), None);
-        keep(&lists, larger, blocks[1]);
-        assert_eq!(lists.pop_slowly(class), Some(blocks[1]));
-        assert_eq!(lists.pop_slowly(class), None);
-        assert_eq!(pop(&lists, larger), Some(blocks[0]));
-        blocks.into_iter().for_each(|block| keep(&lists, larger, block));
-        lists.put_back_all();
+    for (number, &class) in classes.iter().enumerate() {
+        let from = number.saturating_sub(1);
+        let others = classes.iter().enumerate().skip(from).take(5);
+        for (other, &kept) in others.filter(|&(other, _)| other != number) {
+            let block = block(heap, kept);
+            keep(&lists, kept, block);
+            let serves = (number..=number + 2).contains(&other);
+            assert_eq!(lists.pop_slowly(class), serves.then_some(block), "{number}, {other}");
+            if serves {
+                keep(&lists, kept, block);
+            }
+            lists.put_back_all();
+        }
     }
+    // The nearest serves first.
+    let three = [classes[4], classes[5], classes[6]];
+    let blocks = three.map(|class| block(heap, class));
+    three.into_iter().zip(blocks).for_each(|(class, block)| keep(&lists, class, block));
+    assert_eq!([(); 3].map(|()| lists.pop_slowly(three[0])), blocks.map(Some));
+    three.into_iter().zip(blocks).for_each(|(class, block)| keep(&lists, class, block));
+    lists.put_back_all();
     assert_eq!(lists.pop_slowly(class_of_most()), None);
 }
 
@@ -446,12 +456,12 @@ fn one_is_behind_the_gate_at_a_time() {
 #[test]
 fn lists_give_way_by_turns() {
     // With the limit a sum of block sizes, and with one that is not.
-    [LEAST, LEAST - 1_000].into_iter().for_each(give_way);
+    [1 << 20, (1 << 20) - 1_000].into_iter().for_each(give_way);
 }
 
 fn give_way(most: usize) {
     let (heap, lists) = (with_heap(), lists(most));
-    let old = || Class::all().take_while(|class| class.size() <= LEAST / 16);
+    let old = || Class::all().take_while(|class| class.size() <= 64 << 10);
     old().for_each(|class| keep(&lists, class, block(heap, class)));
     assert!(old().all(|class| count(&lists, class) == 1));
     for _ in 0..3 * CLASSES {
@@ -462,8 +472,7 @@ fn give_way(most: usize) {
     lists.put_back_all();
 }
 
-/// A thread that has no block of a class takes one of the next larger, if there are several; not
-/// for aligned requests.
+/// A thread that has no block of a class takes one of the next larger; not for aligned requests.
 #[test]
 fn a_thread_takes_a_larger_block() {
     alone::passes("global::native::lists::medium::tests::larger");
@@ -489,8 +498,9 @@ fn larger() {
     let allocate = |align| (0..2).find_map(|_| allocate_slowly(class.size(), align));
     assert_eq!(allocate(2 * UNIT), None);
     assert_eq!(allocate(UNIT), Some(blocks[1]));
-    assert_eq!(allocate(UNIT), None, "the last one stays for its like");
-    discard(blocks[1]);
+    assert_eq!(allocate(UNIT), Some(blocks[0]));
+    assert_eq!(allocate(UNIT), None);
+    blocks.into_iter().for_each(discard);
 }
 
 /// The child of a fork takes over the blocks of a thread that was at its lists, or was visited
