@@ -67,7 +67,8 @@ features=trace,allocator-api2,lock_api
 tests=(--lib --test arena --test arena_collections --test arena_global --test bundled_traces
   --test catalogue --test examples --test global --test misuse --test properties --test small --test theorem_6_1)
 
-# Tests of traces to skip, because the target cannot pass them.
+# Tests to skip, because the target cannot pass them: of the library, and of traces.
+without=()
 without_traces=()
 
 # Runs the tests of the library and of traces on a target: `on TARGET [CARGO ARGUMENTS] -- [TEST
@@ -92,8 +93,19 @@ emulate() {
   export "CARGO_TARGET_${variable}_LINKER=${CC-$gcc}"
   export "CARGO_TARGET_${variable}_RUNNER=unshare -Urm $PWD/tests/targets.sh under-qemu $2"
   export PROPTEST_CASES=${PROPTEST_CASES-8}
-  # qemu 7 accepts MADV_WIPEONFORK but ignores it: a child continues its parent's log.
-  without_traces=(--skip children_of_fork_have_logs_of_their_own)
+  # qemu 7 ignores all advice on memory but MADV_DONTNEED, so a mapping is not split, locked pages
+  # stay, and a child of fork continues its parent's log. Its mremap differs from the kernel's. It
+  # has no seccomp, adds a line to the reports of processes that stop, and ends itself at a limit of
+  # file sizes. Its addresses are limited below.
+  without=(--skip a_block_that_grows_does_not_move_to_where_heaps_lie
+    --skip a_longer_block_begins_with_what_is_kept --skip a_longer_block_is_put_together_of_several_runs
+    --skip runs_stay_where_nothing_can_be_put_together --skip what_is_kept_goes_back_for_want_of_memory
+    --skip a_mapping_that_cannot_move_stays_where_it_was --skip a_reservation_with_a_gap_is_not_whole
+    --skip resident_runs_go_back --skip bookkeeping_memory_is_set_aside_for_the_extent
+    --skip a_report_names_the_class_of_a_small_block
+    --skip medium_blocks_are_given_back_without_membarrier)
+  without_traces=(--skip children_of_fork_have_logs_of_their_own
+    --skip a_log_that_cannot_be_created_leaves_the_reason)
 }
 
 musl() {
@@ -128,17 +140,17 @@ run() {
     # On x86-64, qemu finds faults specific to that architecture, but not those of its weaker memory
     # order.
     emulate aarch64-unknown-linux-gnu aarch64 arm64
-    on aarch64-unknown-linux-gnu "${tests[@]}"
+    on aarch64-unknown-linux-gnu "${tests[@]}" -- "${without[@]}"
     tests/preload_aarch64.sh
     tests/recorder_aarch64.sh
     ;;
   riscv64)
     emulate riscv64gc-unknown-linux-gnu riscv64
-    on riscv64gc-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse
+    on riscv64gc-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse -- "${without[@]}"
     ;;
   s390x)
     emulate s390x-unknown-linux-gnu s390x
-    on s390x-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse
+    on s390x-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse -- "${without[@]}"
     ;;
   windows)
     windows "${@:2}"

@@ -115,13 +115,17 @@ impl Cells {
 mod tests {
     use super::*;
 
+    /// Memory for cells: aligned to them on any machine.
+    #[repr(align(16))]
+    struct Memory<const CELLS: usize>([[u8; CELL]; CELLS]);
+
     /// Any address may be passed.
     #[test]
     fn cells_are_known_by_their_addresses() {
-        let mut memory = [0u128; 12];
+        let mut memory = Memory([[0; CELL]; 12]);
         let mut cells = Cells::starting_at(3);
         assert_eq!(cells.cell_at(16), None, "there are none");
-        let origin: *mut u8 = memory.as_mut_ptr().cast();
+        let origin: *mut u8 = memory.0.as_mut_ptr().cast();
         // SAFETY: the memory is aligned, and outlives the cells.
         unsafe { cells.extend(origin, 10) };
         for offset in -40..240 {
@@ -136,9 +140,9 @@ mod tests {
 
     #[test]
     fn cells_are_aligned_up_and_down() {
-        let mut memory = [0u128; 64];
+        let mut memory = Memory([[0; CELL]; 64]);
         let mut cells = Cells::new();
-        let origin: *mut u8 = memory.as_mut_ptr().cast();
+        let origin: *mut u8 = memory.0.as_mut_ptr().cast();
         // SAFETY: as above.
         unsafe { cells.extend(origin, 64) };
         for cell in 1..64 {

@@ -206,8 +206,9 @@ mod tests {
     fn cloned() {
         // SAFETY: without flags the call is a fork; the child only looks at the heap, and ends.
         let clone = || unsafe {
-            let none = 0_usize;
-            libc::syscall(libc::SYS_clone, libc::SIGCHLD, none, none, none, none) as libc::pid_t
+            let (flags, stack, none) = (libc::SIGCHLD as usize, 0_usize, 0_usize);
+            let first = if cfg!(target_arch = "s390x") { [stack, flags] } else { [flags, stack] };
+            libc::syscall(libc::SYS_clone, first[0], first[1], none, none, none) as libc::pid_t
         };
         // The child asks twice: the second time the lock is known to be lost.
         let look = |heap: &'static Heap| {
