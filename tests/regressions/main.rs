@@ -28,6 +28,7 @@ mod a_lock_held_across_a_fork;
 mod a_lock_printed_while_it_is_taken;
 #[cfg(all(feature = "allocator-api2", feature = "lock_api"))]
 mod a_lock_whose_release_panics;
+mod a_mapping_looked_up_at_each_call;
 mod a_misaligned_address_of_a_block;
 mod a_panic_out_of_a_global_allocator;
 mod a_peak_that_only_rose;

@@ -26,6 +26,7 @@ use crate::global::native::memory::space::SPACE;
 use crate::os;
 
 mod assembly;
+mod known;
 mod outside;
 
 use assembly::assemble;
@@ -66,6 +67,7 @@ unsafe fn write_header(block: *mut u8, (base, len): (*mut u8, usize), guard: usi
             block.add(size).cast::<[usize; 2]>().write_unaligned([mark; 2]);
         }
     }
+    known::note(block);
 }
 
 /// Mappings in use: number, bytes, bytes of those being made of kept memory, most bytes ever, and
@@ -257,7 +259,8 @@ unsafe fn checked_header(block: *mut u8) -> &'static mut Header {
         let _errno = os::KeepErrno::new();
         os::is_readable(header(block).cast())
     };
-    if block.addr().is_multiple_of(HEADER) && is_readable() {
+    let is_known = known::has(block);
+    if is_known || block.addr().is_multiple_of(HEADER) && is_readable() {
         // SAFETY: a block has its header before it, and these bytes are readable in any case.
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {
@@ -268,6 +271,9 @@ unsafe fn checked_header(block: *mut u8) -> &'static mut Header {
             let behind = || unsafe { block.add(header.size).cast::<[usize; 2]>().read_unaligned() };
             if header.guard > 0 && behind() != [mark(block); 2] {
                 fault::stop(Fault::Overflow, block);
+            }
+            if !is_known {
+                known::note(block);
             }
             return header;
         }
@@ -315,6 +321,7 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
     // SAFETY: the caller guarantees that it is in use; the header is read before its memory goes.
     unsafe {
         let &mut Header { base, len, guard, .. } = checked_header(block);
+        known::forget(block);
         (*header(block)).mark = 0;
         IN_USE.count.fetch_sub(1, Relaxed);
         count_bytes(0, len);
@@ -420,10 +427,16 @@ pub(in crate::global::native) unsafe fn resize(
                 // With one advice the mapping is one for the system, which can lengthen it.
                 os::advise_huge_pages(base, len, dense);
             }
+            // It may move, and then nothing is there any more.
+            known::forget(block);
             let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
             let base = stays
                 .or_else(|| lengthen_whole((base, len), offset, align.max(HUGE), new_len))
-                .or_else(|| lengthen((base, len), new_len, align <= page))?;
+                .or_else(|| lengthen((base, len), new_len, align <= page));
+            let Some(base) = base else {
+                known::note(block);
+                return None;
+            };
             if dense {
                 os::advise_huge_pages(base, new_len, true);
             }
@@ -530,7 +543,9 @@ unsafe fn move_guarded(
         // the first word of the next, which would so be no huge page.
         let new_base =
             memory.with_addr((memory.addr() + 2 * guard).next_multiple_of(align) - guard);
+        known::forget(block);
         if !os::move_into((base, len), (memory, reserved), new_base, new_len) {
+            known::note(block);
             return None;
         }
         let (start, end) = (new_base.sub(guard), new_base.add(new_len + guard));
