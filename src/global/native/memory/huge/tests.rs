@@ -267,6 +267,30 @@ fn a_block_is_dense_if_it_is_written_all_over() {
 }
 
 /// A mostly free region gets no huge pages until all of it is free, so that memory stays away.
+/// Memory of which one half is written, in pieces at equal distances, is not dense, as blocks are
+/// that begin at multiples of twice their size. (Regression: that of aligned blocks of 64 KiB was.)
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "huge pages cannot be refused there")]
+fn memory_written_here_and_there_is_not_dense() {
+    let page = os::page_size();
+    for piece in (0..).map(|shift| page << shift).take_while(|&piece| piece < HUGE) {
+        for first in [0, piece] {
+            let memory = os::allocate(HUGE).expect("there is memory");
+            // SAFETY: the memory is the test's own, and is not used after its end.
+            unsafe {
+                os::advise_huge_pages(memory, HUGE, false);
+                for at in (first..HUGE).step_by(2 * piece) {
+                    memory.add(at).write_bytes(1, piece);
+                }
+                assert!(!is_dense(memory, HUGE), "pieces of {piece} bytes from {first} on");
+                memory.write_bytes(1, HUGE);
+                assert!(is_dense(memory, HUGE));
+                os::release(memory, HUGE);
+            }
+        }
+    }
+}
+
 #[test]
 fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
