@@ -266,7 +266,6 @@ fn a_block_is_dense_if_it_is_written_all_over() {
     unsafe { os::release(memory, LEN) };
 }
 
-/// A mostly free region gets no huge pages until all of it is free, so that memory stays away.
 /// Memory of which one half is written, in pieces at equal distances, is not dense, as blocks are
 /// that begin at multiples of twice their size. (Regression: that of aligned blocks of 64 KiB was.)
 #[test]
@@ -291,6 +290,7 @@ fn memory_written_here_and_there_is_not_dense() {
     }
 }
 
+/// A mostly free region gets no huge pages until all of it is free, so that memory stays away.
 #[test]
 fn thin_regions_are_taken_back_until_they_are_free() {
     let extent = extent();
