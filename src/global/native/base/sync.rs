@@ -105,20 +105,9 @@ pub(super) fn nests() -> bool {
     NESTS.load(Relaxed)
 }
 
-/// How often a thread went elsewhere because a lock could not be waited for; wraps around.
-static REFUSALS: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
-
-/// Counts a lock that cannot be waited for. `nests`: the calling thread holds it.
-pub(super) fn note_refusal(nests: bool) {
-    REFUSALS.fetch_add(1, Relaxed);
-    if nests {
-        NESTS.store(true, Relaxed);
-    }
-}
-
-/// Returns how often a lock could not be waited for so far, by any thread.
-pub(in crate::global::native) fn refusals() -> u32 {
-    REFUSALS.load(Relaxed)
+/// Notes that the calling thread asked for a lock that it holds.
+pub(super) fn note_nesting() {
+    NESTS.store(true, Relaxed);
 }
 
 /// As [`holds_a_lock`], but does not look if no thread that asked for memory was seen to hold one.

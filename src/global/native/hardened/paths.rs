@@ -19,8 +19,8 @@ use super::release::{self, Freed, stop_overflown, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::global::native::base::mode::{self, Parts};
+use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Upkeep;
-use crate::global::native::base::{sizes, sync};
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
@@ -121,7 +121,6 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     if list > 0 {
         let class = sizes::class_size(list);
-        let refusals = sync::refusals();
         // SAFETY: `lists` are this thread's; the offset is from the tables.
         let is_open = |&(lists, _): &(*mut Lists, &Own)| unsafe { !quick::is_shut(lists, list) };
         let block = match own::of_thread().filter(is_open) {
@@ -143,7 +142,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         };
         return match block {
             Some(block) => hand_out(parts, block, size, class),
-            None => blocks::allocate_beside_busy_heaps(tuning, size, align, refusals),
+            None => blocks::allocate_mapped(tuning, size, align),
         };
     }
     if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {

@@ -134,34 +134,21 @@ fn give_back_for_mapping(caller: thread::Caller, size: usize) {
     }
 }
 
-/// Allocates a mapping for a block that could be in a heap, where there is none for it; null if
-/// there is no memory.
+/// Allocates a mapping for a block that could be in a heap, where none has room for it; null if
+/// there is no memory. The heaps may be busy, or other mappings are where they would grow: then
+/// each small block takes an OS page.
 pub(in crate::global::native) fn allocate_mapped(
     tuning: &Tuning,
     size: usize,
     align: usize,
 ) -> *mut u8 {
-    if size <= SMALL_MAX && align <= UNIT && !mode::is_hardened() {
+    let huge = tuning.huge_pages.advice();
+    let block = mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr);
+    if !block.is_null() && size <= SMALL_MAX && align <= UNIT && !mode::is_hardened() {
+        // The caller does not have the block yet.
         sizes::look_up_freed();
     }
-    let huge = tuning.huge_pages.advice();
-    mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr)
-}
-
-/// Allocates a mapping for a small block that no heap had room for, if a lock could not be waited
-/// for since there were this many [refusals](sync::refusals): a heap may just have been busy.
-/// Otherwise returns null.
-#[cold]
-pub(in crate::global::native) fn allocate_beside_busy_heaps(
-    tuning: &Tuning,
-    size: usize,
-    align: usize,
-    refusals: u32,
-) -> *mut u8 {
-    match sync::refusals() == refusals {
-        true => ptr::null_mut(),
-        false => allocate_mapped(tuning, size, align),
-    }
+    block
 }
 
 /// Returns the least size, in bytes, of the mapping of a large block that grew. No mapping is

@@ -4,12 +4,12 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::blocks::{
-    self, allocate_beside_busy_heaps, allocate_large_kept, allocate_large_zeroed, allocate_mapped,
-    allocate_small, free_medium, free_outside, from_any, list_for,
+    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_small, free_medium,
+    free_outside, from_any, list_for,
 };
 use super::thread;
+use crate::global::native::base::mode;
 use crate::global::native::base::visit::Upkeep;
-use crate::global::native::base::{mode, sync};
 use crate::global::native::hardened;
 use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
@@ -88,9 +88,8 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     if list > 0 {
-        let refusals = sync::refusals();
-        let busy = || allocate_beside_busy_heaps(tuning, size, align, refusals);
-        return allocate_small(caller, list).map_or_else(busy, NonNull::as_ptr);
+        let beside = || allocate_mapped(tuning, size, align);
+        return allocate_small(caller, list).map_or_else(beside, NonNull::as_ptr);
     }
     if let Some(block) = allocate_large_kept(caller, tuning, size, align) {
         return block.as_ptr();
