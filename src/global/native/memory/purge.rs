@@ -60,6 +60,8 @@ pub(in crate::global::native) struct Purge {
     /// Bytes that `most_resident` has risen by and that [`take_growth`](Self::take_growth) has not
     /// returned yet.
     growth: usize,
+    /// Bytes that the heap held when its usage was last recorded; `usize::MAX`: it was not yet.
+    held: usize,
     /// Bytes given back since the heap began.
     purged: u64,
     stuck: Stuck,
@@ -120,6 +122,7 @@ impl Purge {
         Self {
             most_resident: 0,
             growth: 0,
+            held: usize::MAX,
             purged: 0,
             stuck: Stuck::NONE,
             due: 0,
@@ -145,14 +148,18 @@ impl Purge {
         self.most_resident.saturating_sub(stuck).max(used)
     }
 
-    /// Records the bytes in use.
+    /// Records the bytes in use, and those that the heap grew by.
     #[inline]
     pub(in crate::global::native) fn note_usage(&mut self, engine: &PageHeap<Slot>) {
-        let used = engine.usage().block;
-        if used > self.most_resident {
-            self.growth += used - self.most_resident;
-            self.most_resident = used;
-        }
+        let usage = engine.usage();
+        let (used, held) = (usage.block, usage.held);
+        // New memory is resident beside what is free: that did not serve, so it stays free. Small
+        // blocks here and there in pages of their size keep most of it from other sizes.
+        let new = held.saturating_sub(self.held);
+        self.held = held;
+        let most = (self.most_resident + new).max(used);
+        self.growth += most - self.most_resident;
+        self.most_resident = most;
         self.decline.note(used);
     }
 

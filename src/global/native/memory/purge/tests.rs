@@ -106,6 +106,36 @@ fn memory_is_due_once_an_eighth_is_free() {
     });
 }
 
+/// Free memory that does not serve what the heap grows for may be resident beside it. (Regression:
+/// what a program had freed of one size after the other, but for a few blocks, counted only as far
+/// as the most bytes ever in use exceeded those in use: 1 GiB stayed where glibc takes 240 MiB.)
+#[test]
+fn free_memory_that_does_not_serve_counts() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        purge.note_usage(state.parts().0);
+        let mut freed = 0;
+        for size in [100 << 10, 200 << 10, 300 << 10, 400 << 10] {
+            let blocks: Vec<_> = (0..8 * MIB / size).map(|_| block(state, size, true)).collect();
+            purge.note_usage(state.parts().0);
+            let before = used(state);
+            // The others stay, so no longer block fits where these were.
+            blocks.iter().step_by(2).for_each(|&block| free(state, block));
+            freed += before - used(state);
+            purge.note_usage(state.parts().0);
+            let known = purge.most_resident(used(state)) - used(state);
+            assert!(known >= freed / 8 * 7, "{known} bytes are known of, {freed} were written");
+        }
+        assert!(freed > 12 * MIB);
+        assert!(purge.take_growth().is_some_and(|growth| growth >= freed / 8 * 7));
+        purge.begin(state.parts().0);
+        let (given, _) = walk(state, &mut purge);
+        assert!(given > freed / 4 * 3, "{given} of {freed} bytes go back");
+        let left = purge.most_resident(used(state)) - used(state);
+        assert!(left < MIB, "{left} bytes are known of once all went back");
+    });
+}
+
 /// The delay begins when memory becomes due, and each look leaves it running.
 #[test]
 fn the_delay_begins_once() {
@@ -541,7 +571,9 @@ fn growth_is_returned_once() {
         assert_eq!(purge.take_growth(), None);
         blocks.push(block(state, MIB, false));
         purge.note_usage(state.parts().0);
-        assert_eq!(purge.take_growth(), Some(used(state) - before));
+        // Whole pages are added to the heap.
+        let growth = purge.take_growth().expect("it grew by more than a mebibyte");
+        assert!((used(state) - before..=used(state) - before + MIB / 4).contains(&growth));
         assert_eq!(purge.take_growth(), None);
         // Staying below the most is no growth.
         free(state, blocks.remove(1));
