@@ -134,6 +134,7 @@ run() {
     rust i686-unknown-linux-musl
     export CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
     export CC_i686_unknown_linux_musl=${CC-gcc} CFLAGS_i686_unknown_linux_musl='-m32 -ffreestanding'
+    cargo clippy --target i686-unknown-linux-musl -p pagewise --all-targets --features "$features,strategies,guarded,profiler" -- -D warnings
     on i686-unknown-linux-musl "${tests[@]}"
     ;;
   aarch64)

@@ -22,7 +22,8 @@ pub(crate) fn passes(test: &str) -> Output {
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn without_more_mappings<R>(action: impl FnOnce() -> R) -> R {
     use super::{page_size, release, reserve};
-    const MOST: usize = 1 << 20;
+    /// More than the limit, as far as the addresses reach.
+    const MOST: usize = if cfg!(target_pointer_width = "64") { 1 << 20 } else { 1 << 17 };
     let page = page_size();
     let memory = reserve(2 * MOST * page).expect("there are addresses");
     // SAFETY: the pages were reserved here, and no other code knows of them.

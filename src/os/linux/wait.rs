@@ -14,11 +14,11 @@ pub(crate) fn wait(word: &AtomicU32, value: u32) {
 
 /// Waits as [`wait`] does, for at most `milliseconds`.
 pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
-    // An hour is long enough for every caller, and fits the system's types.
-    let milliseconds = milliseconds.min(3_600_000) as i32;
+    // An hour is long enough for every caller, and fits the system's types, of 32 or 64 bits.
+    let milliseconds = milliseconds.min(3_600_000);
     let timeout = libc::timespec {
-        tv_sec: (milliseconds / 1000).into(),
-        tv_nsec: (milliseconds % 1000 * 1_000_000).into(),
+        tv_sec: (milliseconds / 1000) as _,
+        tv_nsec: (milliseconds % 1000 * 1_000_000) as _,
     };
     sleep(word, value, &raw const timeout);
 }

@@ -97,9 +97,8 @@ mod tests {
     use super::*;
     use crate::source::Region;
 
-    /// Blocks of a header with one word, and with three.
+    /// Blocks of a header with one word.
     const SHORT: u32 = 64;
-    const LONG: u32 = 192;
 
     fn len(capacity: u32) -> usize {
         size_of::<Header>() + size_of::<u64>() * words_of(kind_for(capacity)) as usize
@@ -110,23 +109,20 @@ mod tests {
         unsafe { Region::new(memory.as_mut_ptr().cast(), size_of_val(memory)) }
     }
 
-    /// Returns the addresses of a header with its words.
-    fn bytes(page: Page, capacity: u32) -> core::ops::Range<usize> {
-        let start = page.header().addr();
-        start..start + len(capacity)
-    }
-
     /// A chunk holds as many headers as fit; a header may span two adjoining chunks.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn headers_lie_close_together() {
+        /// Blocks of a header with three words.
+        const LONG: u32 = 192;
         let mut memory = vec![MaybeUninit::uninit(); 4096];
         let mut source = region(&mut memory);
         let mut chunks = Chunks::new();
         let mut all: Vec<core::ops::Range<usize>> = Vec::new();
         let mut make = |chunks: &mut Chunks, source: &mut Region, capacity| {
             let page = chunks.make(capacity, source).expect("there is memory");
-            all.push(bytes(page, capacity));
+            let start = page.header().addr();
+            all.push(start..start + len(capacity));
             page
         };
         let in_chunk = CHUNK / len(SHORT);

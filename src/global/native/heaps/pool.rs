@@ -94,7 +94,7 @@ pub(in crate::global::native) fn node() -> Option<u32> {
 }
 
 /// Pretends that the machine may have several nodes.
-#[cfg(test)]
+#[cfg(all(test, target_pointer_width = "64"))]
 pub(in crate::global::native) fn pretend_nodes() {
     HEAPS.nodes.store(true, Relaxed);
 }

@@ -175,6 +175,7 @@ fn put_back(
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    #[cfg(target_pointer_width = "64")]
     use crate::global::tuning::Tuning;
 
     /// A turn visits a few of the wanted lists. The next turn begins with the lists behind those,

@@ -149,6 +149,12 @@ mod tests {
     /// change nothing.
     #[test]
     fn an_array_grows_up_to_a_bound() {
+        alone::passes("global::native::profile::grown::tests::grows");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own: with 32 bits other tests leave too few addresses"]
+    fn grows() {
         let page = os::page_size();
         let mut grown = Grown::<u8>::new();
         assert!(grown.as_slice().is_empty() && grown.as_mut_slice().is_empty());
@@ -174,7 +180,7 @@ mod tests {
         assert_eq!(grown.as_slice(), [1, 2]);
         grown.truncate(3);
         assert_eq!(grown.as_slice(), [1, 2]);
-        assert!(Grown::<usize>::zeros(MOST / 4).is_none());
+        assert!(Grown::<usize>::zeros(MOST / size_of::<usize>() + 1).is_none());
         let copy = Grown::copy_of(&[1_usize, 2]).expect("there is memory");
         assert_eq!(copy.as_slice(), [1, 2]);
     }
