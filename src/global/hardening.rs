@@ -35,8 +35,8 @@ pub struct Hardening {
     /// moved to the list at once.
     pub random: bool,
     /// Bytes of freed blocks that each thread holds back in a quarantine, at most 1,024 blocks; the
-    /// oldest are used again first. Blocks larger than this number are not held back; 0 disables
-    /// the quarantine.
+    /// oldest are used again first. Of larger blocks, up to four times this number, only the last
+    /// one is held back, if it is above FFCROSSOVER. 0 disables the quarantine.
     pub quarantine: u32,
     /// Zeroes freed blocks, and checks that they are still zero: small ones when they are next
     /// handed out, those above FFCROSSOVER when they leave the quarantine. A write in between stops

@@ -42,7 +42,7 @@ macro_rules! stops {
 }
 
 /// Sizes that are not mappings.
-const IN_HEAPS: [usize; 5] = [1, 64, 3000, 16_384, 100_000];
+const IN_HEAPS: [usize; 7] = [1, 64, 3000, 16_384, 100_000, 300_000, 1_000_000];
 
 /// Sizes of more than a unit, so that half the size is in another class.
 const NOT_TINY: [usize; 6] = [64, 3000, 16_384, 100_000, 1_100_000, 40 << 20];
@@ -70,6 +70,17 @@ stops! {
         };
         std::thread::spawn(free).join().expect("it ends");
         free();
+    }
+
+    a_block_freed_twice_after_others_are_allocated("1", IN_HEAPS, "a block was freed twice") freed_after_others {
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: the last call is the misuse to be detected.
+        unsafe {
+            ALLOCATOR.free(blocks[1]);
+            (0..8).for_each(|_| _ = ALLOCATOR.allocate(size));
+            ALLOCATOR.free(blocks[1]);
+        }
     }
 
     a_pointer_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") interior {
@@ -174,7 +185,8 @@ stops! {
         unsafe {
             ALLOCATOR.free(blocks[1]);
             blocks[1].add(size / 2).write(b'x');
-            for _ in 0..60_000 {
+            let count = if size > 100_000 { 600 } else { 60_000 };
+            for _ in 0..count {
                 ALLOCATOR.free(ALLOCATOR.allocate(size));
             }
         }

@@ -3,9 +3,12 @@
 //! a block leaves.
 //!
 //! ```text
-//!  entries  |   | oldest | … | newest |   |   |
+//!  entries  |   | oldest | … | newest |   |   |      large  | last larger block |
 //!                 first        first + count
 //! ```
+//!
+//! A block that alone exceeds the bytes of the ring has a place of its own, where it stays until
+//! the next such block is freed. So it neither empties the ring, nor is handed out again at once.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -18,18 +21,25 @@ use crate::global::native::lists::current;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::os;
 
-/// Most blocks in a quarantine.
+/// Most blocks in the ring.
 const ENTRIES: usize = 1024;
 
-/// A thread's random state and quarantine. Only the thread changes them; others read `count` and
-/// `bytes`. All zeros is a valid value.
+/// Bytes of the largest block that is kept beside the ring ÷ those of the ring. By default this is
+/// the least size that is mapped between guard pages.
+const LARGE: usize = 4;
+
+/// A thread's random state and quarantine. Only the thread changes them; others read what is
+/// atomic. All zeros is a valid value.
 #[repr(C)]
 pub(super) struct Own {
     random: Cell<u64>,
     first: Cell<u32>,
     count: AtomicU32,
-    /// Bytes of the blocks in the quarantine.
+    /// Bytes of the blocks in the ring.
     bytes: AtomicUsize,
+    /// Bytes of the large block; 0 if there is none.
+    large_bytes: AtomicUsize,
+    large: Cell<Option<Freed>>,
     entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
@@ -49,7 +59,7 @@ pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     }
 }
 
-/// Checks whether `bytes` are too many for a quarantine.
+/// Checks whether `bytes` are too many for the ring.
 #[inline(always)]
 fn is_over(bytes: usize) -> bool {
     bytes > mode::quarantine()
@@ -80,7 +90,7 @@ impl Own {
         (state >> 32) as u32
     }
 
-    /// Puts a freed block into the quarantine, and puts the oldest blocks back if it is over its
+    /// Puts a freed block into the ring, and puts the oldest blocks back if the ring is over its
     /// limits: mostly one. Returns `false`, and does nothing, if the block alone is over the limit,
     /// as every block is where there is no quarantine.
     #[inline(always)]
@@ -138,6 +148,24 @@ impl Own {
         }
     }
 
+    /// Keeps a freed block that is too large for the ring, and puts back the one before it. Returns
+    /// `false`, and does nothing, if the block is too large for that as well.
+    pub(super) fn keep_large(&self, lists: *mut Lists, freed: Freed) -> bool {
+        let kept = freed.bytes() <= mode::quarantine().saturating_mul(LARGE);
+        if kept {
+            self.put_back_large(lists, Some(freed));
+        }
+        kept
+    }
+
+    /// Puts back the block beside the ring, whose place `next` takes.
+    fn put_back_large(&self, lists: *mut Lists, next: Option<Freed>) {
+        self.large_bytes.store(next.map_or(0, Freed::bytes), Relaxed);
+        if let Some(before) = self.large.replace(next) {
+            release::put_back(lists, before);
+        }
+    }
+
     /// Takes the oldest block out; `None` if there is none.
     fn take_oldest(&self) -> Option<Freed> {
         let left = self.count.load(Relaxed).checked_sub(1)?;
@@ -171,6 +199,8 @@ pub(in super::super) fn begin() {
         own.random.set(os::random() | 1);
         own.first.set(0);
         own.note(0, 0);
+        own.large.set(None);
+        own.large_bytes.store(0, Relaxed);
     }
 }
 
@@ -181,11 +211,12 @@ pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
         return (0, 0);
     };
     // SAFETY: as in `of_thread`; the fields read are atomic.
-    let (count, bytes) = unsafe {
+    let (count, bytes, large) = unsafe {
         let own = own.cast::<Own>();
-        (&(*own).count, &(*own).bytes)
+        (&(*own).count, &(*own).bytes, &(*own).large_bytes)
     };
-    (count.load(Relaxed) as usize, bytes.load(Relaxed))
+    let large = large.load(Relaxed);
+    (count.load(Relaxed) as usize + usize::from(large > 0), bytes.load(Relaxed) + large)
 }
 
 /// Puts back all blocks in the calling thread's quarantine: the thread ends, or gives up its free
@@ -198,6 +229,7 @@ pub(in super::super) fn flush_quarantine() {
         while let Some(oldest) = own.take_oldest() {
             release::put_back(lists, oldest);
         }
+        own.put_back_large(lists, None);
     }
 }
 
@@ -223,7 +255,7 @@ mod tests {
         let lists = quick::of_face(current::lists());
         flush_quarantine();
         assert_eq!(kept(lists), (0, 0));
-        let (mut queue, mut sum) = (VecDeque::new(), 0);
+        let (mut queue, mut sum, mut large) = (VecDeque::new(), 0, 0);
         let mut random = 7_u64;
         let mut full = false;
         for _ in 0..6 * ENTRIES {
@@ -239,20 +271,24 @@ mod tests {
                 while queue.len() > ENTRIES || sum > quarantine as usize {
                     sum -= queue.pop_front().expect("there are some");
                 }
+            } else if list == 0 && bytes <= LARGE * quarantine as usize {
+                large = bytes;
             }
             full |= queue.len() == ENTRIES;
-            assert_eq!(kept(lists), (queue.len(), sum));
+            assert_eq!(kept(lists), (queue.len() + usize::from(large > 0), sum + large));
         }
         assert_eq!(full, quarantine > 1 << 20);
         flush_quarantine();
         assert_eq!(kept(lists), (0, 0));
     }
 
-    /// A quarantine, limited by entries or by bytes, keeps the blocks freed last.
+    /// A quarantine, limited by entries or by bytes, keeps the blocks freed last, and the last of
+    /// those that are too large for it, but not much too large.
     #[test]
     fn a_quarantine_is_a_queue() {
         alone::passes("global::native::hardened::own::tests::many");
         alone::passes("global::native::hardened::own::tests::large");
+        alone::passes("global::native::hardened::own::tests::larger");
     }
 
     #[test]
@@ -265,6 +301,12 @@ mod tests {
     #[ignore = "in a process of its own"]
     fn large() {
         keeps(60_000, 70_000);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn larger() {
+        keeps(15_000, 70_000);
     }
 
     /// The lesser of two random numbers is below their bound, and less likely the greater it is.

@@ -455,7 +455,8 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
         }
         state.store(NONE, Relaxed);
         let freed = Freed::new(block, list, known);
-        let is_kept = own::of_thread().is_some_and(|(lists, own)| own.keep(lists, freed));
+        let is_kept = own::of_thread()
+            .is_some_and(|(lists, own)| own.keep(lists, freed) || own.keep_large(lists, freed));
         if !is_kept {
             let _ = thread::enter(asked);
             blocks::free_medium(block.sub(front));
