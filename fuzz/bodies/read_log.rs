@@ -19,8 +19,11 @@ pub(crate) fn run(data: &[u8]) {
 fn read(data: &[u8], version: u32) {
     // A head is long and mostly text: the first bytes become its numbers, the rest the records.
     let (numbers, records) = data.split_at(data.len().min(32));
+    let (width, numbers) = numbers.split_at(numbers.len().min(4));
+    let width: u32 = if width == 64_u32.to_ne_bytes() { 64 } else { 32 };
     let (magic, version) = (MAGIC.to_ne_bytes(), version.to_ne_bytes());
-    let head = magic[..].chain(&version[..]).chain(numbers).chain(io::repeat(0)).take(HEAD);
+    let fixed = [&magic[..], &version, &width.to_ne_bytes()].concat();
+    let head = fixed.chain(numbers).chain(io::repeat(0)).take(HEAD);
 
     let mut reader = LogReader::new(head.chain(records)).unwrap();
     let mut converter = Converter::new();

@@ -48,10 +48,26 @@ fn invalid_imports_are_refused_in_one_line() {
     write("huge.rep", b"a 0 18446744073709551615\n");
     write("binary", &[0, 1, 2, 200, 7]);
     write("empty", b"");
-    let size = "a block of 18446744073709551615 bytes exceeds the address space";
+    write("sum.rep", b"a 0 9223372036854775807\na 1 1\n");
+    // The first word of a log's head, its version, and the rest of it, or a part.
+    let head = |version: u32, len: usize| {
+        let mut head = vec![0; len];
+        let magic = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
+        head[..8].copy_from_slice(&magic.to_ne_bytes());
+        head[8..12].copy_from_slice(&version.to_ne_bytes());
+        head
+    };
+    write("newer", &head(99, 1 << 16));
+    write("short", &head(4, 1000));
+    write("width", &head(4, 1 << 16));
+    let size = "more than 2^63 - 1 bytes would be live with a block of";
     for (arguments, message) in [
         (&["twice.rep"][..], "twice.rep:4: block 0 is already allocated"),
-        (&["huge.rep"], &format!("huge.rep:1: event 0: {size}")),
+        (&["huge.rep"], &format!("huge.rep:1: event 0: {size} 18446744073709551615 B")),
+        (&["sum.rep"], &format!("sum.rep:2: event 1: {size} 1 B")),
+        (&["newer"], "newer: bad header: the log is of another version of pagewise"),
+        (&["short"], "short: the file ends too early"),
+        (&["width"], "width: bad header: pointers have neither 32 nor 64 bits"),
         (&["binary"], "binary: neither a malloc lab file nor a raw log"),
         (&["empty"], "empty: neither a malloc lab file nor a raw log"),
         (&["nosuch"], "nosuch: No such file or directory"),
@@ -64,10 +80,11 @@ fn invalid_imports_are_refused_in_one_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
         assert_eq!(output.status.code(), Some(1));
     }
-    let output = import(place.path(), &["twice.rep", "-o", "/no/such/out.pwt"]);
+    // Found before the input is read.
+    let output = import(place.path(), &["nosuch", "-o", "/no/such/out.pwt"]);
     assert!(stderr(&output).starts_with("pagewise: /no/such/out.pwt cannot be written: "));
     // No files other than the test's own.
-    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 8);
 }
 
 /// A program's raw log, as a recorder without `pagewise record` leaves it.

@@ -47,7 +47,9 @@ impl fmt::Display for Invalid {
                 write!(f, "an allocation takes slot {slot}, but {expected} is the next")
             }
             Self::TooManyLive => f.write_str("more than 2^28 blocks are live"),
-            Self::Size { size } => write!(f, "a block of {size} bytes exceeds the address space"),
+            Self::Size { size } => {
+                write!(f, "more than 2^63 - 1 bytes would be live with a block of {size} B")
+            }
             Self::Align { align } => write!(f, "the alignment {align} is not a power of two"),
             Self::Thread { thread } => write!(f, "thread {thread} appears before its turn"),
         }

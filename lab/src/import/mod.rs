@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use pagewise::trace::raw;
-use pagewise::trace::{Header, Origin, Writer};
+use pagewise::trace::{Header, Origin, Reason, Writer};
 use pagewise_replay::progress::Progress;
 use pagewise_replay::{input, output, units};
 
@@ -50,6 +50,8 @@ enum Format {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // Before a long log is read.
+    output::check(&args.output)?;
     let path = input::rereadable_file(&args.input)?;
     let format = args.format.map_or_else(|| detect(&path), Ok)?;
     let said = match format {
@@ -62,8 +64,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Detects the format from the first bytes.
 fn detect(path: &Path) -> anyhow::Result<Format> {
-    if raw::open(path).is_ok() {
-        return Ok(Format::Raw);
+    match raw::open(path) {
+        // A log with a fault keeps its format, so that the fault is named.
+        Err(error) if matches!(error.reason(), Reason::NotALog | Reason::Io(_)) => {}
+        _ => return Ok(Format::Raw),
     }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));

@@ -35,17 +35,19 @@ pub struct LogOrigin {
 /// Asks the recorder that writes the log at `path` to stop. The program continues.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// If the file cannot be written, or is not a raw log with a complete head; then it is unchanged.
 pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
-    let path = path.as_ref();
+    const AT: usize = offset_of!(Head, stopped);
     let mut file = File::options().read(true).write(true).open(path)?;
-    let at = offset_of!(Head, stopped) as u64;
-    let mut found = [0; 4];
-    file.seek(SeekFrom::Start(at))?;
-    file.read_exact(&mut found)?;
+    let mut head = Vec::new();
+    (&file).take(AT as u64 + 4).read_to_end(&mut head)?;
+    if head.len() < AT + 4 || word(&head, offset_of!(Head, magic)) != MAGIC {
+        let reason = ReadError::new(Reason::NotALog, 0, 0);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
     // A log that stopped by itself gives its own reason.
-    if found == [0; 4] {
-        file.seek(SeekFrom::Start(at))?;
+    if half(&head, AT) == 0 {
+        file.seek(SeekFrom::Start(AT as u64))?;
         file.write_all(&Stopped::Asked.code().to_ne_bytes())?;
     }
     Ok(())
@@ -89,13 +91,14 @@ pub fn open(path: impl AsRef<Path>) -> Result<LogReader<BufReader<File>>, ReadEr
 /// Words read at once.
 const AHEAD: usize = 8192;
 
-/// Maximum number of empty words: 64 MiB. A recorder leaves at most a chunk of 16 MiB at the end, and
-/// a few words for each thread that is killed; a crash of the machine, or a sparse file, any number.
+/// Maximum number of empty words: 64 MiB. A recorder leaves at most a chunk of 16 MiB at the end,
+/// and a few words for each thread that is killed; a crash of the machine, or a sparse file, any
+/// number.
 const MOST_EMPTY: u64 = 8 << 20;
 
 /// Reads a raw log, record by record, each with the thread that made it. It is an iterator; it ends
-/// after an error. Zeros at the end of a log end it, and so do more than 64 MiB of zeros in all and a
-/// truncated word.
+/// after an error. Zeros at the end of a log end it, and so do more than 64 MiB of zeros in all and
+/// a truncated word.
 pub struct LogReader<R> {
     input: R,
     file: Option<PathBuf>,
@@ -156,7 +159,11 @@ impl<R: Read> LogReader<R> {
         if ![VERSION, VERSION_WITH_STACKS, plain, with_stacks].contains(&version) {
             return Err(failed(Reason::Header("the log is of another version of pagewise")));
         }
-        let form = Form::new(half(&head, offset_of!(Head, pointer_width)));
+        let pointer_width = half(&head, offset_of!(Head, pointer_width));
+        if ![32, 64].contains(&pointer_width) {
+            return Err(failed(Reason::Header("pointers have neither 32 nor 64 bits")));
+        }
+        let form = Form::new(pointer_width);
         let origin = origin(&head);
         let stacks = [VERSION_WITH_STACKS, with_stacks].contains(&version);
         let tree = stacks.then(|| Tree::new(executable(&head)));
@@ -450,14 +457,16 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// The form for a head of zeros.
-    const FORM: Form = Form::new(0);
+    const WIDTH: u32 = 32;
+    const FORM: Form = Form::new(WIDTH);
 
     /// Returns a log with these words after its head.
     fn log(words: &[u64]) -> Vec<u8> {
         let mut log = vec![0; HEAD];
         log[..8].copy_from_slice(&MAGIC.to_ne_bytes());
         log[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+        let at = offset_of!(Head, pointer_width);
+        log[at..at + 4].copy_from_slice(&WIDTH.to_ne_bytes());
         let started = 1_700_000_000_999_999_999_u64;
         let at = offset_of!(Head, started);
         log[at..at + 8].copy_from_slice(&started.to_ne_bytes());
@@ -497,6 +506,21 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         assert!(stop(&file).is_err());
+    }
+
+    /// The bytes where a log has its reason were overwritten in any file.
+    #[test]
+    fn only_a_log_is_asked_to_stop() {
+        let file = std::env::temp_dir().join(format!("pagewise-no-log-{}", std::process::id()));
+        let without_magic = [0; 8].iter().copied().chain(log(&[1]).split_off(8)).collect();
+        let short = log(&[])[..offset_of!(Head, stopped) + 3].to_vec();
+        for bytes in [without_magic, short, vec![0; 100], b"a text".repeat(20), Vec::new()] {
+            std::fs::write(&file, &bytes).unwrap();
+            let error = stop(&file).unwrap_err();
+            assert_eq!(error.to_string(), "not a raw log of this kind of machine");
+            assert_eq!(std::fs::read(&file).unwrap(), bytes, "it is unchanged");
+        }
+        std::fs::remove_file(&file).unwrap();
     }
 
     /// Records, complete or not, may be anywhere relative to the words read at once.
