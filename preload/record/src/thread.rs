@@ -3,8 +3,9 @@
 //! A `thread_local!` of a shared library is accessed through `__tls_get_addr`. That function may
 //! allocate if a library has been loaded in the meantime, and would then get back here. On x86-64
 //! the variable is therefore defined and accessed in assembly, in the initial-exec model: at a
-//! fixed distance from the thread pointer, in memory that every thread is created with. The model
-//! requires that the library is loaded together with the program, as a preloaded library is.
+//! fixed distance from the thread pointer, in memory that every thread is created with. A library
+//! loaded together with the program always gets such memory. One that a running process loads
+//! (`record --pid`) gets it from the bytes that glibc keeps in reserve; without them loading fails.
 
 use pagewise_trace::raw::new_thread;
 

@@ -109,6 +109,6 @@ pub(crate) fn unloaded() {
     }
     let count = loaded::unloaded();
     if UNLOADED.swap(count, Relaxed) != count {
-        GENERATION.store(GENERATION.load(Relaxed) + 1, Release);
+        GENERATION.fetch_add(1, Release);
     }
 }

@@ -73,11 +73,11 @@ pub struct Stack<'a> {
 }
 
 impl Stack<'_> {
-    /// Returns the initial value of a stack's hash.
+    /// Returns the initial value of a stack's hash; never 0.
     #[inline]
     #[must_use]
     pub fn seed(generation: u64, outermost: Outermost) -> u64 {
-        Self::hash_of(generation, outermost as u64 + 1)
+        Self::hash_of(generation << 2, outermost as u64 + 1)
     }
 
     /// Extends the identity of a stack by a frame.
@@ -371,6 +371,23 @@ mod tests {
             }
             addresses
         }
+    }
+
+    /// Some were equal, and one was 0, which stands for a free entry: after two unloaded files the
+    /// callers beyond the depth were recorded again with each new outermost frame.
+    #[test]
+    fn each_kind_of_end_in_each_generation_has_a_seed_of_its_own() {
+        let ends = [Outermost::First, Outermost::Cut, Outermost::Lost];
+        let seeds = (0..100).flat_map(|generation| ends.map(|end| Stack::seed(generation, end)));
+        let seeds: HashSet<u64> = seeds.collect();
+        assert_eq!((seeds.len(), seeds.contains(&0)), (300, false));
+
+        let (sites, nodes) = (sites(), Nodes::default());
+        for outermost in 0..10 {
+            let addresses = [0x1000 + outermost, 0x2000];
+            number_in(&sites, &nodes, &addresses, Outermost::Cut, 2, |_, _| {});
+        }
+        assert_eq!(nodes.0.lock().unwrap().len(), 1 + 10 * 2);
     }
 
     /// Enough for the table to grow by two levels.
