@@ -113,6 +113,22 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
     assert!(who.contains("obey"), "{who}");
 }
 
+/// It was waited for beyond --duration, for ever.
+#[test]
+fn a_process_that_allocates_nothing_is_waited_for_as_long_as_the_recording_may_last() {
+    let place = Place::new();
+    let mut program = Obedient::start("idle");
+    program.tell('a');
+    let mut recording = Recording::of(&place, program.child.id(), &["--duration", "700ms"]);
+    let status = recording.0.wait().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", messages(&place));
+    let told = messages(&place);
+    assert!(told.ends_with("was not changed: it allocated nothing in that time\n"), "{told}");
+    assert!(!place.path("trace.pwt").exists());
+    program.tell('a');
+    assert!(program.end());
+}
+
 #[test]
 fn busy_threads_are_recorded_and_continue() {
     let place = Place::new();

@@ -24,7 +24,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pagewise::trace::raw::{FUNCTIONS, REQUEST, Request};
@@ -61,7 +61,8 @@ struct Attached<'p> {
     library: String,
 }
 
-/// Records a process, with logs in `directory`, until it ends, a signal comes or a limit is reached.
+/// Records a process, with logs in `directory`, until it ends, a signal comes or a limit is
+/// reached.
 pub(super) fn record(
     process: &Process,
     directory: &Path,
@@ -75,7 +76,9 @@ pub(super) fn record(
     let library = recorder::put(directory)?;
     make_accessible(process, directory, &library)?;
     let mut attached = Attached::new(process, &library)?;
-    if !attached.load()? {
+    // A recording that begins paused lasts from the moment when it is turned on.
+    let longest = watch.duration.filter(|_| switch.is_on());
+    if !attached.load(longest)? {
         anyhow::ensure!(!process.is_over(), "{process} ended before it allocated anything");
         anyhow::bail!("{process} was not changed: it allocated nothing in that time");
     }
@@ -173,8 +176,9 @@ impl<'p> Attached<'p> {
         anyhow::bail!("{} keeps loading libraries: try again", self.process)
     }
 
-    /// Makes the process load the recorder; false if it ended, or a signal came, before that.
-    fn load(&mut self) -> anyhow::Result<bool> {
+    /// Makes the process load the recorder; false if it ended, a signal came, or this time passed
+    /// before that.
+    fn load(&mut self, longest: Option<Duration>) -> anyhow::Result<bool> {
         let (mut stopped, objects) = self.stop()?;
         let (code, data) = self.place_stub(&mut stopped, &objects)?;
         let stubs = Targets::of(&stub::functions(code));
@@ -190,7 +194,7 @@ impl<'p> Attached<'p> {
         );
         self.ours = stubs;
         drop(stopped);
-        let state = self.wait(data)?;
+        let state = self.wait(data, longest)?;
         if let State::Failed(why) = state {
             self.leave()?;
             let why = self.memory.text(why).unwrap_or_default();
@@ -272,12 +276,15 @@ impl<'p> Attached<'p> {
         found.with_context(|| format!("{} has no vDSO", self.process))
     }
 
-    /// Waits until the recorder was loaded or failed to load, the process ended, or a signal came.
-    fn wait(&self, data: u64) -> anyhow::Result<State> {
+    /// Waits until the recorder was loaded or failed to load, the process ended, a signal came, or
+    /// this time has passed.
+    fn wait(&self, data: u64, longest: Option<Duration>) -> anyhow::Result<State> {
+        let began = Instant::now();
         for tick in 0_u32.. {
             let Ok(words) = self.memory.words(data, stub::STATE_WORDS) else { break };
             let state = stub::state(&words);
-            let over = self.process.is_over() || signals::interrupted();
+            let late = longest.is_some_and(|longest| began.elapsed() >= longest);
+            let over = late || self.process.is_over() || signals::interrupted();
             match state {
                 State::Waiting if over => return Ok(state),
                 // A thread that is loading may finish.
