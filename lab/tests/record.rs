@@ -302,6 +302,15 @@ fn a_kept_prefix_is_reported() {
     let length = fs::metadata(place.path("trace.pwt")).unwrap().len();
     assert!((10_000..=20_480).contains(&length), "{length}");
     assert_eq!(place.files(), ["trace.pwt"]);
+
+    // It wrote a longer trace, without an event.
+    let mut command = place.record(&["-o", "short.pwt", "--max-bytes", "64"]);
+    let output = scenario::start(&mut command, "storm").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let why = "a trace with its first event takes more than the 64 B of --max-bytes; the recording \
+               is kept: ";
+    assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    assert!(!place.path("short.pwt").exists());
 }
 
 /// Runs shell lines with folders `small` (600 KiB), `tiny` (40 KiB) and `full` (4 KiB) on file

@@ -274,7 +274,11 @@ impl Log {
                 out.rewind()?;
                 let (header, length) = self.write_prefix(out, &origin, keep, limits, &progress)?;
                 match limits.bytes {
-                    Some(most) if length > most && header.events > 1 => {
+                    Some(most) if length > most && header.events <= 1 => anyhow::bail!(
+                        "a trace with its first event takes more than the {} of --max-bytes",
+                        units::bytes(most)
+                    ),
+                    Some(most) if length > most => {
                         // Compression varies little along a trace, so one or two more passes
                         // suffice.
                         let share = most as f64 / length as f64 * 0.99;
