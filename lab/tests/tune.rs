@@ -70,6 +70,23 @@ fn a_search_prints_a_front_a_choice_a_verdict_and_code_for_each_family() {
     assert!(svg.contains("small: global allocator") && svg.contains("small: arena"));
 }
 
+/// They were lost, after a search that may take long.
+#[test]
+fn results_are_printed_even_if_a_file_cannot_be_written() {
+    let bench = Workbench::new();
+    let args = ["tune", &bench.trace(), "--for", "faults", "--arena", "--candidates", "8"];
+    let args = [&args[..], &["--against", "none", "-o", "/dev/full"]].concat();
+    let run = pagewise(&args);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let last = run.stderr.lines().last();
+    assert!(last.is_some_and(|last| last.starts_with("pagewise: /dev/full cannot be written: ")));
+    assert!(run.stdout.contains("held out"), "{}", run.stdout);
+    let run = pagewise(&[&args[..], &["--json"]].concat());
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let tuned: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(tuned["families"][0]["family"], "arena");
+}
+
 #[test]
 fn exact_measures_do_not_depend_on_the_run() {
     let bench = Workbench::new();

@@ -188,27 +188,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         not_compared,
     };
     let tuned = plan.carry_out()?;
-    let json = || output::json(&tuned);
-    if let Some(path) = args.emit.as_ref().filter(|_| !tuned.code.is_empty()) {
-        write(path, &tuned.code)?;
-    }
-    if let Some(path) = &args.output {
-        write(path, &json()?)?;
-    }
-    if let Some(path) = &args.plot {
-        plot::write(path, &tuned)?;
-    }
-    match ours {
-        _ if tuned.code.is_empty() || !args.verify => {}
-        Some(_) => emit::verify_settings(&tuned.code)?,
-        None => emit::verify(&tuned.code)?,
-    }
+    let used = args.use_result(&tuned);
+    // Printed in any case: the search took long.
     if args.json {
-        output::print_line(&json()?)?;
+        output::print_json(&tuned)?;
     } else {
-        output::print(&print::text(&tuned, args.verify))?;
+        output::print(&print::text(&tuned, args.verify && used.is_ok()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    used.map(|()| ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Writes the requested files, and verifies the code or the settings if that is requested.
+    fn use_result(&self, tuned: &Tuned) -> anyhow::Result<()> {
+        if let Some(path) = self.emit.as_ref().filter(|_| !tuned.code.is_empty()) {
+            write(path, &tuned.code)?;
+        }
+        if let Some(path) = &self.output {
+            write(path, &output::json(tuned)?)?;
+        }
+        if let Some(path) = &self.plot {
+            plot::write(path, tuned)?;
+        }
+        match self.preload {
+            _ if tuned.code.is_empty() || !self.verify => Ok(()),
+            Some(_) => emit::verify_settings(&tuned.code),
+            None => emit::verify(&tuned.code),
+        }
+    }
 }
 
 /// Few candidates, for a report that should be ready soon.
