@@ -318,6 +318,8 @@ pub(in crate::global::native) struct Settings {
     pub(in crate::global::native) profile_signal: Option<i32>,
     /// Whether ignored variables are reported; `None`: if standard error is a terminal.
     verbose: Option<bool>,
+    /// Whether the environment has a name with the [`PREFIX`].
+    are_named: bool,
     /// Why the page settings, each of them valid, were ignored: they contradict each other.
     clash: Option<TuningError>,
 }
@@ -326,7 +328,8 @@ impl Settings {
     /// Reads the environment: `tuning` with its overrides, and the other settings.
     pub(in crate::global::native) fn read(tuning: Tuning) -> Self {
         let mut settings = Self::of(tuning);
-        if environment::has_name_with(PREFIX) {
+        settings.are_named = environment::has_name_with(PREFIX);
+        if settings.are_named {
             for setting in SETTINGS {
                 environment::variable(setting.name, |value| setting.take(&mut settings, value));
             }
@@ -336,8 +339,15 @@ impl Settings {
 
     /// Returns `tuning` without overrides.
     const fn of(tuning: Tuning) -> Self {
-        let (profile, profile_signal) = (None, None);
-        Self { tuning, show_stats: false, profile, profile_signal, verbose: None, clash: None }
+        Self {
+            tuning,
+            show_stats: false,
+            profile: None,
+            profile_signal: None,
+            verbose: None,
+            are_named: false,
+            clash: None,
+        }
     }
 
     /// Falls back to the pages of `tuning`, which are valid, if the pages that are set contradict

@@ -29,9 +29,9 @@ struct Registry {
     refused: bool,
 }
 
-/// The tuning in force. It is set under the registry's lock, so a fork finds it either set or not
-/// set.
-static TUNING: Apart<OnceLock<Tuning>> = Apart::new(OnceLock::new());
+/// The tuning in force, and the other settings. They are set under the registry's lock, so a fork
+/// finds them either set or not set.
+static SETTINGS: Apart<OnceLock<Settings>> = Apart::new(OnceLock::new());
 
 static REGISTRY: Apart<Locked<Registry>> =
     Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
@@ -57,20 +57,31 @@ pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut List
     })
 }
 
-/// Returns the tuning in force: that of the first `Pagewise` used, with the environment's
+/// Returns the settings in force: the tuning of the first `Pagewise` used, with the environment's
 /// overrides. `asked` is the tuning of the `Pagewise` used now; it decides if no other was used
-/// before.
+/// before. `None` if that is not decided and the registry's lock cannot be waited for.
+#[inline]
+pub(in crate::global::native) fn settings(asked: &Tuning) -> Option<&'static Settings> {
+    SETTINGS.get().or_else(|| decide(asked))
+}
+
+/// Returns the tuning in force, or the default as long as nothing can be decided.
 #[inline]
 pub(in crate::global::native) fn tuning(asked: &Tuning) -> &'static Tuning {
-    TUNING.get().unwrap_or_else(|| decide(asked))
+    static DEFAULT: Tuning = Tuning::new();
+    settings(asked).map_or(&DEFAULT, |settings| &settings.tuning)
+}
+
+/// Returns the tuning in force; `None` if it is not decided yet.
+#[inline]
+fn decided() -> Option<&'static Tuning> {
+    SETTINGS.get().map(|settings| &settings.tuning)
 }
 
 #[cold]
-fn decide(asked: &Tuning) -> &'static Tuning {
-    static DEFAULT: Tuning = Tuning::new();
-    // Under the lock, so that the child of a fork does not find this half done. If the lock cannot
-    // be waited for, nothing is decided.
-    REGISTRY.with(|_| TUNING.get_or_init(|| Settings::read(*asked).tuning)).unwrap_or(&DEFAULT)
+fn decide(asked: &Tuning) -> Option<&'static Settings> {
+    // Under the lock, so that the child of a fork does not find this half done.
+    REGISTRY.with(|_| SETTINGS.get_or_init(|| Settings::read(*asked)))
 }
 
 /// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
@@ -113,7 +124,7 @@ pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
 /// Returns the milliseconds that free memory stays; `u32::MAX`: for ever, or nothing is decided
 /// yet.
 pub(in crate::global::native) fn purge_delay() -> u32 {
-    TUNING.get().map_or(u32::MAX, |tuning| tuning.purge_delay)
+    decided().map_or(u32::MAX, |tuning| tuning.purge_delay)
 }
 
 /// Lets a thread take its blocks from `heap`, which has just served it, from now on; unless that is
@@ -146,7 +157,7 @@ fn follow(lists: &Lists, node: u32) {
 /// Lets a thread take its blocks from a heap of `node` from now on, if there is one for it.
 #[cold]
 fn move_to_node(lists: &Lists, node: u32) {
-    let Some(tuning) = TUNING.get() else { return };
+    let Some(tuning) = decided() else { return };
     let _ = REGISTRY.with(|registry| {
         let heap = registry.heaps.heap_of_node(tuning, node);
         if let Some(heap) = heap.filter(|heap| pool::is_on_node(heap, node)) {
@@ -157,7 +168,7 @@ fn move_to_node(lists: &Lists, node: u32) {
 
 /// Opens one more heap, if an empty one could serve a request that no heap could.
 pub(in crate::global::native) fn open_another() -> Option<&'static Heap> {
-    let tuning = TUNING.get()?;
+    let tuning = decided()?;
     REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
 }
 
@@ -232,7 +243,7 @@ impl Registry {
 
     /// Opens the spare heap, if there is none.
     fn open_spare(&mut self) {
-        if let Some(tuning) = TUNING.get() {
+        if let Some(tuning) = decided() {
             self.heaps.open_spare(tuning);
         }
     }
@@ -381,7 +392,7 @@ pub(in crate::global::native) fn heap_for_test() -> &'static Heap {
         // SAFETY: the block is freed once.
         unsafe { PAGEWISE.free(PAGEWISE.allocate(1)) };
     }
-    let tuning = TUNING.get().expect("the allocator is open");
+    let tuning = decided().expect("the allocator is open");
     let open = |registry: &mut Registry| {
         let heap = registry.heaps.open(tuning)?;
         heap.threads.store(pool::CROWD, Relaxed);
@@ -567,7 +578,7 @@ mod tests {
             move_to(lists, own);
             assert!(ptr::eq(lists.heap(), own));
             assert_eq!(own.threads.load(Relaxed), pool::CROWD + 1);
-            with_opener(|opener| opener.open_spare(TUNING.get().expect("it is open")));
+            with_opener(|opener| opener.open_spare(decided().expect("it is open")));
             let spare = pool::all().find(|heap| pool::is_spare(heap)).expect("there is one");
             for heap in [spare, own] {
                 let threads = heap.threads.load(Relaxed);

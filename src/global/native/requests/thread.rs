@@ -17,7 +17,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::global::native::base::mode;
-use crate::global::native::base::settings::{self, Settings};
+use crate::global::native::base::settings;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::guarded;
 use crate::global::native::hardened::own;
@@ -86,10 +86,10 @@ fn finish_opening(tuning: &Tuning) {
     if tuning.guarded > 0 {
         guarded::open();
     }
-    let settings = Settings::read(*tuning);
-    statistics::register_summary(&settings);
-    settings::complain(&settings);
-    profile::start_if_set(tuning, &settings);
+    let Some(settings) = registry::settings(tuning) else { return };
+    statistics::register_summary(settings);
+    settings::complain(settings);
+    profile::start_if_set(tuning, settings);
 }
 
 /// Called with its lists when a thread ends. The next thread gets these lists and the quick lists'

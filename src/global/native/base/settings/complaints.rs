@@ -16,7 +16,7 @@ const LONGEST: usize = 31;
 
 /// Writes a line for each variable that is ignored, if that is wanted.
 pub(in crate::global::native) fn complain(settings: &Settings) {
-    if !environment::has_name_with(PREFIX) {
+    if !settings.are_named {
         return;
     }
     let _errno = os::KeepErrno::new();
