@@ -95,8 +95,8 @@ impl Tally {
         self.frees
     }
 
-    /// Returns the usage. `held` and `peak_held` are the bytes that the heap's source holds, and the
-    /// most that it held.
+    /// Returns the usage. `held` and `peak_held` are the bytes that the heap's source holds, and
+    /// the most that it held.
     #[inline]
     pub(crate) fn usage(&self, held: usize, peak_held: usize) -> Usage {
         // An estimate may be above what is possible: a block was freed with a smaller layout.

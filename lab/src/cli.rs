@@ -78,7 +78,8 @@ mod tests {
 
     use super::Cli;
 
-    /// Collects the lines below the help of a command and of its subcommands, with the command's name.
+    /// Collects the lines below the help of a command and of its subcommands, with the command's
+    /// name.
     fn below_the_help(command: &clap::Command, lines: &mut Vec<(String, String)>) {
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         lines.extend(text.lines().map(|line| (command.get_name().to_owned(), line.to_owned())));

@@ -21,8 +21,8 @@ pub(crate) struct Asked<P: Paper> {
     #[arg(long = "table", value_name = "NUMBER", value_parser = parse_number::<P>)]
     tables: Vec<&'static str>,
     /// Figures as JSON: an array of objects with table, row, column, published, published_is
-    /// (printed or derived), ours, within (the table's tolerance); after each table one with table, title,
-    /// verdict (rows, within, pairs, in_order, missed, summary)
+    /// (printed or derived), ours, within (the table's tolerance); after each table one with table,
+    /// title, verdict (rows, within, pairs, in_order, missed, summary)
     #[arg(long)]
     pub(crate) json: bool,
     #[arg(skip)]

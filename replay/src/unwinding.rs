@@ -1,5 +1,5 @@
-//! Aborts on a panic in a meter: a strategy calls meters in the middle of updates, so the panic must
-//! not unwind through the strategy.
+//! Aborts on a panic in a meter: a strategy calls meters in the middle of updates, so the panic
+//! must not unwind through the strategy.
 
 /// Runs `action`; a panic in it aborts the process after it was reported.
 #[inline(always)]

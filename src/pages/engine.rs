@@ -102,8 +102,8 @@ pub trait Placement: Debug + Sized {
         pages.give_back(meter)
     }
 
-    /// Calls `take`, and again each time that it finds memory exhausted and there are pages to [give
-    /// back](Self::give_back).
+    /// Calls `take`, and again each time that it finds memory exhausted and there are pages to
+    /// [give back](Self::give_back).
     #[inline(always)]
     fn take_or_give_back<T, B: Below, S: Source, M: Meter>(
         &mut self,

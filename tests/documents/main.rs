@@ -126,9 +126,9 @@ fn every_feature_is_documented() {
 fn catalogue() -> String {
     let mut text = String::from(
         "# All strategies\n\n\
-         Their names, for `--strategy` and `catalogue::find`, by family; [what they are](strategies.md). O(n): an\n\
-         allocation or a free may visit every free block. This page is made of `src/catalogue/` by\n\
-         `WRITE=1 cargo test --test documents`.\n",
+         Their names, for `--strategy` and `catalogue::find`, by family; [what they are](strategies.md).\n\
+         O(n): an allocation or a free may visit every free block. This page is made of\n\
+         `src/catalogue/` by `WRITE=1 cargo test --test documents`.\n",
     );
     for family in catalogue::families() {
         text += &format!("\n## {}\n\n{}\n\n", family.name, family.source);

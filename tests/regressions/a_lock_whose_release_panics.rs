@@ -1,5 +1,5 @@
-//! A `lock_api::RawMutex` may panic when it is released. The arena had moved the block by then. A caller
-//! that caught the panic went on with a vector that used its old memory.
+//! A `lock_api::RawMutex` may panic when it is released. The arena had moved the block by then. A
+//! caller that caught the panic went on with a vector that used its old memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;

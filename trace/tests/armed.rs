@@ -1,5 +1,5 @@
-//! A recorder that is armed by a request in its memory, as one that was loaded into a running process,
-//! and that records call stacks.
+//! A recorder that is armed by a request in its memory, as one that was loaded into a running
+//! process, and that records call stacks.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +16,8 @@ fn loaded(address: u64, tell: &mut dyn FnMut(&Loaded<'_>)) {
     }
 }
 
-/// Records an allocation at a stack of these return addresses, outermost first. Returns the number of
-/// frames that were asked for, or `None` if there was no need for a stack.
+/// Records an allocation at a stack of these return addresses, outermost first. Returns the number
+/// of frames that were asked for, or `None` if there was no need for a stack.
 fn record_at(block: u64, addresses: &[u64], outermost: Outermost) -> Option<usize> {
     let mut asked = None;
     let record = Record::Allocated { address: block, size: 10, align_log2: 4 };

@@ -121,8 +121,8 @@ struct Run {
 }
 
 impl Run {
-    /// Returns the measurements, with 0 for unknown memory and faults. Use it only if all values are
-    /// known, or only times matter.
+    /// Returns the measurements, with 0 for unknown memory and faults. Use it only if all values
+    /// are known, or only times matter.
     fn measured(&self) -> Measured {
         let (memory, faults) = self.exact.unwrap_or_default();
         Measured { times: self.times.clone(), memory, faults }

@@ -334,8 +334,8 @@ impl Search {
 }
 
 /// Sorts trials, best first, by memory. Those that take next to no more than the leanest, a
-/// difference below [`LEAST`], stay in their order: the leanest may take much more time. The default
-/// (0) comes first among equals.
+/// difference below [`LEAST`], stay in their order: the leanest may take much more time. The
+/// default (0) comes first among equals.
 fn leanest_first(order: &mut [usize], memory: impl Fn(usize) -> f64) {
     let least = order.iter().map(|&index| memory(index)).fold(f64::INFINITY, f64::min);
     let key = |index: usize| memory(index).max(least * (1.0 + LEAST));

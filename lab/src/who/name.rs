@@ -89,8 +89,8 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// # Errors
-    /// If the stacks of the sites are so long that naming them would take longer, or one of them more
-    /// memory, than a trace may: their tree takes few bytes, however deep it is.
+    /// If the stacks of the sites are so long that naming them would take longer, or one of them
+    /// more memory, than a trace may: their tree takes few bytes, however deep it is.
     pub(crate) fn new(counted: &'a Counted, skip: &'a [String], raw: bool) -> anyhow::Result<Self> {
         let Counted { path, stacks, sites, .. } = counted;
         let names = Self { path, stacks, skip, raw };

@@ -86,7 +86,8 @@ fn fork() {
 /// Loads zlib, and a second later makes it allocate its window of 64 KiB.
 fn load() {
     type Init = unsafe extern "C" fn(*mut c_void, c_int, *const c_char, c_int) -> c_int;
-    // SAFETY: the names are C strings; `deflateInit_` has this type, and takes a `z_stream` of zeros.
+    // SAFETY: the names are C strings; `deflateInit_` has this type, and takes a `z_stream` of
+    // zeros.
     unsafe {
         let zlib = libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW);
         let init = libc::dlsym(zlib, c"deflateInit_".as_ptr());

@@ -116,8 +116,8 @@ pub(super) fn table_3_1(options: Options, progress: &Progress) -> anyhow::Result
     Ok(table.into())
 }
 
-/// Returns the problem and the working sets: the paper's, or with a quarter of the order, which is a
-/// 64th of the work and of the blocks.
+/// Returns the problem and the working sets: the paper's, or with a quarter of the order, which is
+/// a 64th of the work and of the blocks.
 fn plan(options: Options) -> (Problem, [usize; 2]) {
     let shrink = if options.quick { 4 } else { 1 };
     let cube = (shrink * shrink * shrink) as u64;

@@ -177,8 +177,8 @@ const CROSSING: [&str; 3] = ["MOST-FREE", "LEAST-FREE", "MRU"];
 /// Runs of Table 7.3.4.
 pub(super) const CROSSOVER_RUNS: u64 = (CROSSOVERS.len() * CROSSING.len()) as u64;
 
-/// Table 7.3.4, ours: below FFCROSSOVER = 120 "the behaviour of the strategies becomes close to that of FIRST-FIT"
-/// (§7.3).
+/// Table 7.3.4, ours: below FFCROSSOVER = 120 "the behaviour of the strategies becomes close to
+/// that of FIRST-FIT" (§7.3).
 pub(super) fn table_7_3_4(options: Options, progress: &Progress) -> anyhow::Result<Made> {
     let load = Load::new(1.0, false, options)?;
     let servers = CROSSOVERS.iter().flat_map(|&ffcrossover| {

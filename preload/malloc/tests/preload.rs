@@ -572,8 +572,8 @@ fn programs_are_profiled() {
     }
 }
 
-/// What the library writes may find no reader, or exceed the limit on files. Both send a signal that
-/// ends a program which does not expect it, but no program expects the library to write.
+/// What the library writes may find no reader, or exceed the limit on files. Both send a signal
+/// that ends a program which does not expect it, but no program expects the library to write.
 #[test]
 fn a_write_that_fails_ends_no_program() {
     let folder = tempfile::tempdir().expect("a temporary directory");

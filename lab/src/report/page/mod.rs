@@ -80,7 +80,8 @@ pub(super) fn of(
         footer { (next(&collected)) (terms(&collected)) }
     };
     let page = document(&title, &content, &data);
-    // Escapes control characters in inserted texts, such as those that change the direction of text.
+    // Escapes control characters in inserted texts, such as those that change the direction of
+    // text.
     Ok(printable_lines(&page.into_string()).into_owned())
 }
 

@@ -1,6 +1,6 @@
 //! The program's own functions in the place of the C library's, as libraries have them that watch a
-//! program, such as UCX and libfaketime: line 15. They also serve the libraries that the program loads,
-//! and they allocate.
+//! program, such as UCX and libfaketime: line 15. They also serve the libraries that the program
+//! loads, and they allocate.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uchar, c_void};

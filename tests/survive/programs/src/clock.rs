@@ -1,5 +1,5 @@
-//! The program's own clock, as libfaketime has one: line 14. It takes the place of the C library's also
-//! in the libraries that the program loads.
+//! The program's own clock, as libfaketime has one: line 14. It takes the place of the C library's
+//! also in the libraries that the program loads.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -58,7 +58,8 @@ pub unsafe extern "C" fn nanosleep(
     unsafe { libc::syscall(libc::SYS_nanosleep, time, left) as c_int }
 }
 
-/// Threads allocate, small blocks and large, while memory goes back and a child is forked now and then.
+/// Threads allocate, small blocks and large, while memory goes back and a child is forked now and
+/// then.
 pub(crate) fn that_allocates() -> Outcome {
     ALLOCATES.store(true, Relaxed);
     let start = Instant::now();

@@ -14,9 +14,9 @@ use crate::outcome::Outcome;
 use crate::random::Random;
 use crate::system::{in_child, wait_for};
 
-/// Threads fork, read lines into buffers that `getline` allocates under its stream's lock, and flush
-/// all streams, which takes the list's lock and then each stream's. glibc's `fork` takes the list's lock
-/// after the prepare handlers have run.
+/// Threads fork, read lines into buffers that `getline` allocates under its stream's lock, and
+/// flush all streams, which takes the list's lock and then each stream's. glibc's `fork` takes the
+/// list's lock after the prepare handlers have run.
 pub(crate) fn stdio() -> Outcome {
     static STOP: AtomicBool = AtomicBool::new(false);
     static FAILED: AtomicBool = AtomicBool::new(false);

@@ -17,13 +17,15 @@
 //!   record, or a thread that dies there, does not block others.
 //! * **Fork.** `Log` is in memory that a child finds zeroed, that is, not attached. The child opens
 //!   its own log at its first record and never writes to its parent's. This works for every kind of
-//!   `fork`, without a handler. A child of `vfork` shares its parent's memory, and correctly its log.
+//!   `fork`, without a handler. A child of `vfork` shares its parent's memory, and correctly its
+//!   log.
 //! * **No file stays open.** The file is opened by its absolute path when the log grows, and
 //!   closed at once: programs that close, count or number their files notice nothing.
 //! * **Failure.** If the log cannot grow (disk full, a limit, `chroot`), it is marked as stopped,
 //!   with the reason, and the program continues unrecorded. Disk space is reserved before it is
 //!   mapped. A log that cannot even be created leaves an empty file whose name gives the reason.
-//! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the time.
+//! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the
+//!   time.
 //! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. It
 //!   is final; a recording that is turned on again begins another log (`session`).
 //!

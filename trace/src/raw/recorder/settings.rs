@@ -44,7 +44,8 @@ impl Settings {
     /// Fills settings in place.
     ///
     /// # Safety
-    /// `place` is valid for writes, and all its bytes are 0. The directory [is usable](has_usable_directory).
+    /// `place` is valid for writes, and all its bytes are 0. The directory [is
+    /// usable](has_usable_directory).
     pub(super) unsafe fn write(place: *mut Self, request: &Request<'_>) {
         let directory = request.directory;
         let words = |bytes: u64| bytes.saturating_sub(HEAD as u64) / WORD as u64;
