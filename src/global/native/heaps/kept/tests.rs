@@ -28,6 +28,15 @@ fn is_there(end: *mut u8) -> bool {
     os::is_resident(end.wrapping_sub(1))
 }
 
+/// A mapping of which no sample was taken has none to forget: its advice stays.
+#[test]
+fn a_mapping_without_a_sample_has_none_to_forget() {
+    let run = mapping(2);
+    assert!(!forget_sample(run.start, run.len));
+    // SAFETY: the mapping is the test's.
+    assert!(unsafe { os::release(run.start, run.len) });
+}
+
 /// The first mapping goes back. One that is freed after another was wanted is kept, up to a limit,
 /// and found by its length.
 #[test]
