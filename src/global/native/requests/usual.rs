@@ -95,12 +95,12 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     // A small size gets here if its alignment is too large for a page.
-    let size = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
+    let rounded = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
     // SAFETY: checked above; a size that `round` changes is far smaller.
-    let layout = unsafe { Layout::from_size_align_unchecked(size, align) };
+    let layout = unsafe { Layout::from_size_align_unchecked(rounded, align) };
     match blocks::allocate_medium(caller, layout) {
         Some(block) => {
-            medium::set_mark(block, size, align);
+            medium::set_mark(block, rounded, align);
             block.as_ptr()
         }
         None => allocate_mapped(tuning, size, align),
