@@ -31,7 +31,7 @@ const SHARE: usize = 4;
 pub(super) const LEAST: usize = 2 << 20;
 
 /// How many next larger classes are tried if the list of a class is empty. Their blocks are longer
-/// by a quarter at most; a request to the heap takes several times as long.
+/// than those of the class by a quarter at most; a request to the heap takes several times as long.
 const LARGER: usize = 2;
 
 /// A thread's medium lists; all zeros is a valid value. Only the thread that is behind the gate
