@@ -82,7 +82,7 @@ mod sync {
         false
     }
 
-    pub(super) fn note_refusal(_: bool) {}
+    pub(super) fn note_nesting() {}
 
     loom::lazy_static! {
         static ref THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
