@@ -155,8 +155,8 @@ fn prepare(command: &mut Command) {
             // SAFETY: the call only changes the memory layout of the next program of this process.
             // Where it is forbidden, the layout stays random.
             unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
-            // The signal is sent when the thread ends that made the child; that thread waits for
-            // it. SAFETY: plain calls that change and query this process only.
+            // The signal is sent when the thread ends that made the child, and waits for it.
+            // SAFETY: plain calls that change and query this process only.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 if libc::getppid() != parent {

@@ -469,6 +469,7 @@ fn asked_pages(start: *mut u8, len: usize) -> impl Iterator<Item = *mut u8> {
     /// Number of OS pages to ask about.
     const ASKED: usize = 16;
     let part = (len - 1) / ASKED;
+    // How far into its part each page lies, in 256ths: the same for each call, in no order.
     (1..ASKED)
         .map(move |at| part * (at - 1) + (part >> 8) * ((at * 0x9e37) >> 8 & 0xff))
         .chain([part * ASKED])
