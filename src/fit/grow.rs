@@ -8,7 +8,7 @@ use super::reclaim::Reclaim;
 use crate::error::AllocError;
 use crate::meter::Meter;
 use crate::source::Source;
-use crate::tags::Block;
+use crate::tags::{Block, CELL};
 
 impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// Finds a block for a request that the index cannot serve: in the wilderness, then among freed
@@ -90,11 +90,16 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Ok((Block { start: from, len: self.cells.end() - from }, start))
     }
 
-    /// Takes memory from the source so that the wilderness reaches at least `end`: up to a multiple
-    /// of the growth unit, or exactly to `end` if the source has no more.
+    /// Takes memory from the source so that the wilderness reaches at least `end`: up to an address
+    /// that is a multiple of the growth unit, or exactly to `end` if the source has no more. (So
+    /// where the unit is a page, the last header lies in the last page, and touches no other
+    /// memory.)
     #[cold]
     pub(super) fn extend<S: Source>(&mut self, end: u32, source: &mut S) -> Result<(), AllocError> {
-        let rounded = end.checked_next_multiple_of(self.growth).unwrap_or(end);
+        let growth = self.growth as usize * CELL;
+        let beyond = self.cells.contents(end).addr() % growth;
+        let missing = if beyond == 0 { 0 } else { (growth - beyond) / CELL };
+        let rounded = end.saturating_add(missing as u32);
         self.append(rounded, source).or_else(|_| self.append(end, source))
     }
 

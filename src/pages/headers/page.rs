@@ -173,6 +173,17 @@ impl Page {
         bits
     }
 
+    /// Takes the highest free blocks of a page's last word, which has some, at most `count`. Returns
+    /// the index of the word, and their bits. `words` is the number of the page's words.
+    pub(crate) fn harvest_last(self, words: u32, count: u32) -> (u32, u64) {
+        let index = words - 1;
+        let word = self.word(index).get();
+        let bits = word & (!0 << (WORD - word.leading_zeros()).saturating_sub(count));
+        self.word(index).set(word ^ bits);
+        self.free.set(self.free.get() - bits.count_ones() as u16);
+        (index, bits)
+    }
+
     /// Takes the lowest free blocks of a page that has some, at most `width`. Returns the index of
     /// their word, and their bits. `width` is a power of two, and `words` the number of the page's
     /// words.

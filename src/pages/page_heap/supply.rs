@@ -8,7 +8,8 @@
 //! A few bits of one word of the current page at a time are moved to the *window*, from which
 //! blocks are allocated: a test, a count of trailing zeros and a multiplication. The lowest come
 //! first, and only as many as cover about four kilobytes. So freed blocks are reused before blocks
-//! that were untouched for longer, which are less likely to be in a cache.
+//! that were untouched for longer, which are less likely to be in a cache. (Of a new page, the last
+//! blocks come before the others, as their memory is touched in any case.)
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -30,6 +31,9 @@ const EVERY: [u64; 64] = {
     }
     every
 };
+
+/// Bytes that the blocks of a window cover, about.
+const REACH: u32 = 4096;
 
 /// Lists by φ.
 pub(in crate::pages) const LISTS: u32 = 4;
@@ -66,8 +70,6 @@ impl Supply {
     /// Makes the supply of a class of blocks of `size` bytes, `capacity` in a page, without pages
     /// yet.
     pub(in crate::pages) const fn new(size: u32, capacity: u32, tolerance: u32) -> Self {
-        /// Bytes that the blocks of a window cover.
-        const REACH: u32 = 4096;
         let blocks = (REACH / size).next_power_of_two();
         let width = if blocks < 4 {
             4
@@ -203,6 +205,15 @@ impl Supply {
     /// Like [`refill`](Self::refill), with a whole word.
     pub(in crate::pages) fn refill_with_word<M: Meter>(&mut self, meter: &M) -> bool {
         self.refill_with(WORD, meter)
+    }
+
+    /// Makes a page whose blocks are all free the current page, and moves its last blocks to the
+    /// window: those in its last four kilobytes, or one. The header of what lies above the page is
+    /// there too, so a class with few blocks touches one OS page, not two.
+    pub(in crate::pages) fn begin(&mut self, page: Page) {
+        self.make_current(page);
+        let (word, bits) = page.harvest_last(self.words(), (REACH / self.size).max(1));
+        self.show(page, word, bits);
     }
 
     #[inline(always)]

@@ -95,9 +95,7 @@ impl Windowed {
             let page = self.take_or_give_back(pages, backing, |_, pages, backing| {
                 pages.acquire(class, backing)
             })?;
-            let supply = self.supplies.get_mut(class);
-            supply.make_current(page);
-            supply.refill(&backing.meter);
+            self.supplies.get_mut(class).begin(page);
         }
         Ok(())
     }

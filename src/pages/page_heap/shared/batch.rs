@@ -322,7 +322,34 @@ mod tests {
     fn the_lowest_block_comes_last() {
         let mut heap = heap();
         let blocks = take(&mut heap, 3, 500);
-        assert!(blocks.is_sorted_by(|higher, lower| higher > lower));
+        let pages = blocks.chunk_by(|a, b| a.addr().get() / PAGE == b.addr().get() / PAGE).count();
+        // A new page begins with its last blocks.
+        let runs = blocks.chunk_by(|higher, lower| higher > lower).count();
+        assert!(runs > pages && runs <= 2 * pages, "{runs} runs in {pages} pages");
+    }
+
+    /// The header above a page lies in its last OS page, and so do its first blocks. A class with
+    /// few blocks touches no other memory, wherever the heap begins.
+    #[test]
+    fn a_page_begins_with_its_last_blocks() {
+        const OS_PAGE: usize = 4096;
+        let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
+        let base = memory.as_mut_ptr().cast::<u8>();
+        let skipped = base.addr().wrapping_neg() % PAGE + OS_PAGE;
+        // SAFETY: only the region uses the memory.
+        let region = unsafe { Region::new(base.add(skipped), memory.len() - skipped) };
+        let mut heap = PageHeap::new(Config::with_page_size(PAGE), region, ());
+        heap.open().expect("there is memory for the classes");
+        for class in [0, 3, 20, heap.classes() - 1] {
+            let mut place = [MaybeUninit::uninit()];
+            assert_eq!(heap.take_batch(class, &mut place, |_, _| {}), 1);
+            // SAFETY: it was written.
+            let within = unsafe { place[0].assume_init() }.addr().get() % PAGE;
+            let size = heap.class_size(class);
+            assert!(within + OS_PAGE.max(size) + size > PAGE, "{size} bytes at {within}");
+            let end = heap.backing.source.extent().end;
+            assert!(end.is_multiple_of(PAGE), "the last header lies in the last page: {end:x}");
+        }
     }
 
     #[test]
