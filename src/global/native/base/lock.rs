@@ -58,6 +58,15 @@ pub(in crate::global::native) enum Wait {
     Never,
 }
 
+/// What lets a thread access the value.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    /// It holds the lock.
+    Lock,
+    /// It holds the lock for a fork, and passes through it.
+    Fork,
+}
+
 /// A value behind the lock.
 #[derive(Debug)]
 pub(in crate::global::native) struct Locked<T> {
@@ -115,13 +124,14 @@ impl<T> Locked<T> {
         action: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
         let me = sync::token();
-        if self.try_lock(me) || (wait == Wait::Always && self.lock_contended(me)) {
-            Some(self.run(action))
+        let hold = if self.try_lock(me) {
+            Hold::Lock
         } else if wait == Wait::Always {
-            self.pass_through(me, action)
+            self.hold_contended(me)?
         } else {
-            None
-        }
+            return None;
+        };
+        Some(self.run(hold, action))
     }
 
     /// Checks whether a thread waits for the lock. (The lock is held.)
@@ -129,9 +139,10 @@ impl<T> Locked<T> {
         self.word.load(Relaxed) & AWAITED != 0
     }
 
-    /// Runs `action` under the lock, which the caller has taken, and unlocks.
+    /// Runs `action`, as the caller may by this hold, and ends the hold. (The only place that calls
+    /// the action, which is often inlined here.)
     #[inline]
-    fn run<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+    fn run<R>(&self, hold: Hold, action: impl FnOnce(&mut T) -> R) -> R {
         /// Ends the process if the action unwinds: the value may be inconsistent, and an allocator
         /// must not unwind. The panic's handler runs before that, and finds the lock held by its
         /// own thread.
@@ -143,10 +154,14 @@ impl<T> Locked<T> {
         }
 
         let unwinding = Unwinding;
-        // SAFETY: the calling thread holds the lock.
+        // SAFETY: the calling thread holds the lock, and `passing` keeps its own handlers out if it
+        // holds it for a fork.
         let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
         core::mem::forget(unwinding);
-        self.unlock();
+        match hold {
+            Hold::Lock => self.unlock(),
+            Hold::Fork => self.passing.store(false, Release),
+        }
         result
     }
 
@@ -155,20 +170,23 @@ impl<T> Locked<T> {
         self.word.compare_exchange(FREE, me, Acquire, Relaxed).is_ok()
     }
 
-    /// Waits for the lock and takes it; `false` if it cannot be waited for.
+    /// Waits for the lock and takes it. If it cannot be waited for, the calling thread may hold it
+    /// for a fork.
     #[cold]
-    fn lock_contended(&self, me: u32) -> bool {
-        let is_taken = self.wait_and_lock(me);
-        if !is_taken {
-            let held = self.word.load(Relaxed);
-            if held & FORK == 0 && owner(held) == me {
-                sync::note_nesting();
-            }
+    fn hold_contended(&self, me: u32) -> Option<Hold> {
+        if self.wait_and_lock(me) {
+            return Some(Hold::Lock);
         }
-        is_taken
+        let held = self.word.load(Relaxed);
+        if held & FORK == 0 && owner(held) == me {
+            sync::note_nesting();
+        }
+        // The flag keeps out a signal handler that interrupts the action.
+        let passes = held == me | FORK && !self.passing.swap(true, Acquire);
+        passes.then_some(Hold::Fork)
     }
 
-    /// See [`lock_contended`](Self::lock_contended).
+    /// Waits for the lock and takes it; `false` if it cannot be waited for.
     fn wait_and_lock(&self, me: u32) -> bool {
         for _ in 0..SPINS {
             let held = self.word.load(Relaxed);
@@ -222,19 +240,6 @@ impl<T> Locked<T> {
     /// Checks whether the thread with this token holds the lock.
     pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
         owner(self.word.load(Relaxed)) == thread
-    }
-
-    /// Runs `action` if the calling thread holds the lock for a fork.
-    #[cold]
-    fn pass_through<R>(&self, me: u32, action: impl FnOnce(&mut T) -> R) -> Option<R> {
-        // The flag keeps out a signal handler that interrupts the action.
-        if self.word.load(Relaxed) != me | FORK || self.passing.swap(true, Acquire) {
-            return None;
-        }
-        // SAFETY: this thread holds the lock for a fork, and `passing` keeps its own handlers out.
-        let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
-        self.passing.store(false, Release);
-        Some(result)
     }
 
     #[inline]
@@ -382,7 +387,7 @@ mod tests {
     #[test]
     fn a_lock_is_taken_when_it_becomes_free() {
         static LOCKED: Locked<u32> = Locked::new(7);
-        assert!(LOCKED.lock_contended(sync::token()));
+        assert!(matches!(LOCKED.hold_contended(sync::token()), Some(Hold::Lock)));
         assert_eq!(found_by_another(&LOCKED), None);
         LOCKED.unlock();
         assert_eq!(found_by_another(&LOCKED), Some(7));
@@ -397,7 +402,7 @@ mod tests {
         assert!(!LOCKED.is_held_by(me), "nobody has it");
         let owners = || [me, other].map(|thread| LOCKED.is_held_by(thread));
         assert_eq!(LOCKED.with(|_| owners()), Some([true, false]));
-        assert!(LOCKED.lock_contended(me), "it is free");
+        assert!(matches!(LOCKED.hold_contended(me), Some(Hold::Lock)), "it is free");
         LOCKED.word.fetch_or(AWAITED, Relaxed);
         assert_eq!(owners(), [true, false], "it is waited for");
         LOCKED.unlock();
@@ -505,7 +510,7 @@ mod tests {
         LOCKED.word.store(held, Relaxed);
 
         OTHER.take_for_fork(|| panic!("it is free"));
-        assert!(!OTHER.lock_contended(me));
+        assert_eq!(OTHER.with(|value| *value), Some(7), "it passes through");
         OTHER.after_fork();
         assert!(!LOCKED.is_in_vain(held, me, 0), "a fork is no request within another");
         assert_eq!(OTHER.with(|_| OTHER.with(|_| ())), Some(None));

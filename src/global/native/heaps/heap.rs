@@ -140,8 +140,7 @@ impl Heap {
         let action = |state: &mut State| {
             let refused = if self.deferred.is_empty() { None } else { self.put_deferred(state) };
             let result = action(state);
-            self.note(state);
-            (result, refused.or_else(|| state.damaged().map(|block| (Fault::Damaged, block))))
+            (result, self.note(state).or(refused))
         };
         let (result, fault) = self.state.with_if(wait, action)?;
         match fault {
@@ -150,12 +149,15 @@ impl Heap {
         }
     }
 
-    /// Publishes the fields that other threads read without the lock.
-    #[inline]
-    fn note(&self, state: &State) {
+    /// Publishes the fields that other threads read without the lock. Returns the damage that was
+    /// found in the heap, and where. (A function of its own, as a copy in each caller of `enter`
+    /// makes the library longer, but not faster.)
+    #[inline(never)]
+    fn note(&self, state: &State) -> Option<(Fault, *mut u8)> {
         self.used.store(state.usage().block, Relaxed);
         self.most_resident.store(state.most_resident(), Relaxed);
         self.purging.store(state.is_purging(), Relaxed);
+        state.damaged().map(|block| (Fault::Damaged, block))
     }
 
     /// Checks whether an address in the slot may be a block of this heap: whether it is within the
