@@ -82,7 +82,7 @@ refused! {
 /// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that
 /// end the test. The page once lacked the three from `clock_gettime` on, and `clock_nanosleep` in
 /// `purge`.
-const KNOWN: [c_long; 18] = [
+const KNOWN: [c_long; 19] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -90,6 +90,7 @@ const KNOWN: [c_long; 18] = [
     libc::SYS_madvise,
     libc::SYS_process_madvise,
     libc::SYS_mincore,
+    libc::SYS_msync,
     libc::SYS_futex,
     libc::SYS_gettid,
     libc::SYS_getpid,

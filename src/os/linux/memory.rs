@@ -163,19 +163,28 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
 }
 
 /// Undoes what a program may have set on the pages of its block: how they may be accessed, and
-/// whether a fork leaves them out of the child or clears them there. Returns whether all pages are
-/// there and accessible.
+/// whether a fork leaves them out of the child or clears them there. Returns `false` if the pages
+/// should go back to the system: not all of them are there, accessible, and this process's own (the
+/// program may have mapped a file or shared memory over them), or some are locked in memory.
 ///
 /// # Safety
 /// The pages were mapped here, and nobody uses them.
 pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the caller guarantees that the pages are ours. If the kernel lacks an advice, or a
-    // sandbox refuses it, the program could not give the opposite one either.
+    // sandbox refuses it, the program could not give the opposite one either. `msync` writes
+    // nothing, as it is not told to; called this way, it is no cancellation point.
     unsafe {
-        libc::madvise(start.cast(), len, libc::MADV_DOFORK);
-        libc::madvise(start.cast(), len, libc::MADV_KEEPONFORK);
-        libc::mprotect(start.cast(), len, protection) == 0
+        let advise = |len, advice| libc::madvise(start.cast(), len, advice) == 0;
+        // Only private memory without a file takes this advice. Of no pages, every kernel takes the
+        // advice that it knows.
+        let is_own = advise(len, libc::MADV_WIPEONFORK) || !advise(0, libc::MADV_WIPEONFORK);
+        advise(len, libc::MADV_DOFORK);
+        advise(len, libc::MADV_KEEPONFORK);
+        // Unlocking them is no remedy: the program may have locked all of its memory.
+        let is_locked = libc::syscall(libc::SYS_msync, start, len, libc::MS_INVALIDATE) != 0
+            && *libc::__errno_location() == libc::EBUSY;
+        is_own && !is_locked && libc::mprotect(start.cast(), len, protection) == 0
     }
 }
 

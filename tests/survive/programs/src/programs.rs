@@ -176,7 +176,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { environment: BACKGROUND, ..program(17, "shared-memory", fork::sharing_memory) }
         .about("children that share the memory, as one of `vfork` does, free 60 MB, with the allocator's background thread"),
     program(18, "attributes", attributes::left_behind)
-        .about("blocks of 40 MiB are freed that the program made read-only or kept out of children; others take their place"),
+        .about("blocks of 40 MiB are freed that the program made read-only, locked, kept out of children or mapped others over; new blocks take their place"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {
