@@ -35,8 +35,8 @@ struct Tables {
     /// As `offsets`, for blocks that are freed with their size; or all 0, or [`LOOKED_UP`].
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU16; ENTRIES],
-    /// The complement of the largest size that has a list, if larger blocks try the
-    /// [medium](crate::global::native::lists::medium) lists at once; else 0.
+    /// The complement of the size above which blocks try the
+    /// [medium](crate::global::native::lists::medium) lists at once; 0 if none do.
     not_most_small: AtomicUsize,
 }
 
@@ -130,18 +130,21 @@ pub(in crate::global::native) fn look_up_freed() {
     TABLES.freed.iter().for_each(|entry| entry.store(LOOKED_UP, Relaxed));
 }
 
+/// No size up to this one, in bytes, has a medium list.
+pub(in crate::global::native) const NEVER_MEDIUM: usize = 14 << 10;
+
 /// Sets whether medium blocks try the medium lists at once, or take the slow path. Called once the
 /// tables are written.
 pub(in crate::global::native) fn set_medium_fast_path(enabled: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
-    let most = if enabled { served.saturating_sub(1) * UNIT } else { usize::MAX };
+    let most = served.saturating_sub(1) * UNIT;
+    let most = if enabled { most.max(NEVER_MEDIUM) } else { usize::MAX };
     if most_small() != most {
         TABLES.not_most_small.store(!most, Relaxed);
     }
 }
 
-/// Returns the largest size that has a list, if larger blocks try the medium lists at once; else
-/// `usize::MAX`.
+/// Returns the size above which blocks try the medium lists at once; `usize::MAX` if none do.
 #[inline(always)]
 pub(in crate::global::native) fn most_small() -> usize {
     !TABLES.not_most_small.load(Relaxed)
@@ -351,7 +354,7 @@ mod tests {
             let freed = offset_of_freed(size);
             assert!(freed == list || freed == LOOKED_UP, "{size}");
         }
-        assert_eq!(most_small(), ffcrossover);
+        assert_eq!(most_small(), ffcrossover.max(NEVER_MEDIUM));
     }
 
     /// Returns the sizes of all lists in ascending order.

@@ -13,6 +13,7 @@ const FIRST: usize = 16 << 10;
 const STEPS: usize = 8;
 pub(super) const STEP: usize = FIRST / STEPS;
 pub(super) const CLASSES: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
+const _: () = assert!(ABOVE == sizes::NEVER_MEDIUM);
 
 /// Returns the size of a class's blocks in bytes: the largest request that is rounded up to it.
 const fn size_of_class(class: usize) -> usize {
@@ -61,7 +62,7 @@ impl Class {
         if size > MOST || size <= sizes::most_small() {
             return None;
         }
-        // SAFETY: the size is at least 1, and at most that of the last step.
+        // SAFETY: the size has a class: it is at most that of the last step.
         Some(Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) }))
     }
 

@@ -198,25 +198,38 @@ fn a_size_has_the_next_class() {
 }
 
 /// Where quick lists serve all sizes up to the largest that they may, classes serve those above, at
-/// once as well.
+/// once as well. Where they serve few sizes, those between them and the first class have none.
+/// (Regression: the fast path took these for sizes of the first class.)
 #[test]
 fn a_size_of_a_quick_list_is_of_no_class() {
     alone::passes("global::native::lists::medium::tests::apart");
+    alone::passes("global::native::lists::medium::tests::far_apart");
+}
+
+/// Checks the classes of a process whose quick lists serve sizes of up to `crossover` bytes.
+fn serves_above(crossover: usize) {
+    use crate::global::Pagewise;
+    use crate::sizemap::SizeMap;
+    let pages = Tuning::new().pages.page_size(128 << 10).ffcrossover(crossover);
+    let pages = pages.sizemap(SizeMap::PageFitting);
+    let pagewise = Pagewise { tuning: Tuning::new().pages(pages) };
+    assert!(!pagewise.allocate(1).is_null() && sizes::offset(crossover) > 0);
+    for size in 1..=MOST + 1 {
+        let expected = Class::of(size).filter(|_| size > crossover);
+        assert_eq!([Class::served(size), Class::served_at_once(size)], [expected; 2], "{size}");
+    }
 }
 
 #[test]
 #[ignore = "in a process of its own"]
 fn apart() {
-    use crate::global::Pagewise;
-    use crate::sizemap::SizeMap;
-    let pages = Tuning::new().pages.page_size(128 << 10).ffcrossover(SMALL_MAX);
-    let pages = pages.sizemap(SizeMap::PageFitting);
-    let pagewise = Pagewise { tuning: Tuning::new().pages(pages) };
-    assert!(!pagewise.allocate(1).is_null() && sizes::offset(SMALL_MAX) > 0);
-    for size in 1..=MOST + 1 {
-        let expected = Class::of(size).filter(|_| size > SMALL_MAX);
-        assert_eq!([Class::served(size), Class::served_at_once(size)], [expected; 2], "{size}");
-    }
+    serves_above(SMALL_MAX);
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn far_apart() {
+    serves_above(8 << 10);
 }
 
 /// A mark tells its block's class, kept or not, and matches no other address in its granule.
