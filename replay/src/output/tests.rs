@@ -1,0 +1,82 @@
+//! Files are complete or absent, and failures name them.
+
+use std::fs;
+use std::io::Write;
+
+use super::*;
+
+#[test]
+fn a_failure_keeps_the_old_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    fs::write(&path, "before").unwrap();
+    let failed: anyhow::Result<()> = create(&path, |out| {
+        out.write_all(b"half")?;
+        anyhow::bail!("no")
+    });
+    assert!(failed.is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_success_replaces_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    fs::write(&path, "before").unwrap();
+    create(&path, |out| Ok(out.write_all(b"after")?)).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"after");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+/// SIGKILL left it behind. The new file has the permissions that any has.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_unfinished_file_has_no_name() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let names = || fs::read_dir(directory.path()).unwrap().count();
+    let (path, other) = (directory.path().join("out"), directory.path().join("other"));
+    let left = create(&path, |out| {
+        out.write_all(b"half")?;
+        out.flush()?;
+        Ok(names())
+    });
+    let is_possible = unnamed::create(directory.path()).is_ok();
+    assert_eq!(left.unwrap(), usize::from(!is_possible));
+    fs::write(&other, "").unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+    assert_eq!((mode(&path), names()), (mode(&other), 2));
+}
+
+#[test]
+fn a_device_is_written_to_and_stays_one() {
+    // A link of our own to the device: if the test fails, only the link is replaced.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let error = create(&path, |out| Ok(out.write_all(b"text")?)).unwrap_err();
+    let expected = format!("{} cannot be written: No space left", path.display());
+    assert!(format!("{error:#}").starts_with(&expected), "{error:#}");
+    assert!(!path.metadata().unwrap().is_file());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_without_disk_space_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    let full: anyhow::Result<()> =
+        create(&path, |_| Err(io::Error::from(ErrorKind::StorageFull).into()));
+    let error = full.unwrap_err();
+    assert!(format!("{error:#}").starts_with(&format!("{} cannot be written: ", path.display())));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    let error = create(Path::new("/no/such/directory/out"), |_| Ok(())).unwrap_err();
+    let cause = io::Error::from_raw_os_error(libc::ENOENT);
+    assert_eq!(format!("{error:#}"), format!("/no/such/directory/out cannot be written: {cause}"));
+}
