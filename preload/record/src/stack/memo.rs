@@ -192,16 +192,22 @@ impl Walk {
                 }
             }
         };
-        // The new frames follow those that stay.
+        self.replace_from(stay, &new[..found], generation);
+    }
+
+    /// Replaces the frames after the first `stay` by new ones, given innermost first, and hashes
+    /// these.
+    #[inline]
+    fn replace_from(&mut self, stay: usize, new: &[Frame], generation: u64) {
         let mut hash = match stay.checked_sub(1) {
             Some(last) => self.frames[last].hash,
             None => Stack::seed(generation, self.end.outermost),
         };
-        for (place, frame) in self.frames[stay..].iter_mut().zip(new[..found].iter().rev()) {
+        for (place, frame) in self.frames[stay..].iter_mut().zip(new.iter().rev()) {
             hash = Stack::hash_of(hash, frame.address);
             *place = Hashed { frame: *frame, hash };
         }
-        self.len = stay + found;
+        self.len = stay + new.len();
     }
 }
 
