@@ -4,7 +4,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use pagewise_trace::raw::{self, Loaded, Outermost, Record, Request, Stack, StackFrame};
+use pagewise_trace::raw::{self, Loaded, Outermost, Record, Request, Stack};
 use pagewise_trace::stacks::{Frame, Module};
 
 /// Calls back with the one loaded file, if the address is in it.
@@ -23,14 +23,7 @@ fn record_at(block: u64, addresses: &[u64], outermost: Outermost) -> Option<usiz
     let record = Record::Allocated { address: block, size: 10, align_log2: 4 };
     raw::record_at(7, record, |depth, tell| {
         asked = Some(depth);
-        let mut hash = Stack::seed(0, outermost);
-        let frames: Vec<StackFrame> = addresses
-            .iter()
-            .map(|&address| {
-                hash = Stack::hash_of(hash, address);
-                StackFrame { address, hash }
-            })
-            .collect();
+        let frames: Vec<_> = Stack::frames(0, outermost, addresses.iter().copied()).collect();
         let frame = |at: usize| frames[at];
         tell(&Stack { len: frames.len(), frame: &frame, outermost, generation: 0, loaded });
     });

@@ -87,6 +87,19 @@ impl Stack<'_> {
         let mixed = (callers ^ address).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 29
     }
+
+    /// Returns the frames of a stack with these return addresses, the outermost first.
+    pub fn frames(
+        generation: u64,
+        outermost: Outermost,
+        addresses: impl IntoIterator<Item = u64>,
+    ) -> impl Iterator<Item = StackFrame> {
+        let seed = Self::seed(generation, outermost);
+        addresses.into_iter().scan(seed, |hash, address| {
+            *hash = Self::hash_of(*hash, address);
+            Some(StackFrame { address, hash: *hash })
+        })
+    }
 }
 
 impl core::fmt::Debug for Stack<'_> {
@@ -412,14 +425,8 @@ mod tests {
         generation: u64,
         loaded: TellsLoaded,
     ) -> u64 {
-        let mut hash = Stack::seed(generation, outermost);
-        let frames: Vec<StackFrame> = addresses
-            .iter()
-            .map(|&address| {
-                hash = Stack::hash_of(hash, address);
-                StackFrame { address, hash }
-            })
-            .collect();
+        let frames: Vec<_> =
+            Stack::frames(generation, outermost, addresses.iter().copied()).collect();
         let frame = |at: usize| frames[at];
         let stack = Stack { len: frames.len(), frame: &frame, outermost, generation, loaded };
         assert_eq!(format!("{stack:?}"), format!("Stack {{ len: {}, .. }}", addresses.len()));
