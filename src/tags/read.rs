@@ -75,8 +75,8 @@ impl Cells {
         })
     }
 
-    /// Like [`free_below`](Self::free_below), if the footer is possible: it may have been
-    /// overwritten.
+    /// Returns the block that the footer below `end` describes, or `None` if no block can have this
+    /// length: the footer may have been overwritten. Whether the block is free is not checked.
     pub(crate) fn whole_below(&self, end: u32) -> Option<Block> {
         let len = self.read(end, FOOTER);
         let below = Block { start: end.checked_sub(len)?, len };
@@ -101,7 +101,8 @@ impl Cells {
         (!self.is_in_use(start)).then(|| self.block(start))
     }
 
-    /// Like [`free_above`](Self::free_above), unless the block is [withheld](Self::is_withheld).
+    /// Like [`free_above`](Self::free_above), but returns `None` for a
+    /// [withheld](Self::is_withheld) block.
     #[inline(always)]
     pub(crate) fn joinable_above(&self, start: u32) -> Option<Block> {
         self.free_above(start).filter(|above| !self.prev_is_in_use(above.end()))
@@ -123,7 +124,7 @@ impl Cells {
         self.read(start, link as isize * LINK)
     }
 
-    /// Returns whether a block is withheld.
+    /// Returns whether a block is withheld: freed, but not yet free memory (`fit/reclaim.rs`).
     #[inline(always)]
     pub(crate) fn is_withheld(&self, block: Block) -> bool {
         !self.is_in_use(block.start) && self.prev_is_in_use(block.end())

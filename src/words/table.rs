@@ -79,7 +79,8 @@ impl<T: Plain> Table<T> {
         (self.chunks as usize) << self.shift
     }
 
-    /// Takes memory for at least `len` records; new ones are all zero.
+    /// Takes memory for at least `len` records; new ones are all zero. Amortised O(1) for each new
+    /// record.
     ///
     /// # Errors
     /// [`AllocError::Exhausted`]; memory gained so far is kept for the next attempt.
