@@ -38,16 +38,20 @@ pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
         .collect()
 }
 
-/// Says that one thread replays traces of several.
+/// Says that one thread replays the events of several.
 fn of_threads(all: &[&Compared]) -> Option<String> {
     let several = all.iter().filter(|compared| compared.threads > 1);
     let what = match (all, several.count()) {
         (_, 0) => return None,
-        ([one], _) => format!("one replays the events of {}", units::thousands(one.threads.into())),
-        (_, number) => format!("{number} of {} traces are of several, one replays them", all.len()),
+        ([one], _) => {
+            format!("the trace has events of {} threads", units::thousands(one.threads.into()))
+        }
+        (_, 1) => format!("one of {} traces has events of several threads", all.len()),
+        (_, number) => format!("{number} of {} traces have events of several threads", all.len()),
     };
     Some(format!(
-        "Threads: {what}. Locks, and memory that an allocator keeps for each, are not measured."
+        "Threads: {what}, which one thread replays. Locks, caches of processors, and memory that \
+         an allocator keeps for each thread are not measured."
     ))
 }
 
@@ -196,8 +200,13 @@ mod tests {
         let of_threads = |threads| Compared { threads, ..compared(0.0, vec![row("MRU", 9.0, 1)]) };
         let (one, many) = (of_threads(1), of_threads(201));
         let last = |all: &[&Compared]| of(all).last().unwrap().clone();
-        assert!(last(&[&many]).starts_with("Threads: one replays the events of 201. Locks, and"));
-        assert!(last(&[&one, &many]).starts_with("Threads: 1 of 2 traces are of several, one"));
+        assert!(
+            last(&[&many]).starts_with("Threads: the trace has events of 201 threads, which one")
+        );
+        assert!(
+            last(&[&one, &many])
+                .starts_with("Threads: one of 2 traces has events of several threads,")
+        );
         assert!(!last(&[&one]).starts_with("Threads"));
     }
 

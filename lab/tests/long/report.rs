@@ -362,6 +362,12 @@ for (let apart = 1; apart < 24; apart++) {
   scatter(close, points, (all) => [ratioAxis(all, 'x', 'time', 'A'), ratioAxis(all, 'y', 'memory', 'A')])();
   const shown = [...close.querySelectorAll('text.name')].map((text) => text.getBoundingClientRect());
   if (shown.length < 2) seen.errors.push('names are missing');
+  // The fastest and the leanest, which come last among the others.
+  const crowd = points.map((point) => ({ ...point, y: 1.02 })).reverse();
+  const [fast, lean] = [{ ...crowd[0], name: 'FASTEST', x: 0.99 }, { ...crowd[0], name: 'LEANEST', x: 1 + 0.012 * apart, y: 1 }];
+  scatter(close, [...crowd, fast, lean], (all) => [ratioAxis(all, 'x', 'time', 'A'), ratioAxis(all, 'y', 'memory', 'A')])();
+  const best = [...close.querySelectorAll('text.name')].map((text) => text.textContent);
+  if (!best.includes('FASTEST') || !best.includes('LEANEST')) seen.errors.push(`the best are not named: ${apart}`);
   const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom;
   if (shown.some((a, index) => shown.slice(index + 1).some((b) => touch(a, b)))) seen.errors.push(`names overlap: ${apart}`);
 }

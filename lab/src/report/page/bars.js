@@ -66,7 +66,11 @@ function scatter(figure, points, axes) {
     for (const point of points) {
       const [cx, cy] = [frame.x(point.x), frame.y(point.y)];
       frame.svg.append(svg("circle", { class: `point ${point.style}`, cx, cy, r: point.r ?? 5.5 }));
-      if (!point.name) continue;
+    }
+    // Names of the fastest and the leanest first, then of the others that no other beats.
+    for (const point of new Set([best[0], best.at(-1), ...best, ...points])) {
+      if (!point?.name) continue;
+      const [cx, cy] = [frame.x(point.x), frame.y(point.y)];
       const label = svg("text", { class: "name" }, point.name);
       frame.svg.append(label);
       const width = label.getComputedTextLength() + 2;
