@@ -149,6 +149,13 @@ impl Heap {
         }
     }
 
+    /// Looks at the heap under its lock. Unlike [`with`](Self::with), does not put back the deferred
+    /// blocks.
+    #[inline]
+    fn look<R>(&self, look: impl FnOnce(&State) -> R) -> Option<R> {
+        self.state.with(|state| look(state))
+    }
+
     /// Publishes the fields that other threads read without the lock. Returns the damage that was
     /// found in the heap, and where. (A function of its own, as a copy in each caller of `enter`
     /// makes the library longer, but not faster.)
@@ -163,7 +170,7 @@ impl Heap {
     /// Checks whether an address in the slot may be a block of this heap: whether it is within the
     /// memory handed out so far.
     pub(in crate::global::native) fn reaches(&self, block: *mut u8) -> bool {
-        self.with(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
+        self.look(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
     /// Gives back about `wanted` bytes of these parts of free memory, in steps, while the visit
@@ -247,7 +254,7 @@ impl Heap {
                 os::pause();
             }
         }
-        self.with(|state| state.purged()).map_or(0, |purged| purged - before)
+        self.look(|state| state.purged()).map_or(0, |purged| purged - before)
     }
 
     /// Returns the bytes of a block that is not small.
@@ -255,7 +262,7 @@ impl Heap {
     /// # Safety
     /// The block is in this heap, is not small, and is in use.
     pub(in crate::global::native) unsafe fn len_of(&self, block: NonNull<u8>) -> usize {
-        let len = self.with(|state| state.len_of(block)).unwrap_or_else(|| {
+        let len = self.look(|state| state.len_of(block)).unwrap_or_else(|| {
             // SAFETY: the caller guarantees that the block is in use and not small. The lock is not
             // needed: only the caller, by resizing it, could change the length of its block.
             Some(unsafe { PageHeap::<Slot>::tagged_size(block) })
@@ -289,12 +296,12 @@ impl Heap {
 
     /// Returns the number of size classes.
     pub(in crate::global::native) fn classes(&self) -> u32 {
-        self.with(|state| state.classes()).unwrap_or(0)
+        self.look(|state| state.classes()).unwrap_or(0)
     }
 
     /// Returns the block size of a class in bytes.
     pub(in crate::global::native) fn class_size(&self, class: u32) -> usize {
-        self.with(|state| state.class_size(class)).unwrap_or(0)
+        self.look(|state| state.class_size(class)).unwrap_or(0)
     }
 
     /// Calls `visit` for each page with its class, its block size in bytes, its size in bytes, and
@@ -303,12 +310,12 @@ impl Heap {
         &self,
         visit: &mut dyn FnMut(u32, usize, usize, usize),
     ) {
-        let _ = self.with(|state| state.for_each_page(visit));
+        let _ = self.look(|state| state.for_each_page(visit));
     }
 
     /// Returns the bytes of the heap's resident OS pages. O(OS pages), mostly without the lock.
     pub(in crate::global::native) fn resident(&self) -> usize {
-        let Some((extent, dedicated)) = self.with(|state| state.memory()) else { return 0 };
+        let Some((extent, dedicated)) = self.look(|state| state.memory()) else { return 0 };
         let page = os::page_size();
         let start = ptr::from_ref(self).cast_mut().cast::<u8>();
         let mut resident = 0;
