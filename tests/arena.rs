@@ -9,7 +9,7 @@ use pagewise::arena::lock::{Single, Unshared};
 use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
 use pagewise::pages::Config;
 use pagewise::walk::{Span, SpanKind};
-use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, Strategy, Usage};
+use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, SmallHeap, Strategy, Usage};
 
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
@@ -207,6 +207,40 @@ fn an_audit_detects_overlapping_and_lost_memory() {
     let lost = Scripted { held: 0x1001, ..of(free(0x2000, 0x1000)) };
     assert!(arena_of([lost, of(free(0x1000, 0x1000))]).audit().is_err());
     assert!(arena_of([of(free(0x2000, 0)), Scripted::default()]).audit().is_err());
+    // Two claims of the same memory.
+    for (first, second) in [(0x1000, 0x1000), (0x800, 0x1000), (0x1000, 0x800)] {
+        let same = arena_of([of(free(0x1000, first)), of(free(0x1000, second))]);
+        assert!(same.audit().is_err(), "{first:#x} and {second:#x} bytes");
+    }
+}
+
+/// Claims may be claimed themselves: each block goes back to the region that it is of.
+#[test]
+fn claims_of_claims_find_the_owner_of_a_block() {
+    static mut MEMORY: [[u64; 512]; 4] = [[0; 512]; 4];
+    // SAFETY: the memory lives for ever, and each part is one region's alone.
+    let region = |part: usize| unsafe { Region::new((&raw mut MEMORY[part]).cast(), 4096) };
+    let pair = |parts: [usize; 2]| {
+        let mut claims = Claims::<_, 2>::new();
+        for part in parts {
+            let heap = SmallHeap::new(region(part), ());
+            claims.claim(heap).expect("room for two claims");
+        }
+        claims
+    };
+    let arena: Arena<Claims<Claims<SmallHeap<Region>, 2>, 2>> = Arena::new(Claims::new());
+    for parts in [[3, 1], [0, 2]] {
+        arena.claim(pair(parts)).expect("room for two claims");
+    }
+    let layout = Layout::new::<[u64; 100]>();
+    let blocks: Vec<_> = std::iter::from_fn(|| arena.allocate(layout).ok()).collect();
+    assert!(blocks.len() > 3 * (4096 / 800), "blocks of each region: {}", blocks.len());
+    assert_eq!(arena.audit(), Ok(()));
+    for (freed, &block) in blocks.iter().enumerate().rev() {
+        // SAFETY: the block is no longer used.
+        unsafe { arena.deallocate(block.cast(), layout) };
+        assert_eq!((arena.usage().blocks, arena.audit()), (freed, Ok(())));
+    }
 }
 
 #[test]

@@ -247,7 +247,9 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
                         limit = least;
                         lowest = Some((start, claim));
                     }
-                    Some(_) => limit = limit.min(start),
+                    Some((least, _)) if start > least => limit = limit.min(start),
+                    // Both have the same memory: the walk misses what an audit then looks for.
+                    Some(_) => {}
                 }
             }
             let Some((start, claim)) = lowest else { return };
