@@ -312,3 +312,56 @@ fn the_best_fitting_large_block_is_taken() {
         arena.audit().expect("every invariant holds");
     }
 }
+
+/// The lock of the feature `critical-section`, over an implementation that counts.
+#[cfg(feature = "critical-section")]
+mod critical {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicI32;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use critical_section::{Impl, RawRestoreState, set_impl};
+    use pagewise::arena::lock::CriticalSection;
+
+    use super::*;
+
+    /// The number of sections entered and not left, and of all that were entered.
+    static WITHIN: AtomicI32 = AtomicI32::new(0);
+    static ENTERED: AtomicI32 = AtomicI32::new(0);
+
+    struct Counting;
+    set_impl!(Counting);
+    // SAFETY: only this test has critical sections, in one thread.
+    unsafe impl Impl for Counting {
+        unsafe fn acquire() -> RawRestoreState {
+            WITHIN.fetch_add(1, Relaxed);
+            ENTERED.fetch_add(1, Relaxed);
+        }
+
+        unsafe fn release((): RawRestoreState) {
+            WITHIN.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Each operation enters the section once and leaves it, also if it panics.
+    #[test]
+    fn each_operation_is_in_a_critical_section() {
+        let arena: Arena<PageHeap<Reserved>, CriticalSection> = Arena::growing(1 << 20);
+        let counts = || (WITHIN.load(Relaxed), ENTERED.load(Relaxed));
+        let layout = Layout::new::<u64>();
+        let block = arena.allocate(layout).expect("room enough");
+        assert_eq!(counts(), (0, 1));
+        arena.walk(&mut |_| assert_eq!(counts(), (1, 2)));
+        assert_eq!(counts(), (0, 2));
+        let reentered = catch_unwind(AssertUnwindSafe(|| {
+            arena.walk(&mut |_| {
+                arena.usage();
+            });
+        }));
+        assert!(reentered.is_err());
+        assert_eq!(counts(), (0, 4), "a section that cannot have the arena is left");
+        // SAFETY: the block is no longer used.
+        unsafe { arena.deallocate(block.cast(), layout) };
+        assert_eq!((arena.used(), arena.audit(), counts()), (0, Ok(()), (0, 7)));
+    }
+}

@@ -125,6 +125,9 @@ run() {
     musl
     features+=,guarded
     on x86_64-unknown-linux-musl "${tests[@]}" --test guarded --test hardened --test regressions --test survive
+    # A program with this lock must bring the critical section; these tests do.
+    cargo test --target x86_64-unknown-linux-musl -p pagewise --features critical-section \
+      --test arena --test regressions critical
     ;;
   portable)
     portable

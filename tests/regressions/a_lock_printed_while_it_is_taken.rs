@@ -6,8 +6,9 @@ use std::fmt::Debug;
 use pagewise::arena::lock::{Lock, Unshared};
 
 /// A lock prints the same whether it is held or not.
-fn prints_the_same_when_held(lock: &(impl Lock + Sync + Debug)) {
+fn prints_the_same_when_held(lock: &(impl Lock + Sync + Debug), name: &str) {
     let free = format!("{lock:?}");
+    assert!(free.starts_with(name), "{free}");
     lock.lock();
     let taken = format!("{lock:?}");
     // SAFETY: taken above.
@@ -18,7 +19,7 @@ fn prints_the_same_when_held(lock: &(impl Lock + Sync + Debug)) {
 #[test]
 fn unshared() {
     // SAFETY: it protects nothing.
-    prints_the_same_when_held(&unsafe { Unshared::new() });
+    prints_the_same_when_held(&unsafe { Unshared::new() }, "Unshared");
 }
 
 #[cfg(feature = "critical-section")]
@@ -35,5 +36,6 @@ fn critical_section() {
         unsafe fn release((): RawRestoreState) {}
     }
 
-    prints_the_same_when_held(&CriticalSection::NEW);
+    let lock = CriticalSection::NEW;
+    prints_the_same_when_held(&lock, "CriticalSection");
 }
