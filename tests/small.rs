@@ -295,3 +295,16 @@ fn a_static_arena_reports_its_usage() {
     unsafe { HEAP.deallocate(block.cast(), layout(100, 4)) };
     assert_eq!(HEAP.used(), 0);
 }
+
+/// The errors tell a program's user what is wrong with the region.
+#[test]
+fn errors_of_regions_are_told_apart() {
+    static HEAP: SmallArena = SmallArena::empty();
+    let few = Box::leak(Box::new([MaybeUninit::uninit(); LEAST - 1]));
+    let told = |region| HEAP.init(region).expect_err("it is refused").to_string();
+    assert!(told(Region::from_static(few)).contains("smaller"));
+    let memory = Box::leak(Box::new([MaybeUninit::uninit(); 2 * LEAST]));
+    let (first, second) = memory.split_at_mut(LEAST);
+    HEAP.init(Region::from_static(first)).expect("it has none yet");
+    assert!(told(Region::from_static(second)).contains("already"));
+}

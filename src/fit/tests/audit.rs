@@ -166,6 +166,11 @@ fn damaged_tags_are_told() {
     assert_eq!(heap(&ALIKE).told(1, HEADER, free_of(4) | 1), known, "in use");
     // The block above is free as well.
     assert_eq!(heap(&ALIKE).told(0, 15, 1 << 2), "free neighbours are joined");
+    // The walk of the blocks ends in the middle, whatever the last header tells.
+    let end = heap(&ALIKE).end();
+    for cells in [0, end, (1 << 30) - 1] {
+        assert_eq!(heap(&ALIKE).told(0, HEADER, free_of(cells)), "blocks tile the heap", "{cells}");
+    }
     let mut damaged = heap(&ALIKE);
     let end = damaged.end();
     damaged.heap.engine.cells.put_border(end, true);
