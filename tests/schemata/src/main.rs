@@ -13,6 +13,7 @@
 //! interrupted run continues when started with the same arguments. `JOBS=3` tries three at a time.
 //! `TESTS=placements,arena` builds and runs only the test binaries whose names begin so: the other
 //! binaries might catch mutants that these miss. `SLOWEST=60` uses tests of up to 60 seconds.
+//! `FILES=src/arena/,src/tags/` has only the mutants of files whose paths begin so.
 //! `LEVEL=1` optimises the package: some tests need it, and it takes longer to build. At the end,
 //! the survivors are listed, and the rate of mutants caught with its confidence interval.
 
@@ -86,7 +87,7 @@ const AREAS: &[Area] = &[
         files: &["src/pages/**", "src/fit/**", "src/tags/**", "src/arena/**"],
         elsewhere: &[],
         build: &[
-            "--features=allocator-api2,lock_api",
+            "--features=allocator-api2,lock_api,critical-section",
             "--lib",
             "--test=arena",
             "--test=arena_collections",

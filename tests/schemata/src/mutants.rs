@@ -44,8 +44,10 @@ pub(crate) fn list(root: &Path, area: &Area) -> Result<Vec<Mutant>> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     let mutants = listed.iter().enumerate().filter_map(|(index, listed)| read(index + 1, listed));
+    let files = std::env::var("FILES").unwrap_or_default();
+    let is_wanted = |file: &str| files.split(',').any(|start| file.starts_with(start));
     // The list includes unit tests that are not run under Miri.
-    Ok(mutants.filter(|mutant| !mutant.is_in_a_test()).collect())
+    Ok(mutants.filter(|mutant| is_wanted(&mutant.file) && !mutant.is_in_a_test()).collect())
 }
 
 /// Returns a listed mutant; `None` if it cannot be switched.
