@@ -270,9 +270,21 @@ fn refuses_a_static_program(refused: &impl Fn(u32, &str)) {
     child.wait().unwrap();
 }
 
-/// Waits until a request to a recording has been carried out.
-fn wait_for_request() {
-    thread::sleep(Duration::from_millis(700));
+/// Waits until a recording in this place has been turned on or off, as requested.
+fn wait_until(place: &Place, on: bool) {
+    // The switch in the recording's directory counts its turns.
+    let turns = || {
+        let directory = fs::read_dir(place.path("tmp")).unwrap().next()?.unwrap().path();
+        let turns = fs::read(directory.join("control")).ok()?;
+        Some(u32::from_ne_bytes(turns.try_into().ok()?))
+    };
+    let start = Instant::now();
+    while turns().is_none_or(|turns| (turns % 2 == 1) != on) {
+        assert!(start.elapsed() < Duration::from_secs(60), "the request is carried out");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // The logs are stopped next, and the program's recorder looks at the switch.
+    thread::sleep(Duration::from_millis(300));
 }
 
 /// Lets a program allocate while recording is off, on, off, on, and off again, as switched by
@@ -284,7 +296,7 @@ fn records_only_while_on(place: &Place, options: &[&str], turn: impl Fn(u32, boo
     pagewise.tell('a');
     for on in [true, false, true, false] {
         turn(pagewise.child.id(), on);
-        wait_for_request();
+        wait_until(place, on);
         pagewise.tell('a');
         pagewise.tell('a');
     }
