@@ -109,15 +109,11 @@ pub(crate) fn run_in_child<J: Job>(
     command.arg("alone").args(input::Limits::options());
     command.args(["--job", J::NAME, "--parameters"]).arg(serde_json::to_string(job)?);
     command.arg("--").arg(trace);
-    env::vars_os().map(|(name, _)| name).filter(|name| affects_measurements(name)).for_each(
-        |name| {
-            command.env_remove(name);
-        },
-    );
+    leave_out_settings(&mut command);
     if let Some(library) = library {
-        library.preload(&mut command);
+        command.envs(library.variables());
     }
-    prepare(&mut command);
+    prepare(&mut command, Addresses::Fixed);
 
     let output = command.output().context("cannot start a child process for a replay")?;
     if !output.status.success() {
@@ -136,25 +132,44 @@ pub(crate) fn run_in_child<J: Job>(
     })
 }
 
+/// Removes the environment variables that would affect measurements.
+pub(crate) fn leave_out_settings(command: &mut Command) {
+    let names = env::vars_os().map(|(name, _)| name);
+    names.filter(|name| affects_measurements(name)).for_each(|name| {
+        command.env_remove(name);
+    });
+}
+
 /// Returns whether an environment variable would affect the measurements: it loads another library,
 /// or is a setting of the allocator.
 fn affects_measurements(name: &OsStr) -> bool {
     name == "LD_PRELOAD" || name.as_encoded_bytes().starts_with(b"PAGEWISE_")
 }
 
-/// Disables the kernel's address space randomisation for the process, so that a heap always has the
-/// same position within pages and a run can be repeated. Has the kernel end the process with this
-/// one: a signal that ends pagewise reaches no child, whose replay may take minutes.
-fn prepare(command: &mut Command) {
+/// Where the kernel puts the parts of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// At the same addresses in each run, so that a heap always has the same position within pages
+    /// and a run can be repeated.
+    Fixed,
+    /// At random, as the system does.
+    Random,
+}
+
+/// Sets the process's addresses, and has the kernel end the process with this one: a signal that
+/// ends pagewise reaches no child, whose replay may take minutes.
+pub(crate) fn prepare(command: &mut Command, addresses: Addresses) {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt;
 
         let parent = std::process::id() as libc::pid_t;
         let prepare = move || {
-            // SAFETY: the call only changes the memory layout of the next program of this process.
-            // Where it is forbidden, the layout stays random.
-            unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+            if addresses == Addresses::Fixed {
+                // SAFETY: the call only changes the memory layout of the next program of this
+                // process. Where it is forbidden, the layout stays random.
+                unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
+            }
             // The signal is sent when the thread ends that made the child, and waits for it.
             // SAFETY: plain calls that change and query this process only.
             unsafe {
@@ -170,5 +185,5 @@ fn prepare(command: &mut Command) {
         unsafe { command.pre_exec(prepare) };
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = command;
+    let _ = (command, addresses);
 }

@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Completions(manual::CompletionsArgs),
     #[command(hide = true)]
     Alone(child::Args),
+    #[command(hide = true)]
+    Cost(tune::CostArgs),
 }
 
 const EXAMPLES: &str = "\

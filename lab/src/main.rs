@@ -104,6 +104,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Man(args)) => manual::man(&args, &Cli::command()),
         Some(Command::Completions(args)) => manual::completions(&args, &Cli::command()),
         Some(Command::Alone(args)) => child::run(&args, &JOBS),
+        Some(Command::Cost(args)) => tune::cost(&args),
     }
 }
 

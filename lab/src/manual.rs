@@ -90,15 +90,19 @@ fn page(command: Command) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Formats the section of the command line: each argument with its values, the required ones last.
+/// Formats the section of the command line: each argument with its values, the required ones last,
+/// before those behind `--`.
 /// clap leaves the values out. An option is not hyphenated.
 fn synopsis(command: &Command) -> String {
     let visible = command.get_arguments().filter(|one| !one.is_hide_set());
     let mut arguments: Vec<&Arg> = visible.collect();
-    arguments.sort_by_key(|one| (one.is_positional(), one.is_required_set()));
+    arguments.sort_by_key(|one| (one.is_positional(), one.is_last_set(), one.is_required_set()));
     let words = arguments.into_iter().map(|argument| {
         // As in the help: `--seed <N>`, `<TRACE>...`.
         let text = argument.to_string();
+        if argument.is_last_set() {
+            return escaped(&format!("[-- {}]", text.replace(['[', ']'], "")));
+        }
         let short = argument.get_short().filter(|_| argument.get_long().is_some());
         let text = short.map_or(text.clone(), |short| format!("-{short}|{text}"));
         // A positional argument is in brackets or not by itself.
@@ -184,7 +188,11 @@ mod tests {
         for part in [".TH pagewise", ".SH \"EXAMPLES\"", "\\-\\-candidates", "pagewise tune"] {
             assert!(tune.contains(part), "{part}: {tune}");
         }
-        for part in ["[\\-\\-candidates\\ <N>]", "\\-\\-for\\ <GOAL>", " <TRACE>...\n.ad b\n"] {
+        for part in [
+            "[\\-\\-candidates\\ <N>]",
+            "\\-\\-for\\ <GOAL>",
+            " <TRACE>... [\\-\\-\\ PROGRAM...]\n.ad b\n",
+        ] {
             assert!(tune.contains(part), "{part}: {tune}");
         }
     }

@@ -110,6 +110,8 @@ fn the_verdict_states_the_gain_and_both_codes_compile() {
     let trace = bench.trace();
     let args = ["tune", &trace, "--for", "balanced", "--held-out", &trace, "--verify"];
     let text = pagewise(&[&args[..], &FEW[..]].concat()).succeeds();
+    // As one line, since sentences are wrapped.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts =
         ["seed 1", "those that no other", "held out", "SYSTEM", " than the default", "compiles."];
     for part in parts.iter().chain(&["global allocator, for a whole", "arena, for a part"]) {
@@ -155,7 +157,6 @@ fn settings_are_found_for_a_program_not_written_in_rust() {
     pagewise(&["tune", &trace, "--for", "speed", "--preload", "--arena"]).fails(2, "--arena");
 }
 
-/// Interrupts like a shell: the whole process group gets the signal, once the search has started.
 /// The figures do not show that threads were not measured.
 #[test]
 fn a_trace_of_several_threads_is_said_to_be_replayed_by_one() {
@@ -170,10 +171,80 @@ fn a_trace_of_several_threads_is_said_to_be_replayed_by_one() {
     writer.finish().expect("finished");
     let few = ["--for", "memory", "--arena", "--candidates", "8", "--against", "none"];
     let tune = |trace: &str| pagewise(&[&["tune", trace], &few[..]].concat()).succeeds();
-    assert!(tune(&path).contains("One thread replayed the events of several:"));
+    assert!(tune(&path).contains("One thread replayed the events of 2: locks"));
     assert!(!tune(&bench.trace()).contains("One thread replayed"));
 }
 
+/// Tunes for the memory of a program that does nearly nothing; returns the result as JSON.
+fn tuned_with(bench: &Workbench, program: &[&str]) -> Value {
+    let preload = format!("--preload={}", common::libpagewise().display());
+    let args = ["tune", &bench.trace(), "--for", "memory", &preload, "--json", "--against", "none"];
+    let few = ["--candidates", "8", "--runs", "6", "--"];
+    let text = pagewise(&[&args[..], &few[..], program].concat()).succeeds();
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A replay has one thread and does nothing but allocate, so what it gains is not what the program
+/// gains.
+#[test]
+fn the_runs_of_the_program_itself_decide() {
+    let bench = Workbench::new();
+    let program = ["sh", "-c", "echo text; echo text >&2; cat"];
+    let tuned = tuned_with(&bench, &program);
+    let found = &tuned["families"][0];
+    let measured = &found["program"];
+    assert_eq!((&measured["runs"], &measured["loaded"]), (&6.into(), &true.into()), "{measured}");
+    assert_eq!(measured["command"].as_array().expect("words").len(), program.len());
+    let allocators = measured["allocators"].as_array().expect("an array");
+    let names: Vec<_> = allocators.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["chosen", "default", "its own"]);
+    for one in allocators {
+        // The memory of the search, which started the program, is not the program's.
+        let peak = number(&one["peak"]);
+        assert!((200e3..8e6).contains(&peak), "{one}");
+        assert!(number(&one["processor"]) <= 2.0 && number(&one["faults"]) > 10.0, "{one}");
+    }
+    assert_eq!(number(&allocators[1]["relative"]["memory"]), 1.0);
+    let goal = ["low", "median", "high"].map(|name| number(&measured["goal"][name]));
+    assert!(goal.is_sorted(), "{goal:?}");
+    let gained = goal[2] < 1.0 && goal[1] < 0.995;
+    assert_eq!((&measured["gained"], found["code"] != ""), (&gained.into(), gained), "{found}");
+    assert!(tuned["threads"].is_number());
+}
+
+#[test]
+fn a_program_into_which_the_library_is_not_loaded_is_told() {
+    let bench = Workbench::new();
+    let (source, program) = (bench.write("alone.rs", "fn main() {}"), bench.path("alone"));
+    let mut rustc = Command::new("rustc");
+    rustc.args(["-C", "target-feature=+crt-static", "-o", &program, &source]);
+    if !rustc.output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no static program can be linked here");
+        return;
+    }
+    let tuned = tuned_with(&bench, &[&program]);
+    assert_eq!(tuned["families"][0]["program"]["loaded"], false);
+}
+
+/// The search takes long, and would be in vain.
+#[test]
+fn a_program_that_cannot_be_measured_is_refused_before_the_search() {
+    let bench = Workbench::new();
+    let preload = format!("--preload={}", common::libpagewise().display());
+    let (trace, many) = (bench.trace(), ["--candidates", "10000"]);
+    let args = [&["tune", &trace, "--for", "speed", &preload], &many[..]].concat();
+    let tune = |program: &[&str]| pagewise(&[&args[..], &["--"], program].concat());
+    tune(&["sh", "-c", "echo why >&2; exit 3"]).fails(1, "sh failed (exit status: 3): why");
+    tune(&["sh", "-c", "kill -9 $$"]).fails(1, "sh failed (signal: 9 (SIGKILL))");
+    tune(&["/no/such/program"]).fails(1, "/no/such/program cannot be run: ");
+    let arena = ["tune", &trace, "--for", "speed", "--arena"];
+    pagewise(&[&arena[..], &["--", "ls"]].concat()).fails(2, "--arena");
+    pagewise(&[&arena[..], &["--runs", "9"]].concat()).fails(2, "--arena");
+    let global = ["tune", &trace, "--for", "speed", "--global"];
+    pagewise(&[&global[..], &["--runs", "9"]].concat()).fails(2, "PROGRAM");
+}
+
+/// Interrupts like a shell: the whole process group gets the signal, once the search has started.
 #[test]
 fn an_interrupted_search_leaves_nothing_behind() {
     let bench = Workbench::new();

@@ -6,7 +6,9 @@ use pagewise_replay::units::count;
 use serde::Serialize;
 
 use super::parts::{figure, verdict};
-use crate::tune::{Family, Found, OnFront, Relative, Standing, Tuned};
+use crate::tune::{
+    Family, Found, InProgram, OnFront, PROGRAM_HEADS, Relative, Standing, Tuned, program_row,
+};
 
 /// One family's data for the page's script. Measures are multiples of the default's.
 #[derive(Debug, Serialize)]
@@ -62,6 +64,7 @@ pub(super) fn section(tuned: &Tuned) -> Markup {
         section {
             h2 { "Gain from tuning: " (tuned.traces.join(", ")) }
             @for (index, found) in tuned.families.iter().enumerate() { (family(tuned, found, index)) }
+            @if let Some(note) = tuned.about_threads() { p.quiet { (note) } }
             @for why in &tuned.not_compared { p.quiet { "Not compared: " (why) "." } }
         }
     }
@@ -78,13 +81,39 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     );
     html! {
         h3 { "Tuned for " (tuned.goal.noun(found.family)) ": " (title) }
-        (verdict([format!("Chosen: {}", found.chosen), found.words(tuned.goal)]))
+        (verdict([format!("{}: {}", if found.gained() { "Chosen" } else { "Best candidate" }, found.chosen), found.words(tuned.goal)]))
         (figure("tuned", index, &format!("The front of the {title}"), &about))
+        @if let Some(program) = &found.program { (in_program(program)) }
         (table(tuned, found, memory))
         @if !found.code.is_empty() {
             details {
                 summary { "The code to paste" }
                 pre tabindex="0" { code { (found.code) } }
+            }
+        }
+    }
+}
+
+/// Writes the measures of the program itself.
+fn in_program(program: &InProgram) -> Markup {
+    html! {
+        div.wide tabindex="0" {
+            table {
+                caption {
+                    "The program itself, " code { (program.command.join(" ")) } ": medians of "
+                    (program.runs) " runs with each allocator, in turns; processor time of all \
+                    threads; ratios to the default in the same turn."
+                }
+                thead { tr { @for head in PROGRAM_HEADS { th scope="col" { (head) } } } }
+                tbody {
+                    @for one in &program.allocators {
+                        @let [name, figures @ ..] = program_row(one);
+                        tr {
+                            th scope="row" { (name) }
+                            @for figure in figures { td { (figure) } }
+                        }
+                    }
+                }
             }
         }
     }

@@ -1,10 +1,9 @@
 //! Shared libraries whose `malloc` replaces the C library's in a child process (`LD_PRELOAD`):
 //! finds them, and checks that they were loaded.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::bail;
@@ -134,11 +133,11 @@ impl Library {
         self.path.file_name().and_then(OsStr::to_str).unwrap_or_default()
     }
 
-    /// Makes the loader load it first in the process.
-    pub(crate) fn preload(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", &self.path)
-            .envs(self.settings.iter().map(|(name, value)| (name, value)));
+    /// Returns the environment variables that make the loader load it first in a process, with its
+    /// settings.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        let settings = self.settings.iter().map(|(name, value)| (name.into(), value.into()));
+        [("LD_PRELOAD".into(), self.path.clone().into())].into_iter().chain(settings)
     }
 
     /// Checks that `malloc` is the library's: the child reports the file that contains it.

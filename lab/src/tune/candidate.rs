@@ -195,6 +195,26 @@ impl Candidate {
         Allocator { server: self.server(), library }
     }
 
+    /// Returns the library with these parameters as settings, which make it the same allocator; an
+    /// arena has none.
+    pub(super) fn preloaded(&self, ours: &Library) -> Option<Library> {
+        match self {
+            Self::Global(global) | Self::Preload(global) => {
+                Some(ours.with_settings(global.settings()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the family that it belongs to.
+    pub(super) fn family(&self) -> Family {
+        match self {
+            Self::Global(_) => Family::Global,
+            Self::Preload(_) => Family::Preload,
+            _ => Family::Arena,
+        }
+    }
+
     /// Returns the server without the library to preload.
     fn server(&self) -> Server {
         let strategy = |name: &str, config| Server::Strategy { name: name.to_owned(), config };

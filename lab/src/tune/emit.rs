@@ -77,12 +77,7 @@ pub(super) fn code(
 ) -> String {
     let names = traces.iter().map(|path| input::file_name(path));
     let names = names.collect::<Vec<_>>().join(", ");
-    let family = match chosen {
-        Candidate::Global(_) => Family::Global,
-        Candidate::Preload(_) => Family::Preload,
-        _ => Family::Arena,
-    };
-    let noun = goal.noun(family);
+    let noun = goal.noun(chosen.family());
     let origin = format!("Tuned for {noun} on {names} by `pagewise tune`: {chosen}.");
     let options = textwrap::Options::new(76).initial_indent("/// ").subsequent_indent("/// ");
     let origin = textwrap::fill(&origin, options.break_words(false)) + "\n";

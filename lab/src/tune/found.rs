@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::Context;
+use pagewise_replay::units;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Family;
 use super::goal::Goal;
 use super::held_out::{self, HeldOut, Standing};
 use super::measure::Relative;
+use super::program::InProgram;
 use crate::competitor::{LEA, SYSTEM};
 
 /// The results of a search.
@@ -40,6 +42,9 @@ pub(crate) struct Found {
     pub(crate) front: Vec<OnFront>,
     pub(crate) chosen: String,
     pub(crate) held_out: HeldOut,
+    /// What the program itself gained, if its command was given.
+    #[serde(default)]
+    pub(crate) program: Option<InProgram>,
     /// The code of the choice: Rust, or settings. Empty if nothing is gained.
     pub(crate) code: String,
 }
@@ -70,12 +75,41 @@ impl Tuned {
     }
 }
 
+impl Tuned {
+    /// Returns whether the program itself was measured.
+    pub(crate) fn is_program_measured(&self) -> bool {
+        self.families.iter().any(|found| found.program.is_some())
+    }
+
+    /// Says what a replay of several threads' events does not show, unless the program itself was
+    /// measured.
+    pub(crate) fn about_threads(&self) -> Option<String> {
+        (self.threads > 1 && !self.is_program_measured()).then(|| {
+            format!(
+                "One thread replayed the events of {}: locks, caches of processors, and memory \
+                 that an allocator keeps for each thread were not measured, so the program may \
+                 gain much less, or nothing.",
+                units::thousands(self.threads.into())
+            )
+        })
+    }
+}
+
 impl Found {
-    /// Formats the verdict: another allocator that does better, if any; then the gain, or that
+    /// Returns whether the choice gains: in the program itself if that was measured, else in the
+    /// replay.
+    pub(crate) fn gained(&self) -> bool {
+        self.program.as_ref().map_or(self.held_out.gained, |program| program.gained)
+    }
+
+    /// Formats the verdict: what the program itself gained, if that was measured; another allocator that does better, if any; then the gain, or that
     /// there is none; how certain that is; and the ranking of the others.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
-        let mut words = self.better(goal).map_or_else(String::new, |better| better + " ");
+        let mut words = match &self.program {
+            Some(program) => program.words(goal) + " ",
+            None => self.better(goal).map_or_else(String::new, |better| better + " "),
+        };
         words += &self.gain_in_words(goal);
         let percent = |noise: f64| format!("{:.1} %", noise * 100.0);
         // A program's own runs may differ by more.
@@ -116,11 +150,15 @@ impl Found {
         let less = if *gain >= 0.0 { "less" } else { "more" };
         let change = format!("{:.1} % {less} {}", gain.abs() * 100.0, goal.noun(self.family));
         if !gained {
-            let keep = match self.family {
-                Family::Preload => "Keep the library's default settings.",
-                _ => "Keep the default.",
+            let keep = match (&self.program, self.family) {
+                // The program's own figures decide.
+                (Some(_), _) => "",
+                (None, Family::Preload) => " Keep the library's default settings.",
+                (None, _) => " Keep the default.",
             };
-            return format!("No gain: the best candidate takes {change} than the default. {keep}");
+            return format!(
+                "No gain in the replay: the best candidate takes {change} than the default.{keep}"
+            );
         }
         let price = match goal {
             Goal::Memory | Goal::Faults => format!(", in {:.2} times its time", chosen.time),
@@ -130,7 +168,7 @@ impl Found {
             },
             Goal::Balanced => String::new(),
         };
-        format!("Gained: {change} than the default{price}.")
+        format!("Gained in the replay: {change} than the default{price}.")
     }
 
     /// Returns our figure for the goal as a multiple of a rival's, and its name; `None` if unknown.
@@ -208,6 +246,7 @@ mod tests {
             front: Vec::new(),
             chosen: "it".into(),
             held_out,
+            program: None,
             code: String::new(),
         };
         found.words(Goal::Memory)
@@ -216,11 +255,13 @@ mod tests {
     #[test]
     fn a_better_allocator_is_named_first() {
         let stay = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 0.6)]);
-        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.67 times the peak resident of libpagewise.so as tuned here. Gained: 10.0 % less"), "{stay}");
+        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.67 times the peak resident of libpagewise.so as tuned here. Gained in the replay: 10.0 % less"), "{stay}");
         let other = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.5), (SYSTEM, 0.6)]);
         assert!(other.starts_with("Use MIMALLOC (x): it takes 0.56 times"), "{other}");
         let ours = words(Family::Preload, 0.9, &[("MIMALLOC (x)", 0.95), (SYSTEM, 1.2)]);
-        assert!(ours.starts_with("Gained: 10.0 % less peak resident than the default, in 0.90"));
+        assert!(ours.starts_with(
+            "Gained in the replay: 10.0 % less peak resident than the default, in 0.90"
+        ));
         let tied = words(Family::Global, 0.9, &[(SYSTEM, 0.899)]);
         assert!(tied.starts_with("Gained"), "{tied}");
     }
@@ -238,8 +279,11 @@ mod tests {
     #[test]
     fn without_a_gain_the_default_is_compared_with_the_others() {
         let none = words(Family::Preload, 1.1, &[(SYSTEM, 1.05)]);
-        assert!(none.starts_with("No gain: the best candidate takes 10.0 % more peak"), "{none}");
+        assert!(
+            none.starts_with("No gain in the replay: the best candidate takes 10.0 % more peak"),
+            "{none}"
+        );
         let stay = words(Family::Preload, 1.1, &[(SYSTEM, 0.8)]);
-        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.80 times the peak resident of libpagewise.so. No gain"), "{stay}");
+        assert!(stay.starts_with("Stay with the C library's malloc (SYSTEM): it takes 0.80 times the peak resident of libpagewise.so. No gain in the replay"), "{stay}");
     }
 }

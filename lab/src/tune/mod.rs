@@ -5,10 +5,12 @@
 //! ```text
 //!  trace ─┬─► first half  ─► search: cheap model ► measured generations ► finals ─► chosen, front
 //!         └─► second half ──────────────────────────────────────────────────────► verdict, code
+//!  PROGRAM ─► its own runs with the choice, the default and others ─────────────────┘
 //! ```
 //! The measures by which a candidate was chosen are biased in its favour, so they are no evidence
 //! of a gain. Therefore a part of every trace is held out ([`split`]); gains are measured on that
-//! part only, and reported only beyond the noise.
+//! part only, and reported only beyond the noise. A replay is not the program: if its command is
+//! given, its own runs decide ([`program`]).
 
 mod candidate;
 mod emit;
@@ -18,11 +20,14 @@ mod goal;
 mod held_out;
 mod measure;
 mod pages;
+mod plan;
 mod plot;
 mod print;
+mod program;
 mod search;
 mod split;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,14 +36,16 @@ use pagewise_replay::usage::Usage;
 use pagewise_replay::{input, output};
 
 use self::goal::{Cap, Goal};
-use self::held_out::Contest;
-use self::search::Search;
+use self::plan::Plan;
+use self::program::Program;
 use crate::system::library::{Library, OURS};
 
 pub(crate) use self::candidate::Family;
 pub(crate) use self::found::{Found, OnFront, Tuned};
 pub(crate) use self::held_out::Standing;
 pub(crate) use self::measure::Relative;
+pub(crate) use self::print::{PROGRAM_HEADS, program_row};
+pub(crate) use self::program::{CostArgs, InProgram, cost};
 
 /// Search for the best allocator and parameters for a program, verify the gain, write the code
 #[derive(Debug, clap::Args)]
@@ -103,6 +110,14 @@ pub(crate) struct Args {
     /// library read the settings
     #[arg(long)]
     verify: bool,
+    /// Number of runs of PROGRAM with each allocator
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(6..=1000), requires = "program", conflicts_with = "arena")]
+    runs: u16,
+    /// The program with its arguments: then its own runs decide about the gain. It must end by
+    /// itself with status 0, and use the C library's malloc; it reads no input, and its output is
+    /// discarded
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "arena")]
+    program: Vec<OsString>,
 }
 
 const HELP: &str = "\
@@ -116,6 +131,8 @@ Examples:
   pagewise tune redis.pwt --for memory --preload
       a program in C: PAGEWISE_... LD_PRELOAD=...
   pagewise tune app.pwt --for speed --cap-ratio 1.3 --emit tuned.rs --verify
+  pagewise tune app.pwt --for speed --global -- target/release/app --once
+      measure the gain in the program itself, not only in a replay
   pagewise tune monday.pwt --for balanced --held-out tuesday.pwt --seed 7
   pagewise tune app.pwt --for memory -o tune.json
       for `pagewise report app.pwt --tune tune.json`
@@ -144,7 +161,14 @@ of --held-out. The best candidates of the search are tried there in order, and
 the first with a gain is chosen (for memory, the leanest). The output says if
 none has a gain. The C library's allocator, Lea's and those of --against replay
 the same, in their own processes; if one of them does better, the output says
-so first. docs/tuning.md is a step-by-step guide.";
+so first.
+A replay has one thread and does nothing but allocate, so a program gains less.
+With PROGRAM, the program itself is run with the choice, the default, its own
+allocator and those of --against, in turns, without tuning compiled in: with
+libpagewise.so preloaded. Then code is written if the program gains: if, with a
+confidence of 97.5 %, the goal's measure falls. Processor time is that of all
+threads, and of processes that the program waits for. docs/tuning.md is a
+step-by-step guide.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     text.parse()
@@ -165,7 +189,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (.., true) => vec![Family::Arena],
         _ => vec![Family::Global, Family::Arena],
     };
-    let ours = args.preload.as_ref().map(|path| ours(path.as_deref())).transpose()?;
+    let program = (!args.program.is_empty())
+        .then_some(Program { command: &args.program, runs: args.runs.into() });
+    let ours = match (&args.preload, &program) {
+        (None, None) => None,
+        (path, _) => Some(ours(path.as_ref().and_then(Option::as_deref))?),
+    };
     let cap = match (args.cap, args.cap_ratio) {
         (Some(bytes), _) => Cap::Bytes(bytes as u64),
         (None, Some(ratio)) => Cap::Ratio(ratio),
@@ -174,6 +203,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (libraries, not_compared) = rivals(&args.against)?;
     let files = [&args.emit, &args.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
     output::claim(files)?;
+    if let Some(program) = &program {
+        program.try_out()?;
+    }
     let (traces, held_out) = (input::rereadable(&args.traces)?, input::rereadable(&args.held_out)?);
     let plan = Plan {
         traces: &traces,
@@ -186,6 +218,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         libraries,
         not_compared,
+        program,
     };
     let tuned = plan.carry_out()?;
     let used = args.use_result(&tuned);
@@ -237,6 +270,7 @@ pub(crate) fn quick_search(traces: &[PathBuf]) -> anyhow::Result<Tuned> {
         seed: 1,
         libraries: Vec::new(),
         not_compared: Vec::new(),
+        program: None,
     };
     plan.carry_out()
 }
@@ -265,94 +299,4 @@ fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
         }
     }
     Ok((libraries, missing))
-}
-
-/// What to search, and how.
-struct Plan<'p> {
-    traces: &'p [PathBuf],
-    /// Empty: the second halves.
-    held_out: &'p [PathBuf],
-    families: Vec<Family>,
-    /// The library to which settings apply.
-    ours: Option<&'static Library>,
-    goal: Goal,
-    cap: Cap,
-    /// Number of candidates in each family.
-    candidates: usize,
-    seed: u64,
-    libraries: Vec<Library>,
-    not_compared: Vec<String>,
-}
-
-impl Plan<'_> {
-    fn carry_out(self) -> anyhow::Result<Tuned> {
-        // Report faults of any trace before measuring the first.
-        let mut threads = 0;
-        for path in self.traces.iter().chain(self.held_out) {
-            threads = input::open(path)?.header().threads.max(threads);
-        }
-        let (searched, held_out) = if self.held_out.is_empty() {
-            split::halves(self.traces)?
-        } else {
-            (self.traces.to_vec(), self.held_out.to_vec())
-        };
-        let found = self.families.iter().map(|&family| self.search(family, &searched, &held_out));
-        let found = found.collect::<anyhow::Result<Vec<_>>>()?;
-        let codes = found.iter().filter(|found| !found.code.is_empty());
-        let codes: Vec<_> = codes.map(|found| (found.family, &*found.code)).collect();
-        Ok(Tuned {
-            traces: self.traces.iter().map(|path| input::trace_name(path)).collect(),
-            goal: self.goal,
-            seed: self.seed,
-            second_halves: self.held_out.is_empty(),
-            threads,
-            code: emit::file(&codes),
-            families: found,
-            not_compared: self.not_compared,
-        })
-    }
-
-    fn search(
-        &self,
-        family: Family,
-        searched: &[PathBuf],
-        held_out: &[PathBuf],
-    ) -> anyhow::Result<Found> {
-        let mut search = Search::new(
-            (family, self.ours),
-            searched,
-            self.goal,
-            self.cap,
-            self.seed,
-            self.candidates,
-        )?;
-        search.run()?;
-        let candidates_to_verify = search.candidates_to_verify();
-        if candidates_to_verify.is_empty() {
-            return Err(Usage(format!(
-                "no candidate stays within {}: the least {} is {}, and the peak requested is {}; \
-                 raise the cap, or try more --candidates",
-                self.cap,
-                family.memory(),
-                search.least_memory(),
-                search.peak_requested()
-            ))
-            .into());
-        }
-        let (goal, cap, ours) = (self.goal, self.cap, self.ours);
-        let contest = Contest { family, goal, cap, ours, libraries: &self.libraries };
-        let (chosen, held_out) = held_out::judge(&contest, &candidates_to_verify, held_out)?;
-        let code = match held_out.gained {
-            true => emit::code(chosen, self.traces, goal, ours),
-            false => String::new(),
-        };
-        Ok(Found {
-            family,
-            measured: search.measured(),
-            front: search.front(chosen),
-            chosen: chosen.to_string(),
-            held_out,
-            code,
-        })
-    }
 }

@@ -6,6 +6,7 @@ use pagewise_replay::units;
 use super::candidate::Family;
 use super::found::{Found, Tuned};
 use super::held_out::Standing;
+use super::program::{InProgram, OfProgram};
 use pagewise_replay::text::{last_column, paragraph};
 
 /// Formats, for each family, the verdict in words, the choice, the held-out measures and the front;
@@ -18,15 +19,10 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
     for why in &tuned.not_compared {
         text += &format!("{}\n", paragraph(&format!("Not compared: {why}.")));
     }
-    if tuned.threads > 1 {
-        text += &format!(
-            "{}\n",
-            paragraph(
-                "One thread replayed the events of several: locks, and memory that an allocator \
-                 keeps for each thread, were not measured."
-            )
-        );
+    if let Some(note) = tuned.about_threads() {
+        text += &format!("{}\n", paragraph(&note));
     }
+    let is_measured = tuned.is_program_measured();
     let is_preload = tuned.families.iter().any(|found| found.family == Family::Preload);
     if tuned.code.is_empty() {
         text += "No gain, so there is nothing to paste.\n";
@@ -47,18 +43,25 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
             "\nThe code compiles.\n"
         };
     }
-    text + &next(tuned, is_preload)
+    text + &next(tuned, is_preload, is_measured)
 }
 
 /// Suggests the next step.
-fn next(tuned: &Tuned, is_preload: bool) -> String {
+fn next(tuned: &Tuned, is_preload: bool, is_measured: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let run = match (tuned.code.is_empty(), is_preload) {
+        (true, _) if is_measured => "try more --candidates or --runs, or another --for",
         (true, _) => "try more --candidates, or another --for",
+        (false, true) if is_measured => "run the program this way (docs/c.md)",
+        (false, false) if is_measured => "build the program with it",
         (false, true) => {
-            "run the program this way, and measure its own time and memory (docs/c.md)"
+            "append `-- PROGRAM ARGUMENTS` to this command, which measures what the program itself \
+             gains, or run the program this way (docs/c.md)"
         }
-        (false, false) => "build the program with it, and measure its own time and memory",
+        (false, false) => {
+            "append `-- PROGRAM ARGUMENTS` to this command, which measures what the program itself \
+             gains, or build the program with it"
+        }
     };
     let report = "-o tune.json here, then `pagewise report";
     let text =
@@ -93,12 +96,13 @@ fn family(found: &Found, tuned: &Tuned) -> String {
         false => "the traces held out",
     };
     let measured = units::count(found.measured as u64, "candidate");
-    let chosen = match held_out.gained {
+    let chosen = match found.gained() {
         true => format!("Chosen: {}.", found.chosen),
         false => format!("Best candidate: {}.", found.chosen),
     };
+    let program = found.program.as_ref().map(in_program).unwrap_or_default();
     format!(
-        "== {}, {what} ==\n\n{}\n{}\n\nOn {part}, which the search has not seen;\n{default} = \
+        "== {}, {what} ==\n\n{}\n{}\n\n{program}On {part}, which the search has not seen;\n{default} = \
          1\n{}\nOn the searched part: {measured}, seed {}; those that no other\nbeats in time, \
          memory and faults at once; * was chosen\n{}\n",
         found.family.title(),
@@ -108,6 +112,41 @@ fn family(found: &Found, tuned: &Tuned) -> String {
         tuned.seed,
         front(found, memory),
     )
+}
+
+/// Formats the measures of the program itself.
+fn in_program(program: &InProgram) -> String {
+    let mut sheet = Sheet::new(PROGRAM_HEADS);
+    for one in &program.allocators {
+        sheet.push(program_row(one));
+    }
+    let about = format!(
+        "The program itself, `{}`: medians of {} runs with each allocator, in turns; \
+         processor time of all threads; ratios to the default in the same turn.",
+        program.command.join(" "),
+        program.runs
+    );
+    format!("{}\n{}\n", paragraph(&about), sheet.plain())
+}
+
+/// The columns of the program's measures.
+pub(crate) const PROGRAM_HEADS: [&str; 8] =
+    ["program on", "CPU time", "ratio", "elapsed", "peak resident", "ratio", "faults", "ratio"];
+
+/// Returns the texts of these columns for one allocator.
+pub(crate) fn program_row(one: &OfProgram) -> [String; 8] {
+    let OfProgram { processor, elapsed, peak, faults, relative, .. } = one;
+    let ratio = |ratio: f64| format!("{ratio:.3}");
+    [
+        one.short_name().to_owned(),
+        units::duration(*processor),
+        ratio(relative.time),
+        units::duration(*elapsed),
+        units::bytes(*peak as u64),
+        ratio(relative.memory),
+        units::thousands(*faults as u64),
+        ratio(relative.faults),
+    ]
 }
 
 /// Formats the front: figures first, since candidates are long.

@@ -47,7 +47,8 @@ fn sensible(name: &str) -> &'static [&'static str] {
         "NUMBER" => &["1", "2", "3.1", "3.4", "7", "7.2", "IV"],
         "TIME" => &["1s", "200ms", "5min"],
         "TEXT" => &["a note", "é"],
-        "COMMAND" => &["ls", "ls", "false"],
+        "COMMAND" | "PROGRAM" => &["ls", "ls", "false"],
+        "VARIABLE" => &["A=1", "A=", "=", "A"],
         _ => &["1"],
     }
 }
@@ -211,6 +212,9 @@ pub(crate) fn arguments(commands: &[Command], random: &mut Random) -> Vec<OsStri
         }
     }
     for name in &command.arguments {
+        if name == "PROGRAM" && random.below(4) > 0 {
+            words.push("--".into());
+        }
         for _ in 0..[1, 1, 1, 1, 2, 0][random.below(6)] {
             words.push(value(name, &[], random));
         }

@@ -18,8 +18,8 @@ pub(crate) struct Command {
 /// Returns all commands; the one without a name is first.
 pub(crate) fn commands(help: &dyn Fn(&[String]) -> String) -> Vec<Command> {
     let mut all = Vec::new();
-    // Hidden commands, which the program runs as children.
-    let mut paths = vec![vec!["alone".to_owned()], Vec::new()];
+    // Hidden commands, which the program runs as children, are named here.
+    let mut paths = vec![vec!["alone".to_owned()], vec!["cost".to_owned()], Vec::new()];
     while let Some(path) = paths.pop() {
         let asked: Vec<String> = path.iter().cloned().chain(["--help".to_owned()]).collect();
         let (command, below) = read(path, &help(&asked));
