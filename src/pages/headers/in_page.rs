@@ -286,6 +286,11 @@ mod tests {
             let said = Bitmap::is_free(&header, &words, core::ptr::null(), 1, block);
             assert_eq!(said, free.contains(&block), "block {block} of {capacity}");
             if step % 64 == 0 {
+                let map = Map::of(&mut words);
+                let groups = free.iter().fold(0, |groups, block| {
+                    groups | 1 << (*block as usize / 64 >> map.group_shift)
+                });
+                assert_eq!(*map.summary, groups, "the summary has the groups, of {capacity}");
                 for from in (0..capacity).step_by(WINDOW as usize) {
                     let bits = Bitmap::free_blocks(&header, &words, core::ptr::null(), 1, from);
                     for block in from..capacity.min(from + WINDOW) {
@@ -336,6 +341,9 @@ mod tests {
                 for block in from..CAPACITY.min(from + WINDOW) {
                     let said = crate::words::bits::get(&bits, (block - from) as usize);
                     assert_eq!(said, is_free[block as usize], "block {block}");
+                    if block % 64 == 1 {
+                        assert_eq!(InBand::is_free(&header, &[], base, 4, block), said, "{block}");
+                    }
                 }
             }
         }
