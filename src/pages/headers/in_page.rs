@@ -288,7 +288,7 @@ mod tests {
             if step % 64 == 0 {
                 let map = Map::of(&mut words);
                 let groups = free.iter().fold(0, |groups, block| {
-                    groups | 1 << (*block as usize / 64 >> map.group_shift)
+                    groups | 1 << ((*block as usize / 64) >> map.group_shift)
                 });
                 assert_eq!(*map.summary, groups, "the summary has the groups, of {capacity}");
                 for from in (0..capacity).step_by(WINDOW as usize) {
