@@ -168,9 +168,18 @@ impl Page {
 
     /// Clears a word and returns its bits.
     pub(crate) fn empty_word(self, index: u32) -> u64 {
-        let bits = self.word(index).take();
-        self.free.set(self.free.get() - bits.count_ones() as u16);
+        let bits = self.word(index).get();
+        self.remove(index, bits);
         bits
+    }
+
+    /// Clears these bits of a word, which are set there.
+    #[inline(always)]
+    fn remove(self, index: u32, blocks: u64) {
+        let word = self.word(index);
+        debug_assert!(word.get() & blocks == blocks, "the blocks are free");
+        word.set(word.get() ^ blocks);
+        self.free.set(self.free.get() - blocks.count_ones() as u16);
     }
 
     /// Takes the highest free blocks of a page's last word, which has some, at most `count`. Returns
@@ -179,8 +188,7 @@ impl Page {
         let index = words - 1;
         let word = self.word(index).get();
         let bits = word & (!0 << (WORD - word.leading_zeros()).saturating_sub(count));
-        self.word(index).set(word ^ bits);
-        self.free.set(self.free.get() - bits.count_ones() as u16);
+        self.remove(index, bits);
         (index, bits)
     }
 
@@ -196,8 +204,7 @@ impl Page {
                 if word != 0 {
                     let from = word.trailing_zeros() & !(width - 1);
                     let bits = word & (!0 >> (WORD - width) << from);
-                    self.word(index).set(word ^ bits);
-                    self.free.set(self.free.get() - bits.count_ones() as u16);
+                    self.remove(index, bits);
                     if word == bits && index + WORD >= words {
                         self.summary.set(self.summary.get() & !(1 << first));
                     }
