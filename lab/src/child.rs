@@ -170,7 +170,8 @@ pub(crate) fn prepare(command: &mut Command, addresses: Addresses) {
                 // process. Where it is forbidden, the layout stays random.
                 unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
             }
-            // The signal is sent when the thread ends that made the child, and waits for it.
+            // The kernel sends the signal when the thread that made the child ends; that thread
+            // waits for the child.
             // SAFETY: plain calls that change and query this process only.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -81,7 +81,7 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
     );
     html! {
         h3 { "Tuned for " (tuned.goal.noun(found.family)) ": " (title) }
-        (verdict([format!("{}: {}", if found.gained() { "Chosen" } else { "Best candidate" }, found.chosen), found.words(tuned.goal)]))
+        (verdict([found.choice(), found.words(tuned.goal)]))
         (figure("tuned", index, &format!("The front of the {title}"), &about))
         @if let Some(program) = &found.program { (in_program(program)) }
         (table(tuned, found, memory))

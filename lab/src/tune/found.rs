@@ -73,9 +73,7 @@ impl Tuned {
             )
         })
     }
-}
 
-impl Tuned {
     /// Returns whether the program itself was measured.
     pub(crate) fn is_program_measured(&self) -> bool {
         self.families.iter().any(|found| found.program.is_some())
@@ -102,8 +100,15 @@ impl Found {
         self.program.as_ref().map_or(self.held_out.gained, |program| program.gained)
     }
 
-    /// Formats the verdict: what the program itself gained, if that was measured; another allocator that does better, if any; then the gain, or that
-    /// there is none; how certain that is; and the ranking of the others.
+    /// `Chosen: …`, or `Best candidate: …` without a gain.
+    pub(crate) fn choice(&self) -> String {
+        let what = if self.gained() { "Chosen" } else { "Best candidate" };
+        format!("{what}: {}", self.chosen)
+    }
+
+    /// Formats the verdict: what the program itself gained, if that was measured; another allocator
+    /// that does better, if any; then the gain, or that there is none; how certain that is; and the
+    /// ranking of the others.
     pub(crate) fn words(&self, goal: Goal) -> String {
         let held_out = &self.held_out;
         let mut words = match &self.program {

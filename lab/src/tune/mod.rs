@@ -165,10 +165,11 @@ so first.
 A replay has one thread and does nothing but allocate, so a program gains less.
 With PROGRAM, the program itself is run with the choice, the default, its own
 allocator and those of --against, in turns, without tuning compiled in: with
-libpagewise.so preloaded. Then code is written if the program gains: if, with a
-confidence of 97.5 %, the goal's measure falls. Processor time is that of all
-threads, and of processes that the program waits for. docs/tuning.md is a
-step-by-step guide.";
+libpagewise.so preloaded. Then code is written if the program gains: if all of
+the interval that has the goal's measure with a confidence of 95 % is below the
+default's, and its median by 0.5 %. Processor time is that of all threads, and
+of processes that the program waits for. docs/tuning.md is a step-by-step
+guide.";
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     text.parse()

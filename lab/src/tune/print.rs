@@ -49,23 +49,24 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
 /// Suggests the next step.
 fn next(tuned: &Tuned, is_preload: bool, is_measured: bool) -> String {
     let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
-    let run = match (tuned.code.is_empty(), is_preload) {
-        (true, _) if is_measured => "try more --candidates or --runs, or another --for",
-        (true, _) => "try more --candidates, or another --for",
-        (false, true) if is_measured => "run the program this way (docs/c.md)",
-        (false, false) if is_measured => "build the program with it",
-        (false, true) => {
+    let gains = !tuned.code.is_empty();
+    let measure = match gains && !is_measured {
+        true => {
             "append `-- PROGRAM ARGUMENTS` to this command, which measures what the program itself \
-             gains, or run the program this way (docs/c.md)"
+             gains, or "
         }
-        (false, false) => {
-            "append `-- PROGRAM ARGUMENTS` to this command, which measures what the program itself \
-             gains, or build the program with it"
-        }
+        false => "",
+    };
+    let run = match (gains, is_preload) {
+        (false, _) if is_measured => "try more --candidates or --runs, or another --for",
+        (false, _) => "try more --candidates, or another --for",
+        (true, true) => "run the program this way (docs/c.md)",
+        (true, false) => "build the program with it",
     };
     let report = "-o tune.json here, then `pagewise report";
-    let text =
-        format!("Next: {run}. For charts: {report} {trace}.pwt --tune tune.json -o tune.html`.");
+    let text = format!(
+        "Next: {measure}{run}. For charts: {report} {trace}.pwt --tune tune.json -o tune.html`."
+    );
     format!("\n{}\n", paragraph(&text))
 }
 
@@ -96,10 +97,7 @@ fn family(found: &Found, tuned: &Tuned) -> String {
         false => "the traces held out",
     };
     let measured = units::count(found.measured as u64, "candidate");
-    let chosen = match found.gained() {
-        true => format!("Chosen: {}.", found.chosen),
-        false => format!("Best candidate: {}.", found.chosen),
-    };
+    let chosen = format!("{}.", found.choice());
     let program = found.program.as_ref().map(in_program).unwrap_or_default();
     format!(
         "== {}, {what} ==\n\n{}\n{}\n\n{program}On {part}, which the search has not seen;\n{default} = \

@@ -25,7 +25,7 @@ impl Interval {
         let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
         Self {
             low: at(left_out),
-            median: median(values),
+            median: median(&sorted),
             high: at(sorted.len().wrapping_sub(1 + left_out)),
         }
     }

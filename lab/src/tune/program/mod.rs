@@ -45,7 +45,7 @@ pub(crate) struct InProgram {
     pub(crate) allocators: Vec<OfProgram>,
     /// The goal's measure with the choice, as a multiple of that with the default.
     pub(crate) goal: Interval,
-    /// Whether that is less than 1 with a confidence of 97.5 %, and by enough.
+    /// Whether that is less than 1 in its whole interval, and by [enough](LEAST).
     pub(crate) gained: bool,
     /// Another allocator with less of the goal's measure than the proposal: its name, and how much
     /// it takes as a multiple of the proposal's.
@@ -176,12 +176,13 @@ fn judged(goal: Goal, lanes: &[Lane], command: Vec<String>, loaded: bool) -> InP
     let (chosen, default) = (&lanes[0], &lanes[1]);
     let measure = |relative: &Relative| goal.measure(relative);
     let against_default = Interval::of(&chosen.ratios(default, measure));
-    let gained = against_default.high < 1.0 && against_default.median < 1.0 - LEAST;
+    // The whole interval, and by enough.
+    let is_less = |interval: Interval| interval.high < 1.0 && interval.median < 1.0 - LEAST;
+    let gained = is_less(against_default);
     let proposal = if gained { chosen } else { default };
     let better = lanes[2..].iter().filter_map(|lane| {
         let interval = Interval::of(&lane.ratios(proposal, measure));
-        let is_better = interval.high < 1.0 && interval.median < 1.0 - LEAST;
-        is_better.then(|| (lane.name.clone(), interval.median))
+        is_less(interval).then(|| (lane.name.clone(), interval.median))
     });
     let of_lane = |lane: &Lane| {
         let relative = |value: fn(&Relative) -> f64| median(&lane.ratios(default, value));
@@ -233,23 +234,16 @@ impl InProgram {
             );
         }
         let Interval { low, median, high } = self.goal;
-        let runs = format!("{} runs, confidence 95 %", self.runs);
-        if self.gained {
-            words += &format!(
-                "Gained in the program itself: {}{noun} than with the default ({} to {}; {runs}).",
-                saved(median),
-                saved(high).trim_end(),
-                saved(low).trim_end()
-            );
-        } else {
-            words += &format!(
-                "No gain in the program itself: with the candidate it takes {}{noun} than with \
-                 the default ({} to {}; {runs}). Keep the default.",
-                saved(median),
-                saved(high).trim_end(),
-                saved(low).trim_end()
-            );
-        }
+        let range =
+            format!("{} to {}; {} runs, confidence 95 %", saved(high), saved(low), self.runs);
+        let change = format!("{} {noun} than with the default ({range}).", saved(median));
+        words += &match self.gained {
+            true => format!("Gained in the program itself: {change}"),
+            false => format!(
+                "No gain in the program itself: with the candidate it takes {change} Keep the \
+                 default."
+            ),
+        };
         if !self.loaded {
             words += " libpagewise.so was not loaded into the program, so these are figures of its \
                       own allocator: is it linked statically, or set-user-ID?";
@@ -258,10 +252,10 @@ impl InProgram {
     }
 }
 
-/// `6.0 % less `, of a ratio.
+/// `6.0 % less`, of a ratio.
 fn saved(ratio: f64) -> String {
     let (percent, less) = ((1.0 - ratio).abs() * 100.0, if ratio <= 1.0 { "less" } else { "more" });
-    format!("{percent:.1} % {less} ")
+    format!("{percent:.1} % {less}")
 }
 
 #[cfg(test)]
