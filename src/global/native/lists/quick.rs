@@ -5,7 +5,7 @@
 //! ```text
 //! Lists  | dummy list | medium lists | heap, waiting, … | list | shadow | list | … | places |
 //!  list  | top | last place | size, class, … | bottom |
-//! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | …
+//! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | … | wide places
 //! ```
 //! The lists' heads lie together, so that a thread writes few OS pages, and the places of an ended
 //! thread can be given back.
@@ -28,6 +28,7 @@
 mod list;
 mod lists;
 mod periodic;
+mod waves;
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -45,7 +46,7 @@ pub(in crate::global::native) use self::lists::{
     Lists, MEDIUM, OWN, Waiting, behind_face, empty, face, gone, is_none, make, medium, of_face,
     open, unshadowed,
 };
-use self::lists::{at, blocks, entry};
+use self::lists::{at, blocks, entry, wide_bottom};
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::sizes::for_each;
 use crate::global::native::base::visit::Upkeep;
@@ -122,7 +123,7 @@ pub(in crate::global::native) unsafe fn pop_any(
     // SAFETY: as in `pop`.
     unsafe {
         let top = (*list).top.load(Relaxed);
-        let count = top - (*list).bottom;
+        let count = top.saturating_sub((*list).bottom());
         let least = if low == Low::Eighth { (*list).capacity() / 8 } else { 0 };
         if count <= least || !(*lists).countdown.count_pop() {
             return None;
@@ -248,7 +249,7 @@ pub(in crate::global::native) unsafe fn refill(
             return false;
         }
         let before = (*list).count() as usize;
-        (*list).widen();
+        widen(lists, list);
         let capacity = (*list).capacity() as usize;
         if before > capacity / 2 {
             // A handler of a signal, or a function of the program in the place of a system call,
@@ -293,11 +294,35 @@ pub(in crate::global::native) unsafe fn push_slowly(
 unsafe fn make_room(lists: *mut Lists, list: *mut List) {
     // SAFETY: as in `pop`.
     unsafe {
-        if !(*list).is_shut() && !(*list).widen() {
+        if !(*list).is_shut() && !widen(lists, list) {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(lists, list, count - kept, Upkeep::IfDue);
         }
+    }
+}
+
+/// Counts a batch, and widens the list if that is due; returns whether it was. A list that is to
+/// take more than usual moves to its [wide places](waves) first.
+///
+/// # Safety
+/// As for [`pop`]; the list is not shut.
+unsafe fn widen(lists: *mut Lists, list: *mut List) -> bool {
+    // SAFETY: as in `pop`. The wide places are the list's own, and have room for its blocks.
+    unsafe {
+        let Some(capacity) = (*list).wider() else { return false };
+        let takes_more = capacity > u32::from((*list).most);
+        match wide_bottom(&*list).filter(|_| takes_more) {
+            Some(bottom) => {
+                let (count, before) = ((*list).count(), blocks(lists, list));
+                (*list).shut();
+                (*list).move_to(bottom);
+                ptr::copy_nonoverlapping(before, blocks(lists, list), count as usize);
+                (*list).open(capacity, count);
+            }
+            None => (*list).set_capacity(capacity),
+        }
+        true
     }
 }
 
@@ -341,6 +366,8 @@ pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
         // SAFETY: no thread has these lists; `offset` names one.
         unsafe {
             if (*list).is_shut() {
+                // It may have been on its way to other places.
+                (*list).set_count(0);
                 (*list).narrow();
             }
         }

@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, compiler_fence};
 
+use super::waves;
 use crate::global::native::base::mode;
 
 /// The head of a quick list. Only its thread changes it. Other threads read `top` for statistics,
@@ -14,8 +15,9 @@ use crate::global::native::base::mode;
 /// copies the thread's memory as of some point of its program order, so compiler fences suffice to
 /// keep that order.
 ///
-/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, except while the list is being
-/// changed. In a dummy list these fields are 0; place 0 never holds a block.
+/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, or + [`waves::TIMES`] `most` in
+/// [wide places](super::waves), except while the list is being changed. In a dummy list these
+/// fields are 0; place 0 never holds a block.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
@@ -27,16 +29,18 @@ pub(super) struct List {
     pub(super) size: u16,
     /// Size class of its blocks.
     pub(super) class: u16,
-    /// Number of blocks that the list has room for.
+    /// Number of blocks that the list takes, unless they come and go in [waves].
     pub(super) most: u16,
     /// Batches taken from or put back to heaps since the list was made or last widened; saturates.
     batches: Cell<u8>,
     /// Length of the current run of batches in one direction: positive if they were taken, negative
     /// if put back.
     streak: Cell<i8>,
+    /// [Waves](super::waves) since the list was made or emptied; saturates.
+    waves: Cell<u8>,
     /// The place before that of the first block. It holds null, which a pop from an empty list
-    /// reads.
-    pub(super) bottom: u32,
+    /// reads. Changes only while the list is [shut](Self::shut).
+    bottom: AtomicU32,
 }
 
 /// The most blocks that a list takes at first, and the most bytes of these unless it is one block,
@@ -54,26 +58,39 @@ const WIDEN: u8 = 8;
 const STREAK: i8 = 2;
 
 impl List {
+    /// Returns the place before that of the first block.
+    #[inline(always)]
+    pub(super) fn bottom(&self) -> u32 {
+        self.bottom.load(Relaxed)
+    }
+
+    /// Moves an empty list to the places behind `bottom`, which is above its places so far: until
+    /// it is [opened](Self::open), it counts as empty and shut.
+    pub(super) fn move_to(&self, bottom: u32) {
+        self.bottom.store(bottom, Relaxed);
+        compiler_fence(Release);
+    }
+
     /// Returns the number of blocks on the list.
     #[inline(always)]
     pub(super) fn count(&self) -> u32 {
-        self.top.load(Relaxed) - self.bottom
+        self.top.load(Relaxed).saturating_sub(self.bottom())
     }
 
     /// Sets the number of blocks on the list to `count`.
     #[inline(always)]
     pub(super) fn set_count(&self, count: u32) {
-        self.top.store(self.bottom + count, Relaxed);
+        self.top.store(self.bottom() + count, Relaxed);
     }
 
     /// Returns the number of blocks that the list takes at present.
     #[inline(always)]
     pub(super) fn capacity(&self) -> u32 {
-        self.last_place.get() - self.bottom
+        self.last_place.get().saturating_sub(self.bottom())
     }
 
     pub(super) fn set_capacity(&self, capacity: u32) {
-        self.last_place.set(self.bottom + capacity);
+        self.last_place.set(self.bottom() + capacity);
     }
 
     /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open),
@@ -101,6 +118,9 @@ impl List {
     /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
     /// takes blocks of a class usually goes on for a while.
     pub(super) fn note_batch_taken(&self) -> bool {
+        if self.streak.get() <= -waves::BATCHES {
+            self.waves.set(self.waves.get().saturating_add(1));
+        }
         let streak = self.streak.get().max(0);
         self.streak.set(streak.saturating_add(1));
         streak >= STREAK && self.is_wide()
@@ -113,30 +133,34 @@ impl List {
         streak <= -STREAK && self.is_wide()
     }
 
-    /// Checks whether the list takes all that it has room for, or more than at first.
+    /// Checks whether the list takes all that is usual, or more than at first.
     fn is_wide(&self) -> bool {
         self.capacity() > RAMP || self.capacity() == u32::from(self.most)
     }
 
-    /// Counts a batch; returns whether that widened the list.
-    pub(super) fn widen(&self) -> bool {
+    /// Counts a batch; returns the capacity that the list gets now, if it is to be widened.
+    pub(super) fn wider(&self) -> Option<u32> {
         self.batches.set(self.batches.get().saturating_add(1));
+        let times = if self.waves.get() < waves::WAVES { 1 } else { waves::TIMES };
+        let limit = times * u32::from(self.most);
+        let capacity = (2 * self.capacity()).min(limit);
         let is_due = self.capacity() < RAMP || self.batches.get() >= WIDEN;
-        let wider = is_due && self.capacity() < self.most.into();
-        if wider {
-            self.set_capacity((2 * self.capacity()).min(self.most.into()));
+        let wider = is_due && capacity > self.capacity() && waves::reserve(self, capacity);
+        wider.then(|| {
             self.batches.set(0);
-        }
-        wider
+            capacity
+        })
     }
 
     /// Lowers the capacity to that of a new list.
     pub(super) fn narrow(&self) {
+        waves::release(self);
         let few = (FIRST_BYTES / u32::from(self.size)).clamp(1, FIRST);
         let first = if mode::is_hardened() { RAMP } else { few };
         self.set_capacity(first.min(self.most.into()));
         self.batches.set(0);
         self.streak.set(0);
+        self.waves.set(0);
     }
 }
 
@@ -155,8 +179,14 @@ mod tests {
             most,
             batches: Cell::new(0),
             streak: Cell::new(0),
-            bottom: BOTTOM,
+            waves: Cell::new(0),
+            bottom: AtomicU32::new(BOTTOM),
         }
+    }
+
+    fn widen(list: &List) -> bool {
+        let wider = list.wider();
+        wider.inspect(|&capacity| list.set_capacity(capacity)).is_some()
     }
 
     /// Nothing fits on a list that is shut, and nothing is on it. Lists without room are never
@@ -189,7 +219,7 @@ mod tests {
                     let last = if capacity < RAMP { 1 } else { WIDEN };
                     for batch in 1..=last {
                         let wider = batch == last && capacity < most.into();
-                        assert_eq!(list.widen(), wider, "{capacity} of {most}");
+                        assert_eq!(widen(&list), wider, "{capacity} of {most}");
                     }
                     capacity = (2 * capacity).min(most.into());
                 }
@@ -197,6 +227,36 @@ mod tests {
                 (0..3).for_each(|_| _ = list.note_batch_taken());
             }
         }
+    }
+
+    /// A list takes four times as many blocks as usual after two waves: batches put back, two at
+    /// least, and then one taken.
+    #[test]
+    fn a_list_takes_more_after_two_waves() {
+        let list = list(256, 256);
+        let batches = |count| (0..count).filter(|_| widen(&list)).count();
+        let wave = |put_back| {
+            (0..put_back).for_each(|_| _ = list.note_batch_put_back());
+            (0..5).for_each(|_| _ = list.note_batch_taken());
+            batches(30)
+        };
+        assert_eq!([1, 1, 1, 2].map(wave), [0; 4]);
+        assert_eq!(wave(3), 2);
+        assert_eq!((list.capacity(), wave(2)), (1024, 0));
+        list.narrow();
+        assert_eq!(batches(100), 6, "4 to 256 blocks again, {}", list.capacity());
+    }
+
+    /// A list on its way to other places is empty and shut.
+    #[test]
+    fn a_list_that_moves_is_empty_and_full() {
+        let list = list(256, 256);
+        list.set_count(100);
+        list.shut();
+        list.move_to(5000);
+        assert_eq!((list.count(), list.capacity(), list.is_shut()), (0, 0, true));
+        list.open(512, 100);
+        assert_eq!((list.count(), list.capacity(), list.bottom()), (100, 512, 5000));
     }
 
     /// A list takes few blocks at first, of large blocks fewer.

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::super::countdown::Countdown;
 use super::list::List;
+use super::waves;
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::mode;
 use crate::global::native::base::sampler::Sampler;
@@ -17,8 +18,9 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::tuning::Tuning;
 use crate::os;
 
-/// Words of eight bytes that a thread's lists may take: enough for lists of two blocks each if
-/// every multiple of [`UNIT`](crate::global::tuning::UNIT) were a class.
+/// Words of eight bytes that a thread's lists may take without [wide places](super::waves): enough
+/// for lists of two blocks each if every multiple of [`UNIT`](crate::global::tuning::UNIT) were a
+/// class.
 const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
 
 const _: () = assert!(MAX_WORDS <= sizes::MOST_OFFSET);
@@ -28,6 +30,9 @@ static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// Bytes from their start to the places of blocks.
 static PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+
+/// Bytes from their start to the [wide places](super::waves).
+static WIDE: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// Bytes of a thread's own state in hardened mode, behind its lists and their [face].
 pub(in crate::global::native) const OWN: usize = 20 << 10;
@@ -147,8 +152,10 @@ pub(in crate::global::native) fn open(
     let counted =
         classes.inspect(|&size| count += places(capacity(tuning, size as u32, room(lists))));
     sizes::enter(counted, tuning.pages.ffcrossover);
-    let bytes = end_of_heads(lists) + count * size_of::<*mut u8>();
-    debug_assert!(bytes <= MAX_WORDS * WORD, "every class has a list");
+    let wide = end_of_heads(lists) + count * size_of::<*mut u8>();
+    debug_assert!(wide <= MAX_WORDS * WORD, "every class has a list");
+    WIDE.store(wide, Relaxed);
+    let bytes = wide + waves::TIMES as usize * count * size_of::<*mut u8>();
     // The last places share no OS page with the face behind them.
     WORDS.store(bytes.next_multiple_of(os::page_size()) / WORD, Relaxed);
 }
@@ -236,7 +243,7 @@ pub(in crate::global::native) fn make(tuning: &Tuning) -> Option<NonNull<Lists>>
                 (&raw mut (*list).class).write(class);
             }
             (&raw mut (*list).most).write(most as u16);
-            (&raw mut (*list).bottom).write(bottom as u32);
+            (*list).move_to(bottom as u32);
             (*list).set_count(0);
             (*list).narrow();
         }
@@ -281,8 +288,16 @@ pub(super) fn at(lists: *mut Lists, offset: u32) -> *mut List {
 /// The list is one of these.
 #[inline(always)]
 pub(super) unsafe fn blocks(lists: *mut Lists, list: *mut List) -> *mut MaybeUninit<NonNull<u8>> {
-    // SAFETY: the caller guarantees that it is a list, where `bottom` does not change.
-    entry(lists, unsafe { (*list).bottom } + 1).cast()
+    // SAFETY: the caller guarantees that it is a list.
+    entry(lists, unsafe { (*list).bottom() } + 1).cast()
+}
+
+/// Returns the place before the first of a list's [wide places](super::waves), if it is not there
+/// yet. They lie as the usual ones do, but are [`TIMES`](waves::TIMES) as many.
+pub(super) fn wide_bottom(list: &List) -> Option<u32> {
+    let place = |bytes: &AtomicUsize| (bytes.load(Relaxed) / size_of::<*mut u8>()) as u32;
+    let (usual, wide) = (place(&PLACES), place(&WIDE));
+    (list.bottom() < wide).then(|| wide + waves::TIMES * (list.bottom() - usual))
 }
 
 /// Returns the address of a place of a thread's lists.
@@ -358,9 +373,19 @@ mod tests {
             let list = unsafe { &*at(lists, offset) };
             let most = capacity(&tuning, list.size.into(), room(offsets.len()));
             assert_eq!(u32::from(list.most), most, "{}", list.size);
-            assert_eq!(list.bottom as usize, place);
+            assert_eq!(list.bottom() as usize, place);
             place += 1 + most as usize;
         }
+        // SAFETY: the lists were just made.
+        let wide = |&offset: &u32| unsafe { wide_bottom(&*at(lists, offset)) };
+        let count = place - end_of_heads(offsets.len()) / size_of::<*mut u8>();
+        for (&offset, next) in offsets.iter().zip(offsets[1..].iter().map(wide).chain([None])) {
+            // SAFETY: the list was just made.
+            let most = waves::TIMES * u32::from(unsafe { (*at(lists, offset)).most });
+            let end = next.unwrap_or((place + waves::TIMES as usize * count) as u32);
+            assert!(wide(&offset).is_some_and(|bottom| bottom + most < end), "{offset}");
+        }
+        let place = place + waves::TIMES as usize * count;
         let words = (place * size_of::<*mut u8>()).next_multiple_of(os::page_size()) / WORD;
         assert_eq!(words, WORDS.load(Relaxed));
 
