@@ -386,65 +386,119 @@ pub(in crate::global::native) unsafe fn resize(
     new_size: usize,
     is_adaptive: bool,
 ) -> Option<NonNull<u8>> {
+    // SAFETY: the caller guarantees that it is in use; the callees have the same contract.
+    unsafe {
+        let &mut Header { base, len, guard, .. } = checked_header(block);
+        let behind = if guard > 0 { BEHIND } else { 0 };
+        let new_len = (block.addr() - base.addr()).checked_add(new_size)?.checked_add(behind)?;
+        let new_len = new_len.checked_next_multiple_of(os::page_size())?;
+        // Unsigned sums may exceed the largest size of a block.
+        isize::try_from(new_len).ok()?;
+        if guard > 0 {
+            resize_guarded(block, align, (new_len, new_size), is_adaptive)
+        } else if new_len > len {
+            grow((base, len), block, align, (new_len, new_size), is_adaptive)
+        } else {
+            shorten((base, len), block, (new_len, new_size));
+            NonNull::new(block)
+        }
+    }
+}
+
+/// As [`resize`], for a block with guard pages that needs `new_len` bytes from its base on.
+///
+/// # Safety
+/// As for [`resize`]; the block has guard pages.
+unsafe fn resize_guarded(
+    block: *mut u8,
+    align: usize,
+    (new_len, new_size): (usize, usize),
+    is_adaptive: bool,
+) -> Option<NonNull<u8>> {
     let page = os::page_size();
     // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
     // contents.
     unsafe {
-        let &mut Header { base, len, guard, ref mut size, .. } = checked_header(block);
-        let offset = block.addr() - base.addr();
-        let behind = if guard > 0 { BEHIND } else { 0 };
-        let new_len = offset.checked_add(new_size)?.checked_add(behind)?;
-        let new_len = new_len.checked_next_multiple_of(page)?;
-        // Unsigned sums may exceed the largest size of a block.
-        isize::try_from(new_len).ok()?;
-        if guard > 0 {
-            if new_len > len {
-                // A block that grows mostly grows again: with room it then stays. Untouched room
-                // takes no memory.
-                let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
-                let moves = align <= page;
-                let asks = is_adaptive && *size >= HUGE / 2;
-                let huge = || asks && huge::is_dense(block, *size);
-                let lens = (roomy, new_size);
-                return moves.then(|| move_guarded(block, offset, lens, huge())).flatten();
-            }
-            if new_len < len / 2 {
+        let &mut Header { base, len, guard, size, .. } = checked_header(block);
+        if new_len > len {
+            if align > page {
                 return None;
             }
-            write_header(block, (base, len), guard, new_size);
-        } else if new_len <= len {
-            *size = new_size;
-            // An end that cannot be unmapped stays as room.
-            if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
-                write_header(block, (base, new_len), guard, new_size);
-                count_bytes(new_len, len);
-            }
-        } else {
-            // Memory added within the last huge page follows the advice given earlier.
-            let reaches = new_len / HUGE > len / HUGE;
-            let dense = is_adaptive && reaches && huge::is_dense(block, len - offset);
-            if is_adaptive && kept::forget_sample(base, len) {
-                // With one advice the mapping is one for the system, which can lengthen it.
-                os::advise_huge_pages(base, len, dense);
-            }
-            // It may move, and then nothing is there any more.
-            known::forget(block);
-            let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
-            let base = stays
-                .or_else(|| lengthen_whole((base, len), offset, align.max(HUGE), new_len))
-                .or_else(|| lengthen((base, len), new_len, align <= page));
-            let Some(base) = base else {
-                known::note(block);
-                return None;
-            };
-            if dense {
-                os::advise_huge_pages(base, new_len, true);
-            }
-            let block = base.wrapping_add(offset);
-            write_header(block, (base, new_len), guard, new_size);
-            count_bytes(new_len, len);
-            return NonNull::new(block);
+            // A block that grows mostly grows again: with room it then stays. Untouched room takes
+            // no memory.
+            let roomy = new_len.saturating_add(new_len / 8) & !(page - 1);
+            let wants_huge = is_adaptive && size >= HUGE / 2 && huge::is_dense(block, size);
+            return move_guarded(block, (roomy, new_size), wants_huge);
         }
+        if new_len < len / 2 {
+            return None;
+        }
+        write_header(block, (base, len), guard, new_size);
+    }
+    NonNull::new(block)
+}
+
+/// Makes a block without guard pages shorter, and unmaps the pages behind its `new_len` bytes from
+/// the base on.
+///
+/// # Safety
+/// As for [`resize`]; the block has no guard pages, and is in this mapping, at least `new_len` bytes
+/// long.
+unsafe fn shorten(
+    (base, len): (*mut u8, usize),
+    block: *mut u8,
+    (new_len, new_size): (usize, usize),
+) {
+    // SAFETY: the caller guarantees that it is in use, and that the end is not used any more.
+    unsafe {
+        (*header(block)).size = new_size;
+        // An end that cannot be unmapped stays as room.
+        if new_len < len && os::release(base.wrapping_add(new_len), len - new_len) {
+            write_header(block, (base, new_len), 0, new_size);
+            count_bytes(new_len, len);
+        }
+    }
+}
+
+/// Makes a block without guard pages longer, with `new_len` bytes from its base on.
+///
+/// # Safety
+/// As for [`resize`]; the block has no guard pages, and is in this mapping, less than `new_len`
+/// bytes long.
+unsafe fn grow(
+    (base, len): (*mut u8, usize),
+    block: *mut u8,
+    align: usize,
+    (new_len, new_size): (usize, usize),
+    is_adaptive: bool,
+) -> Option<NonNull<u8>> {
+    // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
+    // contents.
+    unsafe {
+        let offset = block.addr() - base.addr();
+        // Memory added within the last huge page follows the advice given earlier.
+        let reaches = new_len / HUGE > len / HUGE;
+        let dense = is_adaptive && reaches && huge::is_dense(block, len - offset);
+        if is_adaptive && kept::forget_sample(base, len) {
+            // With one advice the mapping is one for the system, which can lengthen it.
+            os::advise_huge_pages(base, len, dense);
+        }
+        // It may move, and then nothing is there any more.
+        known::forget(block);
+        let stays = kept::take_at(base.add(len), new_len - len).then_some(base);
+        let base = stays
+            .or_else(|| lengthen_whole((base, len), offset, align.max(HUGE), new_len))
+            .or_else(|| lengthen((base, len), new_len, align <= os::page_size()));
+        let Some(base) = base else {
+            known::note(block);
+            return None;
+        };
+        if dense {
+            os::advise_huge_pages(base, new_len, true);
+        }
+        let block = base.wrapping_add(offset);
+        write_header(block, (base, new_len), 0, new_size);
+        count_bytes(new_len, len);
         NonNull::new(block)
     }
 }
@@ -519,14 +573,13 @@ unsafe fn lengthen(
     }
 }
 
-/// Moves a block with guard pages to a longer mapping; to one of huge pages if they are `wanted`.
+/// Moves a block with guard pages to a longer mapping of `new_len` bytes; to one of huge pages if
+/// they are `wanted`.
 ///
 /// # Safety
-/// As for [`resize`]; the block has guard pages, starts `offset` bytes behind its base, and needs
-/// `new_len` bytes from the base, more than it has.
+/// As for [`resize`]; the block has guard pages, and `new_len` is more than its mapping's length.
 unsafe fn move_guarded(
     block: *mut u8,
-    offset: usize,
     (new_len, new_size): (usize, usize),
     wanted: bool,
 ) -> Option<NonNull<u8>> {
@@ -536,6 +589,7 @@ unsafe fn move_guarded(
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
         let &mut Header { base, len, guard, .. } = checked_header(block);
+        let offset = block.addr() - base.addr();
         let align = if wanted { HUGE } else { guard };
         let reserved = new_len.checked_add(guard + align)?;
         let memory = outside::reserve(reserved)?;
