@@ -120,41 +120,55 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     if list > 0 {
-        let class = sizes::class_size(list);
-        // SAFETY: `lists` are this thread's; the offset is from the tables.
-        let is_open = |&(lists, _): &(*mut Lists, &Own)| unsafe { !quick::is_shut(lists, list) };
-        let block = match own::of_thread().filter(is_open) {
-            // SAFETY: `lists` are this thread's; the offset is from the tables.
-            Some((lists, own)) => unsafe {
-                quick::let_one_pass(lists);
-                let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
-                    let (before, _) = quick::kept(lists, list);
-                    let _ = blocks::fill(caller, lists, list);
-                    if parts.are_random() {
-                        quick::deal(lists, list, before, |count| own.below(count));
-                    }
-                    quick::let_one_pass(lists);
-                    take(parts, lists, own, list, Low::Empty)
-                });
-                taken.map(|(block, _)| block)
-            },
-            None => blocks::allocate_small(caller, list),
-        };
-        return match block {
-            Some(block) => hand_out(parts, block, size, class),
+        return match allocate_small(parts, caller, list) {
+            Some(block) => hand_out(parts, block, size, sizes::class_size(list)),
             None => blocks::allocate_mapped(tuning, size, align),
         };
     }
     if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {
         return block.as_ptr();
     }
+    match allocate_medium(caller, tuning, size, align) {
+        Some(block) => block.as_ptr(),
+        None => blocks::allocate_mapped(tuning, size, align),
+    }
+}
+
+/// Allocates a small block; refills the thread's list if it is empty.
+fn allocate_small(parts: Parts, caller: thread::Caller, list: u32) -> Option<NonNull<u8>> {
+    // SAFETY: `lists` are this thread's; the offset is from the tables.
+    let is_open = |&(lists, _): &(*mut Lists, &Own)| unsafe { !quick::is_shut(lists, list) };
+    let Some((lists, own)) = own::of_thread().filter(is_open) else {
+        return blocks::allocate_small(caller, list);
+    };
+    // SAFETY: `lists` are this thread's; the offset is from the tables.
+    unsafe {
+        quick::let_one_pass(lists);
+        let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
+            let (before, _) = quick::kept(lists, list);
+            let _ = blocks::fill(caller, lists, list);
+            if parts.are_random() {
+                quick::deal(lists, list, before, |count| own.below(count));
+            }
+            quick::let_one_pass(lists);
+            take(parts, lists, own, list, Low::Empty)
+        });
+        taken.map(|(block, _)| block)
+    }
+}
+
+/// Allocates a block that is neither small nor a mapping, between words that record its size.
+fn allocate_medium(
+    caller: thread::Caller,
+    tuning: &Tuning,
+    size: usize,
+    align: usize,
+) -> Option<NonNull<u8>> {
     // Needed without canaries, too: the words around the block record its size.
     let front = align.max(canary::FRONT);
     let whole = (front + size + canary::BEHIND).max(tuning.pages.ffcrossover + 1);
-    let Ok(layout) = Layout::from_size_align(whole, align) else { return ptr::null_mut() };
-    let Some(raw) = blocks::allocate_medium(caller, layout) else {
-        return blocks::allocate_mapped(tuning, size, align);
-    };
+    let layout = Layout::from_size_align(whole, align).ok()?;
+    let raw = blocks::allocate_medium(caller, layout)?;
     // SAFETY: the block has `whole` bytes, room for the words on both sides.
     unsafe {
         let block = raw.add(front);
@@ -164,7 +178,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         }
         states::of(block).store(FAR, Relaxed);
         canary::enclose(block, size, align);
-        block.as_ptr()
+        Some(block)
     }
 }
 
