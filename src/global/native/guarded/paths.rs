@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::global::Pagewise;
-    use crate::global::native::requests::blocks;
+    use crate::global::native::requests::mapped;
     use crate::os::alone;
 
     /// Opens the pool, once in a process.
@@ -342,10 +342,10 @@ mod tests {
         unsafe {
             let held = book(|_| {
                 assert_eq!(known_len(block.as_ptr()), None);
-                assert!(blocks::has_len(block.as_ptr(), 100));
+                assert!(mapped::has_len(block.as_ptr(), 100));
             });
             assert!(held.is_some());
-            assert!(blocks::has_len(block.as_ptr(), 100) && !blocks::has_len(block.as_ptr(), 99));
+            assert!(mapped::has_len(block.as_ptr(), 100) && !mapped::has_len(block.as_ptr(), 99));
             free(block.as_ptr());
         }
     }

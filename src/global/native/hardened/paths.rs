@@ -26,7 +26,7 @@ use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::requests::{blocks, thread};
+use crate::global::native::requests::{blocks, mapped, thread};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
@@ -113,7 +113,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
-        return blocks::allocate_mapped(tuning, size, align);
+        return mapped::instead_of_heap(tuning, size, align);
     };
     let list = blocks::list_for(tuning, least(size, parts), align);
     if let Some(block) = blocks::allocate_guarded_if_due(caller, size, align, list) {
@@ -122,15 +122,15 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if list > 0 {
         return match allocate_small(parts, caller, list) {
             Some(block) => hand_out(parts, block, size, sizes::class_size(list)),
-            None => blocks::allocate_mapped(tuning, size, align),
+            None => mapped::instead_of_heap(tuning, size, align),
         };
     }
-    if let Some(block) = blocks::allocate_large(caller, tuning, size, align) {
+    if let Some(block) = mapped::allocate(caller, tuning, size, align) {
         return block.as_ptr();
     }
     match allocate_medium(caller, tuning, size, align) {
         Some(block) => block.as_ptr(),
-        None => blocks::allocate_mapped(tuning, size, align),
+        None => mapped::instead_of_heap(tuning, size, align),
     }
 }
 
@@ -445,10 +445,10 @@ unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
     // `front` bytes behind the heap's.
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
-            if size.is_some_and(|size| !blocks::has_len(block.as_ptr(), size)) {
+            if size.is_some_and(|size| !mapped::has_len(block.as_ptr(), size)) {
                 fault::stop(Fault::WrongSize, block.as_ptr());
             }
-            return blocks::free_outside(asked, block.as_ptr());
+            return mapped::free(asked, block.as_ptr());
         };
         stop_beyond_heap(block, list);
         let (state, code) = checked_state(block, Fault::FreedNotInUse);

@@ -18,7 +18,7 @@ use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::registry;
 use crate::global::native::memory::fault::Fault;
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::requests::blocks;
+use crate::global::native::requests::{blocks, mapped};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
@@ -30,7 +30,7 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
     let Some(list) = SPACE.list_of(block) else {
         // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
-        return unsafe { blocks::len_outside(block) };
+        return unsafe { mapped::len(block) };
     };
     stop_beyond_heap(address, list);
     let (_, code) = checked_state(address, Fault::NotInUse);
@@ -169,7 +169,7 @@ unsafe fn reallocate_slowly(
         }
         if SPACE.list_of(block).is_none() {
             let _errno = KeepErrno::new();
-            if let Some(resized) = blocks::resize_outside(asked, block, align, new_size) {
+            if let Some(resized) = mapped::resize(asked, block, align, new_size) {
                 return resized.as_ptr();
             }
         }
@@ -195,7 +195,7 @@ unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usi
     // its class.
     unsafe {
         match SPACE.list_of(block.as_ptr()) {
-            Some(0) if new_list == 0 && new_size < blocks::mapping_from(tuning) => {
+            Some(0) if new_list == 0 && new_size < mapped::mapping_from(tuning) => {
                 let _errno = KeepErrno::new();
                 let Some((size, align)) = canary::enclosed(block) else { return false };
                 if parts.zero() && new_size < size {

@@ -6,7 +6,7 @@
 
 use core::ptr::NonNull;
 
-use super::{blocks, paths};
+use super::{mapped, paths};
 use crate::global::native::base::{mode, sizes};
 use crate::global::native::hardened;
 use crate::global::native::heaps::heap::Heap;
@@ -49,7 +49,7 @@ unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     }
     match SPACE.list_of(block) {
         // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
-        None => unsafe { blocks::len_outside(block) },
+        None => unsafe { mapped::len(block) },
         // SAFETY: the caller guarantees that the block is in use, so no other thread resizes it.
         Some(0) => match unsafe { medium::size_of_block(address) } {
             Some(size) => medium::usable(size),

@@ -4,7 +4,8 @@
 //! | files, in the order they build on each other | |
 //! |---|---|
 //! | `thread` | how a thread begins and ends |
-//! | `blocks` | allocates blocks from heaps and mappings, and frees them |
+//! | `blocks` | allocates blocks from heaps, and puts them back |
+//! | `mapped` | allocates, resizes and frees blocks in no heap |
 //! | `usual` | serves requests that quick lists do not, in the usual mode |
 //! | `paths` | the paths of a request through all of these |
 //! | `by_address` | measures and resizes blocks whose size the caller does not remember |
@@ -13,6 +14,7 @@
 mod api;
 pub(super) mod blocks;
 mod by_address;
+pub(super) mod mapped;
 pub(super) mod paths;
 pub(super) mod thread;
 mod usual;

@@ -16,8 +16,7 @@
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use super::blocks;
-use super::{thread, usual};
+use super::{mapped, thread, usual};
 use crate::global::native::base::mode::{self, Parts};
 use crate::global::native::base::sizes;
 use crate::global::native::heaps::heap::Heap;
@@ -451,7 +450,7 @@ pub(super) unsafe fn reallocate(
         if let Some(resized) = usual::resize(asked, block, align, new_size) {
             return resized.as_ptr();
         }
-        if let Some(moved) = blocks::move_to_mapping(asked, block, size, align, new_size) {
+        if let Some(moved) = mapped::move_to_mapping(asked, block, size, align, new_size) {
             return moved.as_ptr();
         }
         relocate(asked, block, size, align, new_size, || free(asked, block))
@@ -501,7 +500,7 @@ unsafe fn reallocate_sampling(
             (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
         } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
             (resized.as_ptr(), false)
-        } else if let Some(moved) = blocks::move_to_mapping(asked, block, size, align, new_size) {
+        } else if let Some(moved) = mapped::move_to_mapping(asked, block, size, align, new_size) {
             (moved.as_ptr(), false)
         } else {
             let free = || free(asked, block);
@@ -537,7 +536,7 @@ pub(super) unsafe fn relocate(
     if !moved.is_null() {
         if size >= HUGE && new_size > size {
             // SAFETY: both blocks are in use, the old one with `size` bytes.
-            unsafe { blocks::advise_if_dense(asked, block, size, moved) };
+            unsafe { mapped::advise_if_dense(asked, block, size, moved) };
         }
         // SAFETY: both blocks are in use, hence disjoint, and at least this long.
         unsafe { moved.copy_from_nonoverlapping(block, size.min(new_size)) };

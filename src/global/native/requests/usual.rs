@@ -3,11 +3,8 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::blocks::{
-    self, allocate_large_kept, allocate_large_zeroed, allocate_mapped, allocate_small, free_medium,
-    free_outside, from_any, list_for,
-};
-use super::thread;
+use super::blocks::{self, allocate_small, free_medium, from_any, list_for};
+use super::{mapped, thread};
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::hardened;
@@ -36,13 +33,13 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     }
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
-        return allocate_mapped(tuning, size, align);
+        return mapped::instead_of_heap(tuning, size, align);
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
         return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
     }
-    if let Some(block) = allocate_large_zeroed(caller, tuning, size, align) {
+    if let Some(block) = mapped::allocate_zeroed(caller, tuning, size, align) {
         return block.as_ptr();
     }
     let mut known = Known::nothing();
@@ -57,7 +54,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
             medium::set_mark(block, rounded, align);
             block.as_ptr()
         }
-        None => allocate_mapped(tuning, size, align),
+        None => mapped::instead_of_heap(tuning, size, align),
     }
 }
 
@@ -77,7 +74,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let tuning = registry::tuning(asked);
     let Some(caller) = thread::enter(tuning) else {
         // There are still mappings.
-        return allocate_mapped(tuning, size, align);
+        return mapped::instead_of_heap(tuning, size, align);
     };
     if mode::is_hardened() {
         // The allocator has just been opened.
@@ -88,10 +85,10 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return block.as_ptr();
     }
     if list > 0 {
-        let beside = || allocate_mapped(tuning, size, align);
+        let beside = || mapped::instead_of_heap(tuning, size, align);
         return allocate_small(caller, list).map_or_else(beside, NonNull::as_ptr);
     }
-    if let Some(block) = allocate_large_kept(caller, tuning, size, align) {
+    if let Some(block) = mapped::allocate_kept(caller, tuning, size, align) {
         return block.as_ptr();
     }
     // A small size gets here if its alignment is too large for a page.
@@ -103,7 +100,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
             medium::set_mark(block, rounded, align);
             block.as_ptr()
         }
-        None => allocate_mapped(tuning, size, align),
+        None => mapped::instead_of_heap(tuning, size, align),
     }
 }
 
@@ -120,7 +117,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
         let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
         match SPACE.list_of(block) {
-            None => return free_outside(asked, block),
+            None => return mapped::free(asked, block),
             Some(0) if medium::free_slowly(address) => return,
             Some(0) => return free_medium(address),
             Some(list) => free_small(asked, quick::unshadowed(list), address),
@@ -187,7 +184,7 @@ pub(super) unsafe fn resize(
             let _errno = KeepErrno::new();
             // SAFETY: the caller guarantees that the block is in use, and uses only the one
             // returned.
-            unsafe { blocks::resize_outside(asked, block, align, new_size) }
+            unsafe { mapped::resize(asked, block, align, new_size) }
         }
     }
 }
