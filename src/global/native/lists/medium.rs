@@ -49,7 +49,8 @@ use crate::global::native::base::sync;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::memory::fault::{self, Fault};
-use crate::global::native::memory::space::{SPACE, Slot};
+use crate::global::native::memory::slot::Slot;
+use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
 use crate::pages::PageHeap;
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `huge` | which memory may be huge pages |
 //! | `space` | the addresses of all heaps, cut into slots |
+//! | `slot` | the memory of a slot |
 //! | `fault` | the line that reports a misuse |
 //! | `refused` | memory whose addresses the system did not take back |
 //! | `zero` | which free memory is known to be zeros |
@@ -16,5 +17,6 @@ pub(super) mod huge;
 pub(super) mod purge;
 pub(super) mod refused;
 mod runs;
+pub(super) mod slot;
 pub(super) mod space;
 pub(super) mod zero;

@@ -37,7 +37,7 @@ mod stuck;
 mod walk;
 
 use super::runs::Runs;
-use super::space::Slot;
+use super::slot::Slot;
 use super::zero::Zeros;
 use crate::global::native::base::visit::Visit;
 use crate::os;

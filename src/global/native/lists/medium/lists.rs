@@ -16,7 +16,8 @@ use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::{background, pool};
 use crate::global::native::memory::fault::{self, Fault};
-use crate::global::native::memory::space::{SPACE, Slot};
+use crate::global::native::memory::slot::Slot;
+use crate::global::native::memory::space::SPACE;
 use crate::pages::PageHeap;
 
 /// Blocks that a list holds at most.

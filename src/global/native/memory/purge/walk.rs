@@ -4,7 +4,8 @@ use core::ops::Range;
 
 use super::super::huge::{HUGE, Walked};
 use super::super::runs::Runs;
-use super::super::space::{SPACE, Slot};
+use super::super::slot::Slot;
+use super::super::space::SPACE;
 use super::super::zero::Zeros;
 use crate::global::native::base::visit::Visit;
 use crate::os;
