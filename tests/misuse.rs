@@ -133,7 +133,12 @@ fn misuse(name: &str, mut heap: impl Checked) {
     heap.audit();
     verify(&kept, (0..).filter(|number| number % 2 == 1));
 
-    // Exhausts memory; blocks can still be freed, and only once.
+    exhaust(name, &mut heap, kept);
+    assert_eq!(heap.state(), (0, 0), "{name}: everything was freed");
+}
+
+/// Exhausts memory; the `kept` blocks and the new ones can still be freed, and only once.
+fn exhaust(name: &str, heap: &mut impl Checked, kept: Vec<(NonNull<u8>, Layout)>) {
     let mut more = Vec::new();
     for size in [20_000, 600, 40] {
         while let Ok(block) = heap.allocate(layout(size)) {
@@ -146,7 +151,6 @@ fn misuse(name: &str, mut heap: impl Checked) {
         assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: exhausted, freed twice");
     }
     heap.audit();
-    assert_eq!(heap.state(), (0, 0), "{name}: everything was freed");
 }
 
 /// Address space of a strategy, bytes.

@@ -271,26 +271,16 @@ impl Program {
         // SAFETY: the location is the calling thread's own and always valid.
         unsafe { *libc::__errno_location() = UNTOUCHED };
         match call {
-            Call::Malloc(size) | Call::ReallocNull(size) => {
+            Call::Malloc(size) => {
                 let size = size.bytes();
-                if self.room(Some(size), 1) {
-                    let start = match call {
-                        Call::Malloc(_) => rules::malloc(size),
-                        // SAFETY: null is allowed.
-                        _ => unsafe { rules::realloc(ptr::null_mut(), size) },
-                    };
-                    self.answered(start, Some(size), 1, 0, NOTHING);
-                }
+                self.allocate(Some(size), 1, || rules::malloc(size));
             }
-            Call::Calloc(count, size) => {
-                let (count, size) = (count.bytes(), size.bytes());
-                let product = count.checked_mul(size);
-                if self.room(product, 1) {
-                    let start = rules::calloc(count, size);
-                    let len = product.unwrap_or(0);
-                    self.answered(start, product, 1, len, Contents::zeros(len));
-                }
+            Call::ReallocNull(size) => {
+                let size = size.bytes();
+                // SAFETY: null is allowed.
+                self.allocate(Some(size), 1, || unsafe { rules::realloc(ptr::null_mut(), size) });
             }
+            Call::Calloc(count, size) => self.calloc(count.bytes(), size.bytes()),
             Call::Realloc(which, size) => {
                 let size = size.bytes();
                 // SAFETY: the block is in use, and not used afterwards if it moves.
@@ -304,58 +294,27 @@ impl Program {
                 });
             }
             Call::PosixMemalign(align, size) => self.posix_memalign(align.bytes(), size.bytes()),
-            Call::AlignedAlloc(align, size) => {
-                let (align, size) = (align.bytes(), size.bytes());
-                if !align.is_power_of_two() {
-                    assert!(rules::aligned_alloc(align, size).is_null() && errno() == libc::EINVAL);
-                } else if self.room(Some(size), align) {
-                    self.answered(rules::aligned_alloc(align, size), Some(size), align, 0, NOTHING);
-                }
-            }
-            Call::Memalign(align, size) => {
-                let (align, size) = (align.bytes(), size.bytes());
-                match align.checked_next_power_of_two() {
-                    None => {
-                        assert!(rules::memalign(align, size).is_null() && errno() == libc::EINVAL)
-                    }
-                    Some(rounded) if self.room(Some(size), rounded) => {
-                        self.answered(
-                            rules::memalign(align, size),
-                            Some(size),
-                            rounded,
-                            0,
-                            NOTHING,
-                        );
-                    }
-                    Some(_) => {}
-                }
-            }
+            Call::AlignedAlloc(align, size) => self.aligned_alloc(align.bytes(), size.bytes()),
+            Call::Memalign(align, size) => self.memalign(align.bytes(), size.bytes()),
             Call::Valloc(size) => {
                 let size = size.bytes();
-                if self.room(Some(size), os_page()) {
-                    self.answered(rules::valloc(size), Some(size), os_page(), 0, NOTHING);
-                }
+                self.allocate(Some(size), os_page(), || rules::valloc(size));
             }
             Call::Pvalloc(size) => {
                 let size = size.bytes();
                 let rounded = size.checked_next_multiple_of(os_page());
-                if self.room(rounded, os_page()) {
-                    self.answered(rules::pvalloc(size), rounded, os_page(), 0, NOTHING);
-                }
+                self.allocate(rounded, os_page(), || rules::pvalloc(size));
             }
-            Call::Free(which) | Call::FreeSized(which) | Call::FreeAlignedSized(which) => {
-                let Some(block) = self.take(which) else { return };
-                // SAFETY: the block is in use with this size and alignment, and not used
-                // afterwards.
-                unsafe {
-                    match call {
-                        Call::Free(_) => rules::free(block.start),
-                        Call::FreeSized(_) => rules::free_sized(block.start, block.size),
-                        _ => rules::free_aligned_sized(block.start, block.align, block.size),
-                    }
-                }
-                assert_eq!(errno(), UNTOUCHED, "free keeps errno");
-            }
+            // SAFETY: the block is in use with this size and alignment, and not used afterwards.
+            Call::Free(which) => self.free(which, |block| unsafe { rules::free(block.start) }),
+            Call::FreeSized(which) => self.free(which, |block| {
+                // SAFETY: as above.
+                unsafe { rules::free_sized(block.start, block.size) };
+            }),
+            Call::FreeAlignedSized(which) => self.free(which, |block| {
+                // SAFETY: as above.
+                unsafe { rules::free_aligned_sized(block.start, block.align, block.size) };
+            }),
             // SAFETY: null is allowed.
             Call::OfNull => unsafe {
                 rules::free(ptr::null_mut());
@@ -364,6 +323,44 @@ impl Program {
             },
             Call::Trim => drop(PAGEWISE.purge()),
         }
+    }
+
+    /// Makes a call that requests `size` bytes (`None`: a product that overflows) at a multiple of
+    /// `align`, if it is [allowed](Self::room).
+    fn allocate(&mut self, size: Option<usize>, align: usize, call: impl FnOnce() -> *mut c_void) {
+        if self.room(size, align) {
+            self.answered(call(), size, align, 0, NOTHING);
+        }
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) {
+        let product = count.checked_mul(size);
+        if self.room(product, 1) {
+            let len = product.unwrap_or(0);
+            self.answered(rules::calloc(count, size), product, 1, len, Contents::zeros(len));
+        }
+    }
+
+    fn aligned_alloc(&mut self, align: usize, size: usize) {
+        if !align.is_power_of_two() {
+            assert!(rules::aligned_alloc(align, size).is_null() && errno() == libc::EINVAL);
+        } else {
+            self.allocate(Some(size), align, || rules::aligned_alloc(align, size));
+        }
+    }
+
+    fn memalign(&mut self, align: usize, size: usize) {
+        match align.checked_next_power_of_two() {
+            None => assert!(rules::memalign(align, size).is_null() && errno() == libc::EINVAL),
+            Some(rounded) => self.allocate(Some(size), rounded, || rules::memalign(align, size)),
+        }
+    }
+
+    /// Frees a block with `call`, if there is one.
+    fn free(&mut self, which: u8, call: impl FnOnce(Block)) {
+        let Some(block) = self.take(which) else { return };
+        call(block);
+        assert_eq!(errno(), UNTOUCHED, "free keeps errno");
     }
 
     fn posix_memalign(&mut self, align: usize, size: usize) {

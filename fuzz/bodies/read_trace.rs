@@ -6,7 +6,7 @@
 
 use std::io::Cursor;
 
-use pagewise::trace::{Event, Ledger, Reader, Stacks, Times, Writer};
+use pagewise::trace::{Event, Header, Ledger, Reader, Sample, Stacks, Times, Writer};
 
 pub(crate) fn run(data: &[u8]) {
     let mut file = data.to_vec();
@@ -22,8 +22,6 @@ pub(crate) fn read(file: &[u8]) {
     let mut events = Vec::new();
     // Readers rely on no event exceeding the header's figures.
     let mut ledger = Ledger::new();
-    // A frame of a thousand bytes can contain a million events, which would only slow the fuzzer
-    // down.
     let mut sites = Vec::new();
     while let Some(event) = reader.next() {
         let Ok(event) = event else { return };
@@ -33,6 +31,8 @@ pub(crate) fn read(file: &[u8]) {
         let counts = ledger.counts();
         assert!(counts.events <= header.events && counts.threads <= header.threads);
         assert!(counts.peak_blocks <= header.peak_blocks && counts.peak_bytes <= header.peak_bytes);
+        // A frame of a thousand bytes can contain a million events, which would only slow the
+        // fuzzer down.
         if events.len() == 1 << 16 {
             break;
         }
@@ -50,14 +50,24 @@ pub(crate) fn read(file: &[u8]) {
     let sites_known = stacks.as_ref().map_or(most == 0, |stacks| most <= stacks.nodes.len());
     assert!(!whole || sites_known);
     // If only a part of the events is read, there are no stacks.
-    let stacks = stacks.unwrap_or_default();
+    write_again(&header, &events, &sites, samples, stacks.unwrap_or_default());
+}
+
+/// Writes what was read, and checks that it reads the same.
+fn write_again(
+    header: &Header,
+    events: &[Event],
+    sites: &[u32],
+    samples: &[Sample],
+    stacks: Stacks,
+) {
     let site = |site: u32| if site as usize <= stacks.nodes.len() { site } else { 0 };
     let mut again = Cursor::new(Vec::new());
     let begin = if header.stacks { Writer::with_stacks } else { Writer::new };
     let mut writer = begin(&mut again, header.origin.clone()).unwrap();
     let mut samples = samples.iter().copied().peekable();
     let mut told = 0;
-    for (&event, &at) in events.iter().zip(&sites) {
+    for (&event, &at) in events.iter().zip(sites) {
         while let Some(sample) = samples.next_if(|sample| sample.event <= writer.events()) {
             writer.tell_time(sample.nanoseconds);
             told += 1;

@@ -220,6 +220,23 @@ mod tests {
         (TagHeap::growing_by(1 << 14), region)
     }
 
+    /// Allocates a block in the quick way, if it is aligned to more than a cell.
+    fn allocate(heap: &mut TagHeap<Good>, size: usize, align: usize) -> Option<u32> {
+        let len = TagHeap::<Good>::cells_of(size);
+        if align <= CELL {
+            return heap.allocate_known(len, align, &());
+        }
+        let (block, bytes) = heap.allocate_aligned(size, align, &())?;
+        assert_eq!(bytes, TagHeap::<Good>::bytes(len));
+        assert!(block.addr().get().is_multiple_of(align));
+        Some(heap.block_at(block.addr().get()).start)
+    }
+
+    /// Allocates a block in new memory.
+    fn grow(heap: &mut TagHeap<Good>, source: &mut Region, len: u32, align: usize) -> Option<u32> {
+        heap.allocate_growing(len, align, source, &()).ok()
+    }
+
     /// Random requests, aligned and not, are placed where [`TagHeap::allocate_known`] places them,
     /// and fail where it fails; resizing in place answers like [`TagHeap::resize_known`].
     #[test]
@@ -242,25 +259,13 @@ mod tests {
                     let size = 1 + random(1 << shift);
                     let align = CELL << random(13);
                     let len = TagHeap::<Good>::cells_of(size);
+                    let start = allocate(&mut quick, size, align);
+                    aligned += usize::from(align > CELL && start.is_some());
                     let known = general.allocate_known(len, align, &());
-                    let start = if align > CELL {
-                        let taken = quick.allocate_aligned(size, align, &());
-                        aligned += usize::from(taken.is_some());
-                        taken.map(|(block, bytes)| {
-                            assert_eq!(bytes, TagHeap::<Good>::bytes(len));
-                            assert!(block.addr().get().is_multiple_of(align));
-                            quick.block_at(block.addr().get()).start
-                        })
-                    } else {
-                        quick.allocate_known(len, align, &())
-                    };
                     assert_eq!(start, known, "{size} aligned to {align}");
-                    let grow = |heap: &mut TagHeap<Good>, source: &mut Region| {
-                        heap.allocate_growing(len, align, source, &()).ok()
-                    };
                     let start = start.or_else(|| {
-                        let start = grow(&mut quick, &mut source);
-                        assert_eq!(start, grow(&mut general, &mut general_source));
+                        let start = grow(&mut quick, &mut source, len, align);
+                        assert_eq!(start, grow(&mut general, &mut general_source, len, align));
                         start
                     });
                     match start {
@@ -278,10 +283,9 @@ mod tests {
                     let index = random(blocks.len());
                     let (start, size) = blocks[index];
                     let new_size = 1 + random(2 * size);
-                    let address = quick.contents(start).addr();
-                    let resized = quick.resize_at(address, (size, new_size), &()).is_ok();
-                    let block = general.block(start);
-                    let len = TagHeap::<Good>::cells_of(new_size);
+                    let at = quick.contents(start).addr();
+                    let resized = quick.resize_at(at, (size, new_size), &()).is_ok();
+                    let (block, len) = (general.block(start), TagHeap::<Good>::cells_of(new_size));
                     assert_eq!(resized, general.resize_known(block, len, &()));
                     if resized {
                         grown += usize::from(len > block.len);
@@ -294,7 +298,7 @@ mod tests {
                 quick.audit_blocks().expect("every invariant holds");
             }
         }
-        let met = aligned > 100 && failed > 0 && grown > 10;
-        assert!(cfg!(miri) || met, "{aligned} aligned, {failed} failed, {grown} grown");
+        let met = cfg!(miri) || aligned > 100 && failed > 0 && grown > 10;
+        assert!(met, "{aligned} aligned, {failed} failed, {grown} grown");
     }
 }

@@ -23,11 +23,30 @@ struct Block(*mut u8, Layout, usize);
 // SAFETY: blocks are owned.
 unsafe impl Send for Block {}
 
+impl Block {
+    fn free(self) {
+        // SAFETY: the block is in use with this layout, and not used afterwards.
+        unsafe { ALLOCATOR.dealloc(self.0, self.1) };
+    }
+}
+
 /// Returns a size for a site: around the site's own size, from 10 bytes to 200 KiB.
 fn size_of(random: &mut Random, site: usize) -> usize {
     let typical = 10 << site;
     let typical = typical.min(200 << 10);
     1 + typical / 2 + random.below(typical)
+}
+
+/// Checks that no site's estimates are too unlikely.
+fn compare(mean: usize, truth: &[Truth]) {
+    let told = figures(&profiler().snapshot().expect("there is a profile"));
+    let mut worst: f64 = 0.0;
+    for site in 0..SITES {
+        let off = truth[site].unlikelihood(&told[site]);
+        println!("{mean}: site {site}: {off:.2}: {:?}, true {:?}", told[site], truth[site].figures);
+        worst = worst.max(off);
+    }
+    assert!(worst < UNLIKELY, "e^-{worst}");
 }
 
 /// Threads allocate, resize and free, also each other's blocks; each site has its own sizes.
@@ -38,12 +57,7 @@ fn sequences() {
         let rounds = if mean < 10_000 { 40_000 } else { 100_000 };
         profiler().start(mean).expect("it begins");
         let (sender, receiver) = mpsc::sync_channel::<Block>(100);
-        let freeing = std::thread::spawn(move || {
-            // SAFETY: each is in use, and freed once.
-            receiver.into_iter().for_each(|Block(block, layout, _)| unsafe {
-                ALLOCATOR.dealloc(block, layout);
-            });
-        });
+        let freeing = std::thread::spawn(move || receiver.into_iter().for_each(Block::free));
         let mut random = Random(mean as u64);
         let mut truth = [Truth::default(); SITES + 1];
         let mut blocks: Vec<(Block, usize)> = Vec::with_capacity(4000);
@@ -74,20 +88,14 @@ fn sequences() {
                 }
                 _ if !blocks.is_empty() => {
                     // Usually one of the newest, otherwise a random one.
-                    let recent = blocks.len().min(2);
-                    let back = if round % 3 > 0 {
-                        random.below(recent)
-                    } else {
-                        random.below(blocks.len())
-                    };
-                    let at = blocks.len() - 1 - back;
+                    let among = if round % 3 > 0 { blocks.len().min(2) } else { blocks.len() };
+                    let at = blocks.len() - 1 - random.below(among);
                     let (block, of) = blocks.swap_remove(at);
                     truth[of].count(block.2, mean, -1.0);
                     if round % 7 == 0 {
                         sender.send(block).expect("somebody frees");
                     } else {
-                        // SAFETY: it is in use, and freed once.
-                        unsafe { ALLOCATOR.dealloc(block.0, block.1) };
+                        block.free();
                     }
                 }
                 _ => {}
@@ -95,22 +103,9 @@ fn sequences() {
         }
         drop(sender);
         freeing.join().expect("it ends");
-        let told = figures(&profiler().snapshot().expect("there is a profile"));
-        let mut worst: f64 = 0.0;
-        for site in 0..SITES {
-            let off = truth[site].unlikelihood(&told[site]);
-            println!(
-                "{mean}: site {site}: {off:.2}: {:?}, true {:?}",
-                told[site], truth[site].figures
-            );
-            worst = worst.max(off);
-        }
-        assert!(worst < UNLIKELY, "e^-{worst}");
+        compare(mean, &truth);
         profiler().stop().expect("it ends");
-        for (Block(block, layout, _), _) in blocks {
-            // SAFETY: as above.
-            unsafe { ALLOCATOR.dealloc(block, layout) };
-        }
+        blocks.into_iter().for_each(|(block, _)| block.free());
     }
 }
 

@@ -169,7 +169,14 @@ fn contents() {
     }
     assert_eq!(profile.sums(), sums);
     assert!(figures(&snapshot)[0][1] > 100_000.0);
-    // Every call is in a location; calls of this program are in its mapping.
+    calls_are_in_mappings(&profile);
+    errors_are_returned();
+    // SAFETY: they are in use, and freed once.
+    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.dealloc(block, layout) });
+}
+
+/// Checks that every call is in a location, and calls of this program in its mapping.
+fn calls_are_in_mappings(profile: &Profile) {
     let program = std::env::current_exe().expect("it is known");
     let program = program.to_str().expect("a path in UTF-8");
     let own = profile.mappings.iter().find(|mapping| profile.string(mapping[&5]) == program);
@@ -184,7 +191,10 @@ fn contents() {
         }
     }
     assert!(within > profile.samples.len());
-    // A write error is returned.
+}
+
+/// Checks that errors of writing and of creating a file are returned.
+fn errors_are_returned() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -203,8 +213,6 @@ fn contents() {
     ] {
         assert_eq!(profiler().dump(path).expect_err("no file is there").kind(), kind, "{path:?}");
     }
-    // SAFETY: they are in use, and freed once.
-    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.dealloc(block, layout) });
 }
 
 /// Returns Go's tool, if it is installed.

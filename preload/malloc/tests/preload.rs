@@ -423,30 +423,47 @@ unsafe extern "C" {
 #[test]
 #[ignore = "with the library"]
 fn rules() {
-    let huge = black_box(usize::MAX / 2);
-    // SAFETY: blocks are freed once, and written within their size.
-    unsafe {
-        // `black_box`, because a compiler that knows `malloc` may assume that it succeeds.
-        let fails = |block: *mut c_void| {
-            let failed = black_box(block).is_null() && errno() == libc::ENOMEM;
-            set_errno(0);
-            failed
-        };
-        set_errno(0);
-        assert!(fails(libc::malloc(huge)));
-        assert!(fails(libc::calloc(huge, 3)));
+    huge_requests_fail();
+    alignments_are_kept_or_refused();
+    errno_is_kept();
+    requests_of_nothing_and_of_zeros_are_served();
+}
 
+/// Returns a size that no allocator has. `black_box`, because a compiler that knows `malloc` may
+/// assume that it succeeds.
+fn huge() -> usize {
+    black_box(usize::MAX / 2)
+}
+
+/// Returns whether a request failed with ENOMEM.
+fn fails(block: *mut c_void) -> bool {
+    let failed = black_box(block).is_null() && errno() == libc::ENOMEM;
+    set_errno(0);
+    failed
+}
+
+fn huge_requests_fail() {
+    set_errno(0);
+    // SAFETY: the block is freed once, by the last `realloc`.
+    unsafe {
+        assert!(fails(libc::malloc(huge())));
+        assert!(fails(libc::calloc(huge(), 3)));
         let block = libc::malloc(100);
-        assert!(fails(libc::realloc(block, huge)));
-        assert!(fails(libc::reallocarray(block, huge, 3)));
+        assert!(fails(libc::realloc(block, huge())));
+        assert!(fails(libc::reallocarray(block, huge(), 3)));
         assert!(libc::malloc_usable_size(block) >= 100);
         assert!(libc::realloc(block, 0).is_null());
+    }
+}
 
-        set_errno(77);
-        let mut out: *mut c_void = ptr::without_provenance_mut(1);
+fn alignments_are_kept_or_refused() {
+    set_errno(77);
+    let mut out: *mut c_void = ptr::without_provenance_mut(1);
+    // SAFETY: `out` is valid for writes, and blocks are freed once.
+    unsafe {
         assert_eq!(libc::posix_memalign(&mut out, 24, 8), libc::EINVAL);
         assert_eq!(libc::posix_memalign(&mut out, 4, 8), libc::EINVAL);
-        assert_eq!(libc::posix_memalign(&mut out, 64, huge), libc::ENOMEM);
+        assert_eq!(libc::posix_memalign(&mut out, 64, huge()), libc::ENOMEM);
         assert!(out.addr() == 1 && errno() == 77);
         for log2 in 3..24 {
             assert_eq!(libc::posix_memalign(&mut out, 1 << log2, 100), 0);
@@ -455,7 +472,7 @@ fn rules() {
         }
         // The largest alignment of an address, and sizes that overflow when they are rounded up.
         let top = black_box(1 << (usize::BITS - 1));
-        for size in [0, 8, huge, usize::MAX] {
+        for size in [0, 8, huge(), usize::MAX] {
             assert_eq!(libc::posix_memalign(&mut out, top, size), libc::ENOMEM);
             assert!(fails(libc::aligned_alloc(top, size)));
             assert!(fails(libc::memalign(top, size)));
@@ -466,7 +483,12 @@ fn rules() {
         let aligned = libc::memalign(48, 100);
         assert!(aligned.addr().is_multiple_of(64));
         libc::free(aligned);
+    }
+}
 
+fn errno_is_kept() {
+    // SAFETY: blocks are in use when they are measured, resized or freed, and freed once.
+    unsafe {
         set_errno(77);
         libc::free(ptr::null_mut());
         let blocks: Vec<_> = (0..3000).map(|count| libc::malloc(count * 20)).collect();
@@ -478,10 +500,15 @@ fn rules() {
         let mapped = libc::malloc(100 << 20);
         set_errno(77);
         assert!(libc::malloc_usable_size(mapped) >= 100 << 20);
-        assert_eq!(errno(), 77, "so does who measures a mapping");
+        assert_eq!(errno(), 77, "measuring a mapping keeps errno");
         libc::free(libc::realloc(mapped, 100));
-        assert_eq!(errno(), 77, "and who makes it a block of a heap");
+        assert_eq!(errno(), 77, "making a mapping a block of a heap keeps errno");
+    }
+}
 
+fn requests_of_nothing_and_of_zeros_are_served() {
+    // SAFETY: blocks are freed once, and read within their size.
+    unsafe {
         let (one, other) = (libc::malloc(0), libc::malloc(0));
         assert!(!one.is_null() && one != other);
         libc::free(one);

@@ -331,6 +331,37 @@ fn resident_places(lists: NonNull<Lists>) -> usize {
     bytes
 }
 
+/// Allocates on the slow path, as a handler may, which adopts the lists of all other threads.
+#[cfg(unix)]
+fn adopt() {
+    // SAFETY: the block is freed once.
+    unsafe { PAGEWISE.free(PAGEWISE.allocate(20_000)) };
+}
+
+/// Returns how often these lists are among those that were left.
+#[cfg(unix)]
+fn left(wanted: NonNull<Lists>) -> usize {
+    let all = registry::all_lists().count();
+    let next = || registry::with_ended(|ended| ended.take(|_| true));
+    let taken: Vec<_> = core::iter::from_fn(next).take(2 * all).collect();
+    taken.into_iter().filter(|&lists| lists == wanted).count()
+}
+
+/// Returns whether `holds` does in the child of a fork.
+#[cfg(unix)]
+fn in_child(holds: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child only uses this allocator, and ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(if holds() { 7 } else { 8 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+    }
+}
+
 /// A signal handler forks while its thread puts back blocks of other lists, begins, or ends. The
 /// child goes on with the lists that the thread holds. Neither the handler nor a later allocation
 /// in the child may leave these lists to the next thread.
@@ -344,32 +375,6 @@ fn lists_held_by_a_forking_thread_are_left_once() {
 #[test]
 #[ignore = "in a process of its own"]
 fn forks() {
-    /// Allocates on the slow path, as a handler may, which adopts the lists of all other threads.
-    fn adopt() {
-        // SAFETY: the block is freed once.
-        unsafe { PAGEWISE.free(PAGEWISE.allocate(20_000)) };
-    }
-    /// Returns how often these lists are among those that were left.
-    fn left(wanted: NonNull<Lists>) -> usize {
-        let all = registry::all_lists().count();
-        let next = || registry::with_ended(|ended| ended.take(|_| true));
-        let taken: Vec<_> = core::iter::from_fn(next).take(2 * all).collect();
-        taken.into_iter().filter(|&lists| lists == wanted).count()
-    }
-    /// Returns whether `holds` does in the child of a fork.
-    fn in_child(holds: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child only uses this allocator, and ends.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::_exit(if holds() { 7 } else { 8 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
-        }
-    }
-
     // Gives this thread lists of its own.
     adopt();
     let started = Instant::now();

@@ -113,6 +113,20 @@ impl Used {
         let is_whole = bytes[0] == self.2 && bytes[1..] == bytes[..self.1 - 1];
         assert!(is_whole, "{} bytes at {:?}", self.1, self.0);
     }
+
+    /// Checks a small block, and puts it back.
+    fn put_back(self, state: &mut State) {
+        self.check();
+        // SAFETY: the block was taken here, and is put back once.
+        assert_eq!(unsafe { state.put(&[self.0]) }, Ok(()));
+    }
+
+    /// Checks a block that is not small, and frees it.
+    fn deallocate(self, state: &mut State) {
+        self.check();
+        // SAFETY: the block was allocated here, and is freed once.
+        assert!(unsafe { state.deallocate(self.0) }.is_some());
+    }
 }
 
 /// Blocks of all sizes come and go while walk steps give free memory back. No block in use loses a
@@ -147,16 +161,10 @@ fn blocks_keep_what_they_hold() {
                         // Mostly neighbours, so that pages become partly free.
                         for _ in 0..random(100 + small.len() / 4) {
                             let Some(last) = small.len().checked_sub(1) else { break };
-                            let used = small.swap_remove(last - random(last.min(200) + 1));
-                            used.check();
-                            // SAFETY: it is put back once.
-                            assert_eq!(unsafe { state.put(&[used.0]) }, Ok(()));
+                            small.swap_remove(last - random(last.min(200) + 1)).put_back(state);
                         }
                         for _ in 0..random(1 + large.len() / 4) {
-                            let used = large.swap_remove(random(large.len()));
-                            used.check();
-                            // SAFETY: as above.
-                            assert!(unsafe { state.deallocate(used.0) }.is_some());
+                            large.swap_remove(random(large.len())).deallocate(state);
                         }
                     }
                     _ => {
@@ -168,16 +176,8 @@ fn blocks_keep_what_they_hold() {
                     }
                 }
             }
-            for used in small {
-                used.check();
-                // SAFETY: as above.
-                assert_eq!(unsafe { state.put(&[used.0]) }, Ok(()));
-            }
-            for used in large {
-                used.check();
-                // SAFETY: as above.
-                assert!(unsafe { state.deallocate(used.0) }.is_some());
-            }
+            small.into_iter().for_each(|used| used.put_back(state));
+            large.into_iter().for_each(|used| used.deallocate(state));
             assert!(state.purged() > before, "something went back");
         });
     }

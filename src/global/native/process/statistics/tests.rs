@@ -7,6 +7,10 @@ use crate::os::alone;
 
 const PAGEWISE: Pagewise = Pagewise::new();
 
+/// Bytes of the medium and the large blocks.
+const MEDIUM: usize = 40 << 10;
+const LARGE: usize = 40 << 20;
+
 fn allocate(count: usize, size: usize) -> Vec<*mut u8> {
     let blocks: Vec<_> = (0..count).map(|_| PAGEWISE.allocate(size)).collect();
     assert!(blocks.iter().all(|block| !block.is_null()));
@@ -20,6 +24,49 @@ fn free(blocks: &mut Vec<*mut u8>, count: usize) {
     }
 }
 
+/// Checks all figures of a process with this number of small and medium blocks and of threads, and
+/// with two mappings.
+fn expect(small: usize, medium: usize, threads: usize) {
+    let stats = stats();
+    let mapped = mapping::usage();
+    assert_eq!(stats.blocks, small + medium + 2);
+    assert_eq!((stats.mappings, stats.mapped), (2, mapped.1));
+    assert!(mapped.1 >= 2 * LARGE && mapped.1 <= 2 * LARGE + (1 << 18));
+    let class = sizes::class_size(sizes::offset(64));
+    let bytes = small * class + medium * medium::usable(MEDIUM);
+    assert_eq!(stats.live, bytes + mapped.1);
+    assert_eq!((stats.threads, stats.heaps), (threads, pool::all().len()));
+    let sum = |figure: fn(&crate::Usage) -> usize| -> usize {
+        let usages = pool::all().map(|heap| heap.with(|state| figure(&state.usage())));
+        usages.map(|figure| figure.expect("nobody forks")).sum()
+    };
+    assert_eq!(stats.held, sum(|usage| usage.held) + mapped.1 + kept::bytes());
+    assert_eq!(stats.peak_held, sum(|usage| usage.peak_held) + mapped.2);
+    assert_eq!(stats.quick + bytes, sum(|usage| usage.block));
+    let purged: u64 = pool::all().filter_map(|heap| heap.with(|state| state.purged())).sum();
+    assert_eq!(stats.purged, purged);
+    let resident: usize = pool::all().map(|heap| heap.resident()).sum();
+    assert!(resident > 0 && stats.resident.abs_diff(resident) <= 1 << 16);
+    expect_classes(small);
+}
+
+/// Checks that the classes have the same small blocks, counted by pages.
+fn expect_classes(small: usize) {
+    let mut blocks = 0;
+    let mut largest = 0;
+    for_each_class(&mut |class| {
+        blocks += class.blocks;
+        assert!(class.size > largest, "from the smallest on");
+        largest = class.size;
+        assert!(class.pages > 0 && class.held >= class.pages * class.size);
+        assert!((class.blocks + class.quick) * class.size <= class.held);
+        if class.size == sizes::class_size(sizes::offset(64)) {
+            assert_eq!(class.blocks, small);
+        }
+    });
+    assert_eq!(blocks, small);
+}
+
 /// Blocks, bytes, lists and mappings in use are counted, freed ones are not, and heaps and threads
 /// are summed.
 #[test]
@@ -30,8 +77,6 @@ fn figures_are_exact() {
 #[test]
 #[ignore = "in a process of its own"]
 fn exact() {
-    const MEDIUM: usize = 40 << 10;
-    const LARGE: usize = 40 << 20;
     let mut small = allocate(1000, 64);
     let mut medium = allocate(10, MEDIUM);
     let mut large = allocate(3, LARGE);
@@ -47,43 +92,6 @@ fn exact() {
     free(&mut medium, 1);
     assert!(medium::of(quick::of_face(current::lists())).kept().0 > 0);
 
-    let expect = |small: usize, medium: usize, threads: usize| {
-        let stats = stats();
-        let mapped = mapping::usage();
-        assert_eq!(stats.blocks, small + medium + 2);
-        assert_eq!((stats.mappings, stats.mapped), (2, mapped.1));
-        assert!(mapped.1 >= 2 * LARGE && mapped.1 <= 2 * LARGE + (1 << 18));
-        let class = sizes::class_size(sizes::offset(64));
-        let bytes = small * class + medium * medium::usable(MEDIUM);
-        assert_eq!(stats.live, bytes + mapped.1);
-        assert_eq!((stats.threads, stats.heaps), (threads, pool::all().len()));
-        let sum = |figure: fn(&crate::Usage) -> usize| -> usize {
-            let usages = pool::all().map(|heap| heap.with(|state| figure(&state.usage())));
-            usages.map(|figure| figure.expect("nobody forks")).sum()
-        };
-        assert_eq!(stats.held, sum(|usage| usage.held) + mapped.1 + kept::bytes());
-        assert_eq!(stats.peak_held, sum(|usage| usage.peak_held) + mapped.2);
-        assert_eq!(stats.quick + bytes, sum(|usage| usage.block));
-        let purged: u64 = pool::all().filter_map(|heap| heap.with(|state| state.purged())).sum();
-        assert_eq!(stats.purged, purged);
-        let resident: usize = pool::all().map(|heap| heap.resident()).sum();
-        assert!(resident > 0 && stats.resident.abs_diff(resident) <= 1 << 16);
-
-        // The classes have the same blocks, counted by pages.
-        let mut blocks = 0;
-        let mut largest = 0;
-        for_each_class(&mut |class| {
-            blocks += class.blocks;
-            assert!(class.size > largest, "from the smallest on");
-            largest = class.size;
-            assert!(class.pages > 0 && class.held >= class.pages * class.size);
-            assert!((class.blocks + class.quick) * class.size <= class.held);
-            if class.size == sizes::class_size(sizes::offset(64)) {
-                assert_eq!(class.blocks, small);
-            }
-        });
-        assert_eq!(blocks, small);
-    };
     expect(510, medium.len(), 1);
 
     // Another thread and its heap stay with their blocks; the blocks it freed are on its lists.
