@@ -114,14 +114,14 @@ unsafe impl Target for Lea {
         new_size: usize,
     ) -> Option<NonNull<u8>> {
         let (size, align) = (layout.size(), layout.align());
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is in use with this layout.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), size, align, new_size) })
     }
 
     #[inline]
     unsafe fn free(&mut self, block: NonNull<u8>, _: Layout) {
         // Use C's `free`: the other function would check the size.
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is in use, and does not use it any more.
         unsafe { self.0.c_free(block.as_ptr()) };
     }
 }

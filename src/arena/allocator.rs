@@ -39,7 +39,7 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         } else {
             self.with(|strategy| {
                 let Ok(moved) = strategy.allocate(new) else {
-                    // SAFETY: as above.
+                    // SAFETY: the caller guarantees that the block is in use and that `old` fits it.
                     return unsafe { strategy.keep(block, old, new) }.ok_or(AllocError);
                 };
                 // SAFETY: both blocks are in use, with at least `len` bytes; the old one is freed

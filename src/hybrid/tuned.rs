@@ -218,7 +218,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     ) -> Option<Resized> {
         // SAFETY: the caller's block is in use.
         if unsafe { header::len_at(block) } > 0 {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller gives the same guarantees.
             return unsafe { self.resize(block, layout, new_layout, backing) };
         }
         // SAFETY: a block of no cells is a mapped one.

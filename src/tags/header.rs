@@ -102,7 +102,7 @@ pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
         any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
         not(pagewise_forwarding)
     ))]
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the word may be written, and is aligned.
     unsafe {
         AtomicU32::from_ptr(at).store(word, Relaxed);
     }
@@ -111,7 +111,7 @@ pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
         any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
         not(pagewise_forwarding)
     )))]
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the word may be written, and is aligned.
     unsafe {
         at.write(word);
     }
@@ -122,6 +122,6 @@ pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
 /// # Safety
 /// The word before the contents is the block's, and aligned.
 pub(crate) unsafe fn mark_foreign(contents: NonNull<u8>) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that the word is the block's, and aligned.
     unsafe { contents.byte_offset(HEADER).cast::<u32>().write(Tag::new(0, Flags::IN_USE).0) };
 }

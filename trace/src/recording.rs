@@ -74,25 +74,25 @@ fn address(block: *mut u8) -> u64 {
 // SAFETY: every call is forwarded unchanged to the inner allocator, and so is its result.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recording<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees what the inner allocator requires.
         allocated(unsafe { self.inner.alloc(layout) }, layout)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees what the inner allocator requires.
         allocated(unsafe { self.inner.alloc_zeroed(layout) }, layout)
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         record(Record::Freeing { address: address(block) });
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees what the inner allocator requires.
         unsafe { self.inner.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let (size, align_log2) = (new_size as u64, align_log2(layout));
         record(Record::Reallocating { address: address(block), size, align_log2 });
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees what the inner allocator requires.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
         record(Record::Reallocated { address: address(moved) });
         moved

@@ -133,7 +133,7 @@ unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         let block = unsafe { self.target.reallocate(block, layout, new_size) }?;
         self.requested -= layout.size();
         self.wrote(block, new_size);
@@ -142,7 +142,7 @@ unsafe impl<T: Target + ?Sized> Target for Watched<'_, T> {
 
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
         self.requested -= layout.size();
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.target.free(block, layout) };
     }
 }

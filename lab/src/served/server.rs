@@ -100,18 +100,19 @@ unsafe impl Target for Direct {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller guarantees it; the new size is not 0.
+        // SAFETY: the caller guarantees that the block is in use with this layout; the new size is not
+        // 0.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, new_size) })
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is in use with this layout.
         unsafe { self.0.dealloc(block.as_ptr(), layout) };
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is in use.
         Some(unsafe { self.0.usable_size(block.as_ptr()) })
     }
 }

@@ -45,7 +45,7 @@ pub trait Observer<T: ?Sized> {
         _old: usize,
         layout: Layout,
     ) -> Result<(), String> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.allocated(block, layout) };
         Ok(())
     }

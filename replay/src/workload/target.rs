@@ -57,13 +57,13 @@ unsafe impl<S: Strategy + ?Sized> Target for S {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { Strategy::reallocate(self, block, layout, new_size) }.ok().map(NonNull::cast)
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller gives the same guarantees.
         unsafe { self.deallocate(block, layout) };
     }
 }

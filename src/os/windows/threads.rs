@@ -36,7 +36,7 @@ impl KeepErrno {
 
 impl Drop for KeepErrno {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the call may be made at any time.
         unsafe { SetLastError(self.0) };
     }
 }

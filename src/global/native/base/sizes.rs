@@ -192,7 +192,7 @@ pub(in crate::global::native) fn offset(size: usize) -> u32 {
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: as above.
+    // SAFETY: as in `offset`.
     unsafe { TABLES.popped.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 
@@ -202,7 +202,7 @@ pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: as above.
+    // SAFETY: as in `offset`.
     unsafe { TABLES.freed.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
 }
 

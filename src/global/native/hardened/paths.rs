@@ -418,7 +418,7 @@ unsafe fn wipe_if_wanted(parts: Parts, block: NonNull<u8>, class: usize) -> u8 {
 /// As for [`give_up_small`].
 #[inline(never)]
 unsafe fn give_up_long(lists: *mut Lists, own: &Own, state: &AtomicU8, freed: Freed) {
-    // SAFETY: the block has so long a class, and its owner gave it up.
+    // SAFETY: the block has as many bytes, more than a short one, and its owner gave it up.
     unsafe { wiped::wipe_longer(freed.block, freed.bytes()) };
     state.store(ZEROED, Relaxed);
     put_back_or_keep(lists, own, freed);

@@ -70,7 +70,7 @@ pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
 /// As for [`wipe_short`].
 #[inline(always)]
 pub(super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
-    // SAFETY: as above.
+    // SAFETY: the caller owns the block, which is at least as long as one end.
     unsafe {
         match size {
             0..=32 => are_ends_zero::<1>(block, size),

@@ -192,7 +192,7 @@ mod place {
     }
 
     pub(in crate::global::native) fn set(lists: *mut Lists) {
-        // SAFETY: as above.
+        // SAFETY: the variable is this thread's own.
         unsafe { place().write(lists) };
     }
 }

@@ -90,10 +90,10 @@ impl Heap {
         let slot = SPACE.slot_of(first.as_ptr());
         // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: the caller guarantees it; the heap of this slot owns them.
+            // SAFETY: the callee has the same contract; the heap of this slot owns the blocks.
             unsafe { Self::of_slot(slot).put_own(blocks, upkeep) }
         } else {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the callee has the same contract.
             unsafe { Self::put_mixed(blocks, upkeep) }
         }
     }
@@ -104,7 +104,7 @@ impl Heap {
     /// As for [`put`](Self::put).
     #[inline(never)]
     unsafe fn put_mixed(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
-        // SAFETY: the caller guarantees it; the heap of this slot owns the blocks it is given.
+        // SAFETY: the callee has the same contract; the heap of this slot owns the blocks that it gets.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
             Self::of_slot(slot).put_own(own, upkeep);
         });
@@ -116,11 +116,12 @@ impl Heap {
     /// As for [`put`](Self::put), and this heap owns them.
     #[inline(always)]
     unsafe fn put_own(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the blocks were taken from this heap and are put back
+        // once.
         match self.with_upkeep(upkeep, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the callee has the same contract, and `put` did not run.
             None => unsafe { self.defer(blocks, upkeep) },
         }
     }
@@ -131,20 +132,21 @@ impl Heap {
     /// As for [`put_own`](Self::put_own).
     #[cold]
     unsafe fn defer(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that this heap owns the blocks, and does not use them any
+        // more.
         if unsafe { self.deferred.push(blocks) } {
             // The user may have let go before the push, and the next may be long in coming.
             let _ = self.enter(Wait::Never, |_| ());
             return;
         }
-        // SAFETY: the caller guarantees it; every block has room for a link.
+        // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
         match self.with_upkeep(upkeep, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
                 // A block with a link in it is no longer all zeros.
                 blocks.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
-                // SAFETY: as above.
+                // SAFETY: as for `push`; every block has room for a link.
                 unsafe { self.deferred.push_linked(blocks) };
             }
         }
@@ -158,11 +160,11 @@ impl Heap {
         let Some(first) = blocks.first() else { return };
         let slot = SPACE.slot_of(first.as_ptr());
         if SPACE.slot_has(slot, blocks) {
-            // SAFETY: the caller guarantees it; the heap of this slot owns them.
+            // SAFETY: the callee has the same contract; the heap of this slot owns the blocks.
             return unsafe { Self::of_slot(slot).put_own_medium(blocks, upkeep) };
         }
         for block in blocks {
-            // SAFETY: as above.
+            // SAFETY: the callee has the same contract; this heap owns the block.
             unsafe { Self::of(block.as_ptr()).put_own_medium(slice::from_ref(block), upkeep) };
         }
     }
@@ -174,7 +176,7 @@ impl Heap {
     unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         let put = |state: &mut State| {
             for &block in blocks {
-                // SAFETY: the caller guarantees it.
+                // SAFETY: the caller guarantees that the block is of this heap and freed once.
                 let Some((_, wanted)) = (unsafe { state.deallocate(block) }) else {
                     return Err(block);
                 };
@@ -187,7 +189,7 @@ impl Heap {
         match self.with_upkeep(upkeep, Wait::Never, put) {
             Some(Ok(())) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the callee has the same contract, and `put` did not run.
             None => unsafe { self.defer(blocks, upkeep) },
         }
     }
@@ -198,7 +200,7 @@ impl Heap {
     /// # Safety
     /// This heap owns the block, which is not small and is freed once.
     pub(in crate::global::native) unsafe fn deallocate(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is of this heap and freed once.
         let deallocate = |state: &mut State| unsafe { state.deallocate(block) };
         match self.with_upkeep(Upkeep::IfDue, Wait::Always, deallocate) {
             Some(Some((bytes, wanted))) => {
@@ -209,7 +211,7 @@ impl Heap {
             }
             Some(None) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             None => {
-                // SAFETY: the caller guarantees it; every block has room for a link.
+                // SAFETY: the block is of this heap, is freed once, and has room for a link.
                 unsafe { self.deferred.push_linked(&[block]) };
                 0
             }
@@ -244,7 +246,7 @@ impl Heap {
         block: NonNull<u8>,
         new_size: usize,
     ) -> bool {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is of this heap and in use.
         let resize = |state: &mut State| unsafe { state.resize_in_place(block, new_size) };
         match self.with_upkeep(Upkeep::IfDue, Wait::Always, resize) {
             Some(Some(resized)) => resized,

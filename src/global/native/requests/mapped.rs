@@ -207,7 +207,7 @@ unsafe fn move_large_to_mapping(
 pub(super) unsafe fn advise_if_dense(asked: &Tuning, old: *mut u8, len: usize, moved: *mut u8) {
     let is_adaptive = registry::tuning(asked).huge_pages.is_adaptive();
     if is_adaptive && !SPACE.contains(moved) && huge::is_dense(old, len) {
-        // SAFETY: so long a block outside of all slots is a mapping.
+        // SAFETY: a guarded block is shorter, so this block in no slot is a mapping.
         unsafe { mapping::advise_huge_pages(moved, usize::MAX) };
     }
 }

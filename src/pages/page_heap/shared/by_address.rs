@@ -29,7 +29,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// # Safety
     /// The block is in use and not in a page, and no other thread resizes it meanwhile.
     pub(crate) unsafe fn tagged_size(block: NonNull<u8>) -> usize {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the block is in use and not in a page: it has a tag.
         Large::bytes(unsafe { crate::tags::header::len_at(block) })
     }
 
@@ -41,7 +41,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// program may have overwritten the tag with anything.
     #[inline(always)]
     pub(crate) unsafe fn is_tagged_of(block: NonNull<u8>, requested: usize) -> bool {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that a block with a tag starts here.
         unsafe { crate::tags::header::is_in_use_of(block, Large::cells_of(requested)) }
     }
 

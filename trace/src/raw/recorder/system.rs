@@ -141,7 +141,7 @@ fn map(len: usize, flags: c_int, file: c_int, from: libc::off_t) -> Option<NonNu
 /// # Safety
 /// `base` was mapped with `len` bytes, and nothing uses it any more.
 pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the caller guarantees that it is a mapping that nothing uses.
     unsafe { libc::munmap(base.as_ptr().cast(), len) };
 }
 
