@@ -31,7 +31,7 @@ use crate::error::Fault;
 use crate::meter::Meter;
 
 /// Words of the largest block that has a list of its size.
-pub(super) const LISTED: u32 = 128;
+const LISTED: u32 = 128;
 
 /// The block sizes used.
 pub trait Sizes {

@@ -32,7 +32,7 @@ pub(crate) const VERSION: u16 = 1;
 /// The version of a trace with call stacks.
 pub(crate) const VERSION_WITH_STACKS: u16 = 2;
 /// The version of a trace with times; its parts say whether it also has call stacks.
-pub(crate) const VERSION_WITH_TIMES: u16 = 3;
+const VERSION_WITH_TIMES: u16 = 3;
 /// Flag for the optional part of that version.
 const STACKS: u8 = 1;
 /// Length of the part with fixed offsets.

@@ -44,11 +44,7 @@ static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut())
 
 /// Yields the lists of all threads, including ended ones.
 pub(in crate::global::native) fn all_lists() -> impl Iterator<Item = *mut Lists> {
-    lists_from(ALL.load(Acquire))
-}
-
-/// Yields the lists from `next` on, in the order of [`all_lists`].
-pub(super) fn lists_from(mut next: *mut Lists) -> impl Iterator<Item = *mut Lists> {
+    let mut next = ALL.load(Acquire);
     core::iter::from_fn(move || {
         let lists = next;
         // SAFETY: lists are never freed.

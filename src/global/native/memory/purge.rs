@@ -272,7 +272,7 @@ impl Purge {
     }
 
     /// Returns whether a walk through the whole heap is under way.
-    pub(super) fn is_walk_under_way(&self) -> bool {
+    fn is_walk_under_way(&self) -> bool {
         self.walk.as_ref().is_some_and(|walk| walk.reach == Reach::ToTheEnd)
     }
 

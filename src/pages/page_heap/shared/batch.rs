@@ -31,7 +31,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// Returns the class of the page that contains this address; `None` if it is in no page of this
     /// heap.
     #[cfg(test)]
-    pub(crate) fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
+    fn class_at(&self, address: NonNull<u8>) -> Option<u32> {
         self.engine.pages.headers.at(address.addr().get()).map(|page| page.class())
     }
 
