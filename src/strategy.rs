@@ -20,6 +20,12 @@ use crate::error::{AllocError, Fault, Freed};
 /// A strategy that cannot serve a request returns an error and stays unchanged. Freeing never needs
 /// memory, so it cannot fail.
 ///
+/// # Time complexity
+/// How long allocating, freeing and resizing take depends on the strategy: those that search a list
+/// say so, and the [`catalogue`](crate::catalogue) marks them as linear. A resize that moves a block
+/// also copies it. [`walk`](Self::walk) visits each span of the heap once, and
+/// [`audit`](Self::audit) each at least once.
+///
 /// # Safety
 /// Implementers guarantee all of the following, and callers may rely on it:
 /// - A block returned by [`allocate`](Self::allocate), or by a method that resizes one, is valid

@@ -113,7 +113,7 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
     assert!(who.contains("obey"), "{who}");
 }
 
-/// It was waited for beyond --duration, for ever.
+/// Regression: pagewise waited for such a process without end, whatever `--duration` said.
 #[test]
 fn a_process_that_allocates_nothing_is_waited_for_as_long_as_the_recording_may_last() {
     let place = Place::new();

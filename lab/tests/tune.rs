@@ -70,7 +70,7 @@ fn a_search_prints_a_front_a_choice_a_verdict_and_code_for_each_family() {
     assert!(svg.contains("small: global allocator") && svg.contains("small: arena"));
 }
 
-/// They were lost, after a search that may take long.
+/// Regression: if one file could not be written, the results of the whole search were lost.
 #[test]
 fn results_are_printed_even_if_a_file_cannot_be_written() {
     let bench = Workbench::new();

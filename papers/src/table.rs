@@ -82,13 +82,13 @@ impl Near {
 /// Which figures the paper compares with each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ranked {
-    /// Those of a column.
+    /// The figures of a column.
     Down,
-    /// Those of a column in rows of the same group.
+    /// The figures of a column in rows of the same group.
     Within(fn(&str) -> &str),
-    /// Those of a row.
+    /// The figures of a row.
     Across,
-    /// None: they are of different kinds.
+    /// None: the figures are of different kinds.
     Not,
 }
 

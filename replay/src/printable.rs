@@ -18,7 +18,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts)
 }
 
-/// The same for a text of several lines; line ends are kept.
+/// As [`printable`], for a text of several lines: line ends are kept.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && acts(c))
 }

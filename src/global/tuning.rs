@@ -60,8 +60,8 @@ pub struct Tuning {
     /// FFCROSSOVER 16,368 bytes, FREETOL 1, and there are four size classes for each doubling.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
-    /// with a limit of at most 4 blocks of 1 KiB in all, or of one block (64 blocks in hardened
-    /// mode), which rises to this value as the list is used.
+    /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
+    /// 64), and gets more as it is used.
     pub quick_blocks: u32,
     /// The most bytes that one quick list keeps; 32 KiB by default. A list of large blocks may keep
     /// up to 4 blocks if they take no more than twice this, and every list keeps at least 2 blocks.
@@ -100,11 +100,12 @@ pub enum HugePages {
     /// Wherever the kernel can: fewest page faults, most memory.
     Always,
     /// Wherever the kernel can, but only beyond this number of bytes of each heap, and only in
-    /// memory that is known to be written densely. That is: new pages of small blocks, as long as a
-    /// heap's huge pages take less memory than its pages of small blocks; and the new part of a
-    /// growing large block whose old part was touched. So a small program takes no more memory than
-    /// it uses, a large one at most one extra huge page for each heap, and a table that stays
-    /// mostly untouched takes only the memory that was touched.
+    /// memory that will probably be written densely. That is above all: new pages of small blocks,
+    /// as long as a heap's huge pages take no more memory than its pages of small blocks; the new
+    /// part of a growing large block whose old part was touched all over; and new memory of a kind
+    /// whose last sample was. So a small program takes no more memory than it uses, and so does a
+    /// table that stays mostly untouched, except that the first blocks with mappings of their own
+    /// may together take up to 64 MiB more. `docs/design.md` has all rules.
     Beyond(usize),
 }
 

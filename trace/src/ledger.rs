@@ -165,7 +165,8 @@ mod tests {
         assert_eq!(ledger.counts(), Counts::default());
     }
 
-    /// So many threads need a trace of gigabytes. The number overflowed.
+    /// Regression: the number of threads overflowed. A trace with as many would have gigabytes, so
+    /// the ledger begins with a count near the limit.
     #[test]
     fn a_thread_too_many_is_refused() {
         let counts = Counts { threads: u32::MAX, ..Counts::default() };

@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(some().callers(0).count() + some().callers(9).count(), 0);
     }
 
-    /// They went around for ever.
+    /// Regression: the iterator never ended where a frame was its own caller, directly or not.
     #[test]
     fn callers_in_a_circle_end() {
         let mut stacks = some();

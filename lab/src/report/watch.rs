@@ -70,7 +70,7 @@ pub(super) struct Watch<H> {
     requested: u64,
     /// The operation that allocated the live block at each address.
     births: HashMap<usize, u64>,
-    /// The same for the block being resized.
+    /// The operation that allocated the block being resized.
     resizing: u64,
     /// Size of the current operation's block.
     size: usize,

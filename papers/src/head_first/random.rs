@@ -15,7 +15,7 @@ const MEMORY: usize = 16 << 20;
 /// The numbers of requests.
 const REQUESTS: [usize; 8] = [10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 70_000, 80_000];
 
-/// The same, as column heads.
+/// The numbers of requests, as column heads.
 const COLUMNS: [&str; 8] =
     ["10,000", "20,000", "30,000", "40,000", "50,000", "60,000", "70,000", "80,000"];
 

@@ -80,7 +80,7 @@ enum Until {
     FourRequests,
     /// A block of 32 bytes is allocated.
     Fifth,
-    /// And freed.
+    /// The block of 32 bytes is freed.
     Freed,
 }
 

@@ -35,7 +35,7 @@ const ALGORITHMS: &[Algorithm] = &[
     ("LWL", Fit::Worst, Area::Releases),
 ];
 
-/// Those for garbage collection.
+/// The algorithms for garbage collection.
 const COLLECTED: &[Algorithm] = &[
     ("F", Fit::First, Area::None),
     ("LF", Fit::First, Area::Apart),

@@ -40,7 +40,7 @@ pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"PWLOG\r\n\x1a");
 /// Versions without and with call stacks.
 pub(super) const VERSION: u32 = 4;
 pub(super) const VERSION_WITH_STACKS: u32 = 5;
-/// The same, for logs without times.
+/// Versions of logs without times, without and with call stacks.
 pub(super) const WITHOUT_TIMES: [u32; 2] = [2, 3];
 
 const _: () = assert!(size_of::<Head>() == HEAD);

@@ -17,7 +17,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Computes it; NaN without values.
+    /// Returns the interval of these values; NaN if there are none.
     pub(super) fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -31,7 +31,7 @@ impl Interval {
     }
 }
 
-/// Returns how many of so many sorted values lie outside the limits, on each side.
+/// Returns how many of this number of sorted values lie outside the limits, on each side.
 fn left_out(values: usize) -> usize {
     /// The probability that the true median is below the lower limit, or above the upper one.
     const ASIDE: f64 = 0.025;

@@ -17,7 +17,7 @@
 //! | `release` | freed blocks on their way back |
 //! | `own` | each thread's random numbers and quarantine |
 //! | `paths` | allocating and freeing |
-//! | `wiped` | short blocks that are kept zeroed while free |
+//! | `wiped` | small blocks that are zeros while free |
 //! | `resize` | resizing and measuring |
 
 /// Returns a table of a function, compiled for each

@@ -1,4 +1,5 @@
-//! Blocks that are mappings of their own: the largest, and large ones that must be zeros.
+//! Blocks that are mappings of their own: the largest, large ones that grew or are in kept memory,
+//! and those for which no heap has room.
 //!
 //! ```text
 //!             base          block − 64   block                         base + len

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
 //! | `pool` | all heaps, and which thread gets which |
-//! | `kept` | freed mappings, kept for blocks that grow |
-//! | `mapping` | the largest blocks, each a mapping of its own |
+//! | `kept` | freed mappings, kept for later blocks |
+//! | `mapping` | blocks that are mappings of their own |
 //! | `relief` | gives free memory back before the process grows |
 //! | `background` | a thread that gives memory back while the program is idle |
 

@@ -431,13 +431,13 @@ impl State {
     }
 }
 
-// With 32 bits there are too few slots for a heap in each test.
 /// Returns the memory by which a block at `start` became longer or shorter. The rest of it is known
 /// to be in use, and is long in a block that grows often, by a little.
 fn changed(start: usize, len: usize, new_len: usize) -> Range<usize> {
     start + len.min(new_len)..start + len.max(new_len)
 }
 
+// With 32 bits there are too few slots for a heap in each test.
 #[cfg(all(test, not(miri), target_pointer_width = "64"))]
 mod tests {
     use core::mem::MaybeUninit;

@@ -203,6 +203,7 @@ pub(in crate::global::native) struct Huge {
 }
 
 impl Huge {
+    /// Returns the huge pages of an extent that is still empty and may reach the end of `extent`.
     /// The marks are zeros, and only this value uses them.
     pub(super) fn new(huge_pages: HugePages, extent: Range<usize>, marks: &'static Marks) -> Self {
         let from = match huge_pages {

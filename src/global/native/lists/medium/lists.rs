@@ -65,8 +65,9 @@ pub(in crate::global::native) struct Lists {
 /// Which blocks a visit puts back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Blocks {
-    /// Those that were there at the last visit already.
+    /// The blocks that were on their lists at the last visit already.
     Idle,
+    /// All blocks.
     All,
 }
 
