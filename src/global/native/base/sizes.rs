@@ -182,8 +182,7 @@ pub(in crate::global::native) fn enable_fast_paths() {
 #[inline(always)]
 pub(in crate::global::native) fn offset(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: the table has an entry for every multiple of the unit up to the largest size.
-    unsafe { TABLES.offsets.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed).into()
+    TABLES.offsets.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed).into())
 }
 
 /// Returns the list for popping a block of `size` bytes, at most [`SMALL_MAX`], on the fast path; 0
@@ -192,8 +191,7 @@ pub(in crate::global::native) fn offset(size: usize) -> u32 {
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: as in `offset`.
-    unsafe { TABLES.popped.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+    TABLES.popped.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed))
 }
 
 /// Returns the list for a block that is freed with its size, `size` bytes, at most [`SMALL_MAX`]; 0
@@ -202,8 +200,7 @@ pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {
     debug_assert!(size <= SMALL_MAX);
-    // SAFETY: as in `offset`.
-    unsafe { TABLES.freed.get_unchecked((size + (UNIT - 1)) / UNIT) }.load(Relaxed)
+    TABLES.freed.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed))
 }
 
 /// Returns the list for blocks of this size and alignment; 0 if they are not small. Blocks start at

@@ -92,10 +92,8 @@ pub(super) unsafe fn reallocate(asked: &Tuning, block: *mut u8, new_size: usize)
     unsafe {
         match listed(block) {
             Some((_, size)) if stays(size, new_size) => block,
-            Some((list, size)) if new_size <= SMALL_MAX => {
-                reallocate_small(asked, block, list, size, new_size)
-            }
-            _ => reallocate_slowly(asked, block, new_size),
+            Some((list, size)) => reallocate_small(asked, block, list, size, new_size),
+            None => reallocate_slowly(asked, block, new_size),
         }
     }
 }
@@ -113,6 +111,10 @@ unsafe fn reallocate_small(
     size: usize,
     new_size: usize,
 ) -> *mut u8 {
+    if new_size > SMALL_MAX {
+        // SAFETY: the callee has the same contract.
+        return unsafe { reallocate_slowly(asked, block, new_size) };
+    }
     if sizes::offset(new_size) == list {
         return block;
     }

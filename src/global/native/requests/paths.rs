@@ -410,7 +410,7 @@ pub(super) unsafe fn reallocate_sized(
     align: usize,
     new_size: usize,
 ) -> *mut u8 {
-    let small = size.max(new_size) <= SMALL_MAX && align <= UNIT;
+    let small = size <= SMALL_MAX && new_size <= SMALL_MAX && align <= UNIT;
     let (list, new_list) = match small {
         true => (sizes::offset_of_freed(size), sizes::offset(new_size)),
         false => (0, 0),
