@@ -39,7 +39,8 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         } else {
             self.with(|strategy| {
                 let Ok(moved) = strategy.allocate(new) else {
-                    // SAFETY: the caller guarantees that the block is in use and that `old` fits it.
+                    // SAFETY: the caller guarantees that the block is in use and that `old` fits
+                    // it.
                     return unsafe { strategy.keep(block, old, new) }.ok_or(AllocError);
                 };
                 // SAFETY: both blocks are in use, with at least `len` bytes; the old one is freed
