@@ -61,7 +61,9 @@ pub struct Tuning {
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
     /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
-    /// 64), and gets more as it is used.
+    /// 64), and gets more as it is used. Where a thread allocates many blocks and frees them all,
+    /// again and again, its list keeps up to four times this, and four times
+    /// [`quick_bytes`](Self::quick_bytes); all lists of the process together 8 MiB more than usual.
     pub quick_blocks: u32,
     /// The most bytes that one quick list keeps; 32 KiB by default. A list of large blocks may keep
     /// up to 4 blocks if they take no more than twice this, and every list keeps at least 2 blocks.

@@ -269,16 +269,18 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
-/// As [`free`], for a block in no slot. A separate function, so that the common case need not set a
-/// list for it.
+/// As [`free`], for null, which C programs free often, or a block in no slot. A separate function, so
+/// that the common case need not set a list for it.
 ///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
 unsafe fn free_beside_slots(asked: &Tuning, block: *mut u8) {
-    // SAFETY: the callee has the same contract.
-    unsafe { free_past_lists(asked, block, 0, None) }
+    if !block.is_null() {
+        // SAFETY: the callee has the same contract.
+        unsafe { free_past_lists(asked, block, 0, None) }
+    }
 }
 
 /// As [`free`], for a block in a slot whose list is known; 0: it is not small.
