@@ -121,8 +121,10 @@ pub struct Region {
     low: usize,
     /// End of the dedicated memory, and of the region.
     high: usize,
+    /// Where the memory is known to be zeros outside of extent and dedicated memory: from this
+    /// offset on. What [`retract`](Source::retract) gave back is below it.
+    zeros: usize,
     opened: bool,
-    zeroed: bool,
 }
 
 // SAFETY: a region owns its memory exclusively, and the memory is not tied to a thread.
@@ -137,7 +139,7 @@ impl Region {
     /// and ends below the last byte of the address space.
     #[must_use]
     pub const unsafe fn new(base: *mut u8, len: usize) -> Self {
-        Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: false }
+        Self { base, start: 0, end: 0, low: len, high: len, zeros: len, opened: false }
     }
 
     /// Returns a region that consists of `memory`.
@@ -156,7 +158,7 @@ impl Region {
     /// out.
     #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
     pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
-        Self { base, start: 0, end: 0, low: len, high: len, opened: false, zeroed: true }
+        Self { base, start: 0, end: 0, low: len, high: len, zeros: 0, opened: false }
     }
 
     /// Returns the addresses of the whole region.
@@ -179,7 +181,7 @@ impl Region {
     pub(crate) unsafe fn rebase(&mut self, base: *mut u8, len: usize) {
         self.base = base;
         if self.high == 0 {
-            (self.low, self.high) = (len, len);
+            (self.low, self.high, self.zeros) = (len, len, len);
         }
     }
 
@@ -216,6 +218,7 @@ unsafe impl Source for Region {
 
     unsafe fn retract(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.end - self.start);
+        self.zeros = self.zeros.max(self.end);
         self.end -= bytes;
     }
 
@@ -230,11 +233,11 @@ unsafe impl Source for Region {
             Some(low) if low >= self.end => {
                 self.low = low;
                 let memory = self.at(low);
-                if !self.zeroed {
-                    // SAFETY: `low + size` is at most the old `low`, so the bytes are within the
-                    // region, and were in neither part of it.
-                    unsafe { memory.write_bytes(0, layout.size()) };
-                }
+                // Not the whole: memory that is zeros already stays untouched.
+                let other = self.zeros.saturating_sub(low).min(layout.size());
+                // SAFETY: `low + size` is at most the old `low`, so the bytes are within the
+                // region, and were in neither part of it.
+                unsafe { memory.write_bytes(0, other) };
                 Ok(memory)
             }
             _ => Err(AllocError::Exhausted),

@@ -49,6 +49,7 @@ mod an_aligned_block_passed_over;
 mod an_alignment_beyond_all_bins;
 mod an_alignment_ignored;
 mod an_end_that_was_free_and_of_no_use;
+mod bookkeeping_of_memory_given_back;
 mod claims_without_a_claim;
 mod classes_behind_equal_ones;
 mod failing_requests_that_opened_heaps;
