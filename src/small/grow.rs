@@ -65,6 +65,24 @@ impl BitHeap {
         Ok((self.free_below(self.end), start))
     }
 
+    /// Like [`resize`](Self::resize), with memory from the source, if that lies right above the
+    /// block or above the free run there.
+    #[cold]
+    pub(super) fn resize_growing<S: Source, M: Meter>(
+        &mut self,
+        start: u32,
+        old: u32,
+        new: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
+        let above = self.free_from(start + old);
+        let Some(more) = new.checked_sub(old) else { return false };
+        above.end() == self.end
+            && self.grow_from(above, more, GRANULE, source, meter).is_ok()
+            && self.resize(start, old, new, meter)
+    }
+
     /// Takes memory from the source up to granule `end`: granules, and words of the map for them.
     fn append<S: Source>(&mut self, old: u32, end: u32, source: &mut S) -> Result<(), AllocError> {
         if end <= old {

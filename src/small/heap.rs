@@ -164,7 +164,7 @@ impl BitHeap {
     /// Returns the free run that starts at granule `start`, the end of a block; empty if there is
     /// none. O(1).
     #[inline]
-    fn free_from(&self, start: u32) -> Run {
+    pub(super) fn free_from(&self, start: u32) -> Run {
         let len = match self.map.from(start) & 0b11 {
             0b11 => self.len(start),
             bits => bits as u32 & 1,

@@ -150,8 +150,11 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
     ) -> Option<Resized> {
         let (old, new) = (length(layout), Self::granules(new_layout.size())?);
         let bytes = (old as usize * GRANULE, new as usize * GRANULE);
-        BitHeap::resize(self, self.granule_of(block), old, new, &backing.meter)
-            .then(|| Resized::whole(block, bytes))
+        let start = self.granule_of(block);
+        let Backing { source, meter, .. } = backing;
+        let done = BitHeap::resize(self, start, old, new, meter)
+            || self.resize_growing(start, old, new, source, meter);
+        done.then(|| Resized::whole(block, bytes))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {

@@ -23,6 +23,7 @@ mod a_claim_that_cannot_grow_downwards;
 mod a_growth_of_too_many_granules;
 mod a_heap_opened_by_half;
 mod a_hostile_request;
+mod a_last_block_beside_memory_not_taken;
 mod a_library_that_is_unloaded;
 mod a_lock_held_across_a_fork;
 mod a_lock_printed_while_it_is_taken;
