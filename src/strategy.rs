@@ -37,6 +37,7 @@ use crate::error::{AllocError, Fault, Freed};
 ///   may be freed.
 /// - [`owns`](Self::owns) is `true` for the blocks of this strategy, and for no block of another
 ///   one.
+/// - The number of blocks that [`usage`](Self::usage) returns is 0 only if no block is in use.
 pub unsafe trait Strategy {
     /// Allocates a block of at least `layout.size()` bytes, aligned to `layout.align()` bytes.
     ///

@@ -9,7 +9,9 @@ use pagewise::arena::lock::{Single, Unshared};
 use pagewise::catalogue::{BestFit, FirstFit, LeastFree};
 use pagewise::pages::Config;
 use pagewise::walk::{Span, SpanKind};
-use pagewise::{AllocError, Arena, Fault, PageHeap, Region, Reserved, SmallHeap, Strategy, Usage};
+use pagewise::{
+    AllocError, Arena, Fault, PageHeap, Region, Reserved, SmallHeap, StaticArena, Strategy, Usage,
+};
 
 const LEN: usize = 1 << 16;
 static mut MEMORY: [u64; LEN / 8] = [0; LEN / 8];
@@ -196,6 +198,58 @@ fn a_claim_beyond_capacity_is_returned() {
         format!("{refused}").contains("no room") && format!("{refused:?}").contains("ClaimError")
     );
     assert_eq!(refused.0.held, 7);
+}
+
+/// A strategy is given back only without blocks; then its place is free for another.
+#[test]
+fn a_claim_without_blocks_is_released() {
+    static mut MEMORY: [[u64; 512]; 2] = [[0; 512]; 2];
+    let starts = [0, 1].map(|part| (&raw const MEMORY).addr() + part * 4096);
+    // SAFETY: the memory lives for ever, and each part is one heap's alone at any time.
+    let heap = |part: usize| unsafe {
+        SmallHeap::new(Region::new((&raw mut MEMORY[part]).cast(), 4096), ())
+    };
+    let arena: Arena<Claims<SmallHeap<Region>, 2>> = Arena::new(Claims::new());
+    for part in [0, 1] {
+        arena.claim(heap(part)).expect("room for two");
+    }
+    let release = |part| arena.release(|heap| heap.source().addresses().start == starts[part]);
+
+    let layout = Layout::new::<[u8; 3000]>();
+    let blocks = [0, 1].map(|_| arena.allocate(layout).expect("each holds one").cast::<u8>());
+    assert!(release(0).is_none() && release(1).is_none());
+    assert!(arena.release(|_| false).is_none());
+    // SAFETY: the block is in use, and not used any more.
+    unsafe { arena.deallocate(blocks[0], layout) };
+    let peak = arena.usage().peak_requested;
+    assert_eq!(release(0).expect("it has no blocks").usage().allocations, 1);
+    assert!(release(0).is_none(), "it is no claim any more");
+    assert_eq!(arena.audit(), Ok(()));
+    assert_eq!((arena.usage().requested, arena.usage().peak_requested), (3000, peak));
+    assert!(arena.is_in_use(blocks[1], layout) && !arena.is_in_use(blocks[0], layout));
+    assert_eq!(arena.allocate(layout), Err(AllocError::Exhausted));
+
+    arena.claim(heap(0)).expect("there is room again");
+    assert_eq!(arena.allocate(layout).map(|block| block.cast()), Ok(blocks[0]));
+}
+
+/// A block is resized where it is, or not at all.
+#[test]
+fn an_arena_resizes_in_place() {
+    static ARENA: StaticArena<4096> = StaticArena::new();
+    let layout = |size| Layout::from_size_align(size, 8).expect("a valid layout");
+    let blocks = [64, 64].map(|size| ARENA.allocate(layout(size)).expect("room").cast::<u8>());
+    // SAFETY: the blocks are in use, with the layouts that are given.
+    unsafe {
+        assert_eq!(ARENA.resize_in_place(blocks[0], layout(64), 128), None, "another is above it");
+        assert_eq!(ARENA.arena().resize_in_place(blocks[0], layout(64), 128), None);
+        assert!(ARENA.is_in_use(blocks[0], layout(64)) && !ARENA.is_in_use(blocks[0], layout(128)));
+        let grown = ARENA.resize_in_place(blocks[1], layout(64), 640).expect("free memory above");
+        assert_eq!((grown.cast(), grown.len()), (blocks[1], 640));
+        let shrunk = ARENA.arena().resize_in_place(blocks[1], layout(640), 32).expect("it shrinks");
+        assert_eq!((shrunk.cast(), shrunk.len()), (blocks[1], 32));
+    }
+    assert_eq!((ARENA.usage().requested, ARENA.audit()), (96, Ok(())));
 }
 
 #[test]

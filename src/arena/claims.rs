@@ -99,6 +99,37 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
         Ok(())
     }
 
+    /// Takes back the first strategy for which `which` is true, and makes room for another claim.
+    /// Returns `None`, and changes nothing, if there is none or if it has a block in use: its
+    /// memory stays until every block is freed. [`usage`](Strategy::usage) counts the strategy no
+    /// longer, except in the peaks.
+    ///
+    /// ```
+    /// use pagewise::arena::Claims;
+    /// use pagewise::{Region, SmallHeap, Strategy};
+    /// use std::alloc::Layout;
+    ///
+    /// let mut claims: Claims<SmallHeap<Region>, 2> = Claims::new();
+    /// let memory = Box::leak(Box::new([std::mem::MaybeUninit::uninit(); 4096]));
+    /// let region = Region::from_static(memory);
+    /// let start = region.addresses().start;
+    /// claims.claim(SmallHeap::new(region, ()))?;
+    ///
+    /// let layout = Layout::new::<u64>();
+    /// let block = claims.allocate(layout).expect("4 KiB hold 8 bytes").cast();
+    /// let at_start = |heap: &SmallHeap<Region>| heap.source().addresses().start == start;
+    /// assert!(claims.release(at_start).is_none(), "a block is in use");
+    /// // SAFETY: the block was allocated above, and is not used any more.
+    /// unsafe { claims.deallocate(block, layout) };
+    /// assert!(claims.release(at_start).is_some());
+    /// # Ok::<(), pagewise::arena::ClaimError<SmallHeap<Region>>>(())
+    /// ```
+    pub fn release(&mut self, mut which: impl FnMut(&S) -> bool) -> Option<S> {
+        let mut claims = self.claims.iter_mut();
+        let claim = claims.find(|claim| claim.as_ref().is_some_and(&mut which))?;
+        claim.take_if(|strategy| strategy.usage().blocks == 0)
+    }
+
     fn strategies(&self) -> impl Iterator<Item = &S> {
         self.claims.iter().flatten()
     }

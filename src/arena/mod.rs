@@ -225,6 +225,22 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
         self.with(|strategy| unsafe { strategy.reallocate(block, layout, new_size) })
     }
 
+    /// Changes a block's size to `new_size` bytes without moving it; see
+    /// [`Strategy::resize_in_place`]. Returns `None`, and changes nothing, if it cannot stay.
+    ///
+    /// # Safety
+    /// As for [`Strategy::resize_in_place`].
+    #[inline]
+    pub unsafe fn resize_in_place(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        // SAFETY: the caller gives the same guarantees.
+        self.with(|strategy| unsafe { strategy.resize_in_place(block, layout, new_size) })
+    }
+
     /// Returns whether a block in use that fits `layout` starts at `block`. Any pointer is allowed.
     /// See [`Strategy::is_in_use`].
     pub fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
@@ -287,6 +303,12 @@ impl<S: Strategy, const N: usize, L: Lock> Arena<Claims<S, N>, L> {
     /// As for [`Claims::claim`].
     pub fn claim(&self, strategy: S) -> Result<(), ClaimError<S>> {
         self.with(|claims| claims.claim(strategy))
+    }
+
+    /// Takes back the first strategy for which `which` is true, if it has no block in use; see
+    /// [`Claims::release`]. `which` must not use the arena: it would deadlock or panic.
+    pub fn release(&self, which: impl FnMut(&S) -> bool) -> Option<S> {
+        self.with(|claims| claims.release(which))
     }
 }
 

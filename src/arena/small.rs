@@ -278,6 +278,28 @@ impl<const N: usize, L: Lock> StaticArena<N, L> {
         self.with(|heap| unsafe { heap.reallocate(block, layout, new_size) })
     }
 
+    /// Changes a block's size to `new_size` bytes without moving it; see
+    /// [`Arena::resize_in_place`].
+    ///
+    /// # Safety
+    /// As for [`Strategy::resize_in_place`].
+    #[inline]
+    pub unsafe fn resize_in_place(
+        &self,
+        block: NonNull<u8>,
+        layout: Layout,
+        new_size: usize,
+    ) -> Option<NonNull<[u8]>> {
+        // SAFETY: the caller gives the same guarantees.
+        self.with(|heap| unsafe { heap.resize_in_place(block, layout, new_size) })
+    }
+
+    /// Returns whether a block in use that fits `layout` starts at `block`; see
+    /// [`Arena::is_in_use`].
+    pub fn is_in_use(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.with(|heap| heap.is_in_use(block, layout))
+    }
+
     /// Frees a block if it is in use; see [`Arena::try_free`].
     ///
     /// # Safety
