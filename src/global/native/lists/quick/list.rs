@@ -145,16 +145,22 @@ impl List {
         let limit = times * u32::from(self.most);
         let capacity = (2 * self.capacity()).min(limit);
         let is_due = self.capacity() < RAMP || self.batches.get() >= WIDEN;
-        let wider = is_due && capacity > self.capacity() && waves::reserve(self, capacity);
+        let is_wider = is_due && capacity > self.capacity();
+        let wider = is_wider && waves::reserve(self.extra(capacity) - self.extra(self.capacity()));
         wider.then(|| {
             self.batches.set(0);
             capacity
         })
     }
 
+    /// Returns the bytes of the blocks that a capacity has beyond the usual one.
+    fn extra(&self, capacity: u32) -> usize {
+        capacity.saturating_sub(self.most.into()) as usize * usize::from(self.size)
+    }
+
     /// Lowers the capacity to that of a new list.
     pub(super) fn narrow(&self) {
-        waves::release(self);
+        waves::release(self.extra(self.capacity()));
         let few = (FIRST_BYTES / u32::from(self.size)).clamp(1, FIRST);
         let first = if mode::is_hardened() { RAMP } else { few };
         self.set_capacity(first.min(self.most.into()));

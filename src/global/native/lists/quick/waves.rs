@@ -15,7 +15,6 @@
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::list::List;
 use crate::global::native::base::apart::Apart;
 
 /// Batches put back in a row that make a wave if the next one is taken.
@@ -31,28 +30,20 @@ pub(super) const TIMES: u32 = 4;
 const EXTRA: usize = 8 << 20;
 
 /// Bytes of blocks that lists may take beyond the usual at present. A list that a fork found
-/// [shut](List::shut) stays counted in the child.
+/// [shut](super::list::List::shut) stays counted in the child.
 static TAKEN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Counts the bytes by which this capacity exceeds that of the list; `false`, and nothing is
-/// counted, if all lists together would take too many.
-pub(super) fn reserve(list: &List, capacity: u32) -> bool {
-    let more = extra(list, capacity) - extra(list, list.capacity());
+/// Counts `more` bytes; `false`, and nothing is counted, if all lists together would take too many.
+pub(super) fn reserve(more: usize) -> bool {
     let add = |taken: usize| taken.checked_add(more).filter(|&sum| sum <= EXTRA);
     more == 0 || TAKEN.fetch_update(Relaxed, Relaxed, add).is_ok()
 }
 
-/// Forgets what was [counted](reserve) for the list.
-pub(super) fn release(list: &List) {
-    let extra = extra(list, list.capacity());
-    if extra != 0 {
-        TAKEN.fetch_sub(extra, Relaxed);
+/// Forgets `bytes` that were [counted](reserve).
+pub(super) fn release(bytes: usize) {
+    if bytes != 0 {
+        TAKEN.fetch_sub(bytes, Relaxed);
     }
-}
-
-/// Returns the bytes of the blocks beyond the usual in a list of this capacity.
-fn extra(list: &List, capacity: u32) -> usize {
-    capacity.saturating_sub(list.most.into()) as usize * usize::from(list.size)
 }
 
 #[cfg(all(test, unix, not(miri), target_pointer_width = "64"))]
