@@ -17,6 +17,21 @@ pub(crate) fn passes(test: &str) -> Output {
     run
 }
 
+/// Returns whether `holds` does in the child of a fork, which runs nothing else.
+#[cfg(all(unix, not(miri)))]
+pub(crate) fn in_child(holds: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `holds`, and ends; the status is valid for writes.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(if holds() { 7 } else { 8 });
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+    }
+}
+
 /// Runs `action` while the process is at the system's limit on mappings, so that no mapping can be
 /// split in two.
 #[cfg(all(target_os = "linux", not(miri)))]

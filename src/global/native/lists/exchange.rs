@@ -545,18 +545,9 @@ mod tests {
     fn forks() {
         let heap = registry::heap_for_test();
         let blocks = take(heap, 100);
-        // SAFETY: they were taken above, and are freed once; the child only looks at the heap, and
-        // ends.
-        unsafe {
-            assert!(heap.deferred.push(&blocks));
-            let child = libc::fork();
-            if child == 0 {
-                libc::_exit(if in_use(heap) == 0 { 7 } else { 1 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
-        }
+        // SAFETY: they were taken above, and are freed once.
+        assert!(unsafe { heap.deferred.push(&blocks) });
+        assert!(alone::in_child(|| in_use(heap) == 0));
         assert_eq!(in_use(heap), 0);
     }
 }

@@ -445,21 +445,14 @@ fn forks() {
             })
         });
         is_taken.recv().expect("the thread is at it");
-        // SAFETY: the child only looks at the kept runs, and ends.
-        let status = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let found = bytes() == run.len && due_in(DELAY).is_some() && give_back(1);
-                let forgotten = bytes() == 0 && due_in(DELAY).is_none() && !give_back(1);
-                libc::_exit(if finds { found } else { forgotten }.into());
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            status
-        };
+        let is_as_expected = alone::in_child(|| {
+            let found = bytes() == run.len && due_in(DELAY).is_some() && give_back(1);
+            let forgotten = bytes() == 0 && due_in(DELAY).is_none() && !give_back(1);
+            if finds { found } else { forgotten }
+        });
         let _ = done.send(());
         assert_eq!(holder.join().expect("it ends"), Some(()));
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{held}: {status:#x}");
+        assert!(is_as_expected, "{held}");
     }
     assert_eq!(bytes(), run.len);
     assert!(give_back(usize::MAX) && !is_there(run.start.wrapping_add(run.len)));

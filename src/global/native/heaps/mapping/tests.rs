@@ -889,16 +889,8 @@ fn coming() {
     // The fork handlers are registered with the first heap.
     let _ = registry::heap_for_test();
     IN_USE.coming.fetch_add(HUGE, Relaxed);
-    let mut status = 0;
-    // SAFETY: the child only looks at a number, and ends.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::_exit(i32::from(IN_USE.coming.load(Relaxed) != 0));
-        }
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-    }
-    assert_eq!((status, IN_USE.coming.load(Relaxed)), (0, HUGE));
+    assert!(alone::in_child(|| IN_USE.coming.load(Relaxed) == 0));
+    assert_eq!(IN_USE.coming.load(Relaxed), HUGE);
 }
 
 /// A mark tells a block from any other: each bit of the address counts.

@@ -242,17 +242,10 @@ fn begins() {
     assert!(bytes() <= most, "{} of {most}", bytes());
 
     #[cfg(unix)]
-    // SAFETY: the child only allocates, and ends.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            PAGEWISE.free(PAGEWISE.allocate(20_000));
-            libc::_exit(if bytes() == 0 { 7 } else { 8 });
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
-    }
+    assert!(alone::in_child(|| {
+        adopt();
+        bytes() == 0
+    }));
 }
 
 /// The memory of an ended thread's lists goes back with their blocks, after the purge delay.
@@ -347,21 +340,6 @@ fn left(wanted: NonNull<Lists>) -> usize {
     taken.into_iter().filter(|&lists| lists == wanted).count()
 }
 
-/// Returns whether `holds` does in the child of a fork.
-#[cfg(unix)]
-fn in_child(holds: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child only uses this allocator, and ends.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::_exit(if holds() { 7 } else { 8 });
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
-    }
-}
-
 /// A signal handler forks while its thread puts back blocks of other lists, begins, or ends. The
 /// child goes on with the lists that the thread holds. Neither the handler nor a later allocation
 /// in the child may leave these lists to the next thread.
@@ -392,13 +370,13 @@ fn forks() {
         unsafe { put_back(idle) };
         left(idle) == 1 && bytes() == 0
     };
-    assert!(in_child(puts_back), "they are put back");
+    assert!(alone::in_child(puts_back), "they are put back");
     let begins = || {
         begin(idle);
         adopt();
         left(idle) == 0
     };
-    assert!(in_child(begins), "they are the thread's");
+    assert!(alone::in_child(begins), "they are the thread's");
     let ended = std::thread::spawn(|| {
         adopt();
         let lists = NonNull::new(quick::of_face(current::lists())).expect("it has some");
@@ -412,7 +390,7 @@ fn forks() {
             let threads = unsafe { lists.as_ref() }.heap().threads.load(Relaxed);
             left(lists) == 1 && threads == 0
         };
-        let is_left_once = in_child(ends);
+        let is_left_once = alone::in_child(ends);
         current::set(quick::face(lists));
         is_left_once
     });

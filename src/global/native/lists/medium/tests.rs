@@ -558,17 +558,10 @@ fn taken_over() {
         });
         let (heap, block) = is_ready.recv().expect("the thread is there");
         let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one");
-        // SAFETY: the child only uses this allocator, and ends.
-        let has = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                registry::adopt_orphans();
-                libc::_exit(if is_in_use(heap, block) { 8 } else { 7 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
-        };
+        let has = alone::in_child(|| {
+            registry::adopt_orphans();
+            !is_in_use(heap, block)
+        });
         done.send(()).expect("the thread waits");
         thread.join().expect("it ends");
         has

@@ -134,22 +134,13 @@ mod tests {
         });
         let lists = lists.1.recv().expect("it is sent") as *mut Lists;
         assert!(kept(lists, sizes::offset(48)).0 > USUAL);
-        // SAFETY: the child only uses this allocator, and ends.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let before = listed(24);
-                make_waves(24);
-                // Takes the slow path.
-                free(allocate(20_000, 1));
-                let is_whole = before > USUAL && listed(24) > USUAL;
-                let is_back = kept(lists, sizes::offset(48)).0 == 0;
-                libc::_exit(if is_whole && is_back { 7 } else { 8 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
-        }
+        assert!(alone::in_child(|| {
+            let before = listed(24);
+            make_waves(24);
+            // Takes the slow path, which puts back the lists of threads that stayed behind.
+            free(allocate(20_000, 1));
+            before > USUAL && listed(24) > USUAL && kept(lists, sizes::offset(48)).0 == 0
+        }));
         drop(done.0);
         other.join().expect("it ends");
 
