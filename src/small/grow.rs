@@ -65,22 +65,21 @@ impl BitHeap {
         Ok((self.free_below(self.end), start))
     }
 
-    /// Like [`resize`](Self::resize), with memory from the source, if that lies right above the
-    /// block or above the free run there.
+    /// Grows the heap so that the free run above its last block has `len` granules. Returns that
+    /// run; `None` if `above`, the run above a block, does not end where the heap does, or there is
+    /// no memory.
     #[cold]
-    pub(super) fn resize_growing<S: Source, M: Meter>(
+    #[inline(never)]
+    pub(super) fn grow_above<S: Source, M: Meter>(
         &mut self,
-        start: u32,
-        old: u32,
-        new: u32,
+        above: Run,
+        len: u32,
         source: &mut S,
         meter: &M,
-    ) -> bool {
-        let above = self.free_from(start + old);
-        let Some(more) = new.checked_sub(old) else { return false };
-        above.end() == self.end
-            && self.grow_from(above, more, GRANULE, source, meter).is_ok()
-            && self.resize(start, old, new, meter)
+    ) -> Option<Run> {
+        let is_last = above.end() == self.end;
+        let grown = is_last.then(|| self.grow_from(above, len, GRANULE, source, meter));
+        grown?.ok().map(|(above, _)| above)
     }
 
     /// Takes memory from the source up to granule `end`: granules, and words of the map for them.

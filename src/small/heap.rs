@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::bins::{Bins, EXACT, Half, NONE, bin_of, wide};
 use super::map::Map;
 use crate::meter::Meter;
+use crate::source::Source;
 
 /// Bytes of a granule.
 pub(super) const GRANULE: usize = size_of::<usize>();
@@ -164,7 +165,7 @@ impl BitHeap {
     /// Returns the free run that starts at granule `start`, the end of a block; empty if there is
     /// none. O(1).
     #[inline]
-    pub(super) fn free_from(&self, start: u32) -> Run {
+    fn free_from(&self, start: u32) -> Run {
         let len = match self.map.from(start) & 0b11 {
             0b11 => self.len(start),
             bits => bits as u32 & 1,
@@ -311,14 +312,23 @@ impl BitHeap {
         self.link(Run::between(below.start, above.end()), meter);
     }
 
-    /// Changes the length of a block in use from `old` to `new` granules in place. Returns whether
-    /// that was possible.
-    pub(super) fn resize<M: Meter>(&mut self, start: u32, old: u32, new: u32, meter: &M) -> bool {
+    /// Changes the length of a block in use from `old` to `new` granules in place; the last block
+    /// grows with the heap. Returns whether that was possible.
+    pub(super) fn resize<S: Source, M: Meter>(
+        &mut self,
+        start: u32,
+        old: u32,
+        new: u32,
+        source: &mut S,
+        meter: &M,
+    ) -> bool {
         let (old_end, new_end) = (start + old, start + new);
         if new > old {
-            let above = self.free_from(old_end);
+            let mut above = self.free_from(old_end);
             if above.len < new - old {
-                return false;
+                let grown = self.grow_above(above, new - old, source, meter);
+                let Some(grown) = grown else { return false };
+                above = grown;
             }
             self.unlink(above, meter);
             self.map.fill::<false>(old_end - 1, new_end - 1);

@@ -152,9 +152,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
         let bytes = (old as usize * GRANULE, new as usize * GRANULE);
         let start = self.granule_of(block);
         let Backing { source, meter, .. } = backing;
-        let done = BitHeap::resize(self, start, old, new, meter)
-            || self.resize_growing(start, old, new, source, meter);
-        done.then(|| Resized::whole(block, bytes))
+        BitHeap::resize(self, start, old, new, source, meter).then(|| Resized::whole(block, bytes))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {
