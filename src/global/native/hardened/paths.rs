@@ -323,16 +323,16 @@ pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
 /// requested size, if the caller knows it.
 ///
 /// # Safety
-/// The block is null, or in use and not used afterwards. That it is in use is checked.
+/// The block is in use and not used afterwards. That it is in use is checked.
 #[inline(always)]
 pub(in super::super) unsafe fn free(
     parts: Parts,
     asked: &Tuning,
-    block: *mut u8,
+    block: NonNull<u8>,
     list: u32,
     size: Option<usize>,
 ) {
-    type Free = unsafe fn(&Tuning, *mut u8, u32, Option<usize>);
+    type Free = unsafe fn(&Tuning, NonNull<u8>, u32, Option<usize>);
     static FREE: [Free; Parts::SETS] = for_each_set!(free_with);
     // SAFETY: the callee has the same contract.
     unsafe { FREE[parts.set()](asked, block, list, size) }
@@ -345,17 +345,15 @@ pub(in super::super) unsafe fn free(
 #[inline(never)]
 unsafe fn free_with<const SET: usize>(
     asked: &Tuning,
-    block: *mut u8,
+    block: NonNull<u8>,
     list: u32,
     size: Option<usize>,
 ) {
-    // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class. Null
-    // is in no slot, so a block with a list above 0 is not null.
+    // SAFETY: the caller guarantees that the block is in use; `list` is the list of its class.
     unsafe {
         let Some((lists, own)) = own::of_thread().filter(|_| list > 0) else {
             return free_slowly(asked, block, size);
         };
-        let block = NonNull::new_unchecked(block);
         let parts = Parts::of_set(SET);
         let (state, code) = checked_state(block, Fault::FreedNotInUse);
         let class = quick::block_size(lists, list);
@@ -437,8 +435,7 @@ fn put_back_or_keep(lists: *mut Lists, own: &Own, freed: Freed) {
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_slowly(asked: &Tuning, block: *mut u8, size: Option<usize>) {
-    let Some(block) = NonNull::new(block) else { return };
+unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
     let _errno = KeepErrno::new();
     let parts = mode::parts();
     // SAFETY: the caller guarantees that the block is in use; a block above FFCROSSOVER starts

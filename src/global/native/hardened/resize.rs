@@ -178,7 +178,7 @@ unsafe fn reallocate_slowly(
             return stay(address, size, new_size);
         }
         moved.copy_from_nonoverlapping(block, size.min(new_size));
-        free(parts, asked, block, SPACE.list_of(block).unwrap_or(0), None);
+        free(parts, asked, address, SPACE.list_of(block).unwrap_or(0), None);
         moved
     }
 }

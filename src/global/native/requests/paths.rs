@@ -226,10 +226,12 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
 #[cold]
 #[inline(never)]
 unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: *mut Lists) {
-    // SAFETY: the callees have the same contract; an address in a slot is not null.
+    let list = SPACE.list_of(block);
+    let Some(block) = NonNull::new(block) else { return };
+    // SAFETY: the callees have the same contract.
     unsafe {
-        match SPACE.list_of(block) {
-            Some(0) if medium::free(lists, NonNull::new_unchecked(block)) => {}
+        match list {
+            Some(0) if medium::free(lists, block) => {}
             list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
         }
     }
@@ -243,7 +245,7 @@ unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: 
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_past_lists(asked: &Tuning, block: *mut u8, list: u32, size: Option<usize>) {
+unsafe fn free_past_lists(asked: &Tuning, block: NonNull<u8>, list: u32, size: Option<usize>) {
     // SAFETY: the callees have the same contract.
     unsafe {
         let parts = mode::parts();
@@ -269,15 +271,15 @@ pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
     }
 }
 
-/// As [`free`], for null, which C programs free often, or a block in no slot. A separate function, so
-/// that the common case need not set a list for it.
+/// As [`free`], for null, which C programs free often, or a block in no slot. A separate function,
+/// so that the common case need not set a list for it.
 ///
 /// # Safety
 /// As for [`free`].
 #[cold]
 #[inline(never)]
 unsafe fn free_beside_slots(asked: &Tuning, block: *mut u8) {
-    if !block.is_null() {
+    if let Some(block) = NonNull::new(block) {
         // SAFETY: the callee has the same contract.
         unsafe { free_past_lists(asked, block, 0, None) }
     }
@@ -296,7 +298,7 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
         if !quick::push(lists, list, address) {
             match list {
                 0 => free_slowly(asked, address, lists),
-                _ => free_past_lists(asked, block, list, None),
+                _ => free_past_lists(asked, address, list, None),
             }
         }
     }
@@ -335,7 +337,7 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
         match SPACE.list_of(block) {
             Some(0) if medium::free(lists, address) => {}
             Some(list) if quick::push(lists, list, address) => {}
-            list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
+            list => free_past_lists(asked, address, list.unwrap_or(0), Some(size)),
         }
     }
 }
@@ -348,7 +350,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
     // SAFETY: the callees have the same contract.
     unsafe {
         if !medium::free(lists, block) {
-            free_past_lists(asked, block.as_ptr(), 0, None);
+            free_past_lists(asked, block, 0, None);
         }
     }
 }
@@ -361,7 +363,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, lists: *mut Lists) {
 unsafe fn free_unusually(
     parts: Parts,
     asked: &Tuning,
-    block: *mut u8,
+    block: NonNull<u8>,
     list: u32,
     size: Option<usize>,
 ) {
@@ -380,20 +382,18 @@ unsafe fn free_unusually(
 /// As for [`free`].
 #[cold]
 #[inline(never)]
-unsafe fn free_sampling(asked: &Tuning, block: *mut u8, size: Option<usize>) {
+unsafe fn free_sampling(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
     if mode::is_profiled() {
-        profile::forget(block);
+        profile::forget(block.as_ptr());
     }
     // SAFETY: the caller guarantees that the block is in use. It is of the unshadowed list, even
     // where its granule names the shadow; the lists are this thread's.
     unsafe {
+        let list = SPACE.list_of(block.as_ptr()).unwrap_or(0);
         if mode::is_hardened() {
-            let list = SPACE.list_of(block).unwrap_or(0);
             return hardened::paths::free(mode::parts(), asked, block, list, size);
         }
-        let Some(list) = SPACE.list_of(block) else { return usual::free(asked, block) };
-        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
-        if list == 0 || !quick::push(lists, quick::unshadowed(list), address) {
+        if list == 0 || !quick::push(current::lists(), quick::unshadowed(list), block) {
             usual::free(asked, block);
         }
     }

@@ -110,17 +110,16 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 /// As for [`free`](super::paths::free).
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn free(asked: &Tuning, block: *mut u8) {
+pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
     // SAFETY: the callees have the same contract; the address tells which one is responsible for
     // the block.
     unsafe {
-        let Some(address) = NonNull::new(block) else { return };
         let _errno = KeepErrno::new();
-        match SPACE.list_of(block) {
-            None => return mapped::free(asked, block),
-            Some(0) if medium::free_slowly(address) => return,
-            Some(0) => return free_medium(address),
-            Some(list) => free_small(asked, quick::unshadowed(list), address),
+        match SPACE.list_of(block.as_ptr()) {
+            None => return mapped::free(asked, block.as_ptr()),
+            Some(0) if medium::free_slowly(block) => return,
+            Some(0) => return free_medium(block),
+            Some(list) => free_small(asked, quick::unshadowed(list), block),
         }
     }
     background::start();
