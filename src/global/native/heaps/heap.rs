@@ -225,7 +225,8 @@ impl Heap {
         let slot = self.slot();
         let is_own = |block: *mut u8| SPACE.contains(block) && SPACE.slot_of(block) == slot;
         let overwritten = self.deferred.take_linked(is_own, |block| {
-            // SAFETY: callers of `push_linked` guarantee that each block of this heap was freed once.
+            // SAFETY: callers of `push_linked` guarantee that each block of this heap was freed
+            // once.
             if unsafe { state.put_back(block) }.is_err() {
                 refused = Some((Fault::FreedTwice, block.as_ptr()));
             }

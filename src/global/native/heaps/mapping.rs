@@ -409,7 +409,7 @@ pub(in crate::global::native) unsafe fn resize(
 /// As [`resize`], for a block with guard pages that needs `new_len` bytes from its base on.
 ///
 /// # Safety
-/// As for [`resize`]; the block has guard pages.
+/// As for [`resize`]; the block has guard pages, and its header was checked.
 unsafe fn resize_guarded(
     block: *mut u8,
     align: usize,
@@ -417,10 +417,10 @@ unsafe fn resize_guarded(
     is_adaptive: bool,
 ) -> Option<NonNull<u8>> {
     let page = os::page_size();
-    // SAFETY: the caller guarantees that it is in use; one that moves keeps its header and
-    // contents.
+    // SAFETY: the caller guarantees that it is in use, and has checked its header; one that moves
+    // keeps its header and contents.
     unsafe {
-        let &mut Header { base, len, guard, size, .. } = checked_header(block);
+        let Header { base, len, guard, size, .. } = *header(block);
         if new_len > len {
             if align > page {
                 return None;
@@ -443,8 +443,8 @@ unsafe fn resize_guarded(
 /// the base on.
 ///
 /// # Safety
-/// As for [`resize`]; the block has no guard pages, and is in this mapping, at least `new_len` bytes
-/// long.
+/// As for [`resize`]; the block has no guard pages, and is in this mapping, which has at least
+/// `new_len` bytes.
 unsafe fn shorten(
     (base, len): (*mut u8, usize),
     block: *mut u8,
@@ -464,8 +464,8 @@ unsafe fn shorten(
 /// Makes a block without guard pages longer, with `new_len` bytes from its base on.
 ///
 /// # Safety
-/// As for [`resize`]; the block has no guard pages, and is in this mapping, less than `new_len`
-/// bytes long.
+/// As for [`resize`]; the block has no guard pages, and is in this mapping, which has less than
+/// `new_len` bytes.
 unsafe fn grow(
     (base, len): (*mut u8, usize),
     block: *mut u8,
@@ -578,7 +578,7 @@ unsafe fn lengthen(
 /// they are `wanted`.
 ///
 /// # Safety
-/// As for [`resize`]; the block has guard pages, and `new_len` is more than its mapping's length.
+/// As for [`resize_guarded`]; `new_len` is more than the mapping's length.
 unsafe fn move_guarded(
     block: *mut u8,
     (new_len, new_size): (usize, usize),
@@ -589,7 +589,7 @@ unsafe fn move_guarded(
     }
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
-        let &mut Header { base, len, guard, .. } = checked_header(block);
+        let Header { base, len, guard, .. } = *header(block);
         let offset = block.addr() - base.addr();
         let align = if wanted { HUGE } else { guard };
         let reserved = new_len.checked_add(guard + align)?;

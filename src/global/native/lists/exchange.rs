@@ -104,7 +104,7 @@ impl Heap {
     /// As for [`put`](Self::put).
     #[inline(never)]
     unsafe fn put_mixed(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
-        // SAFETY: the callee has the same contract; the heap of this slot owns the blocks that it gets.
+        // SAFETY: the callee has the same contract; the heap of this slot owns the blocks it gets.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
             Self::of_slot(slot).put_own(own, upkeep);
         });

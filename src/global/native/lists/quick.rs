@@ -5,7 +5,7 @@
 //! ```text
 //! Lists  | dummy list | medium lists | heap, waiting, … | list | shadow | list | … | places |
 //!  list  | top | last place | size, class, … | bottom |
-//! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | … | wide places
+//! places | null | block 0 | block 1 | … | block most − 1 | null | block 0 | … | wave places
 //! ```
 //! The lists' heads lie together, so that a thread writes few OS pages, and the places of an ended
 //! thread can be given back.
@@ -46,7 +46,7 @@ pub(in crate::global::native) use self::lists::{
     Lists, MEDIUM, OWN, Waiting, behind_face, empty, face, gone, is_none, make, medium, of_face,
     open, unshadowed,
 };
-use self::lists::{at, blocks, entry, wide_bottom};
+use self::lists::{at, blocks, entry, wave_bottom};
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::sizes::for_each;
 use crate::global::native::base::visit::Upkeep;
@@ -303,16 +303,16 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
 }
 
 /// Counts a batch, and widens the list if that is due; returns whether it was. A list that is to
-/// take more than usual moves to its [wide places](waves) first.
+/// take more than usual moves to its [wave places](waves) first.
 ///
 /// # Safety
 /// As for [`pop`]; the list is not shut.
 unsafe fn widen(lists: *mut Lists, list: *mut List) -> bool {
-    // SAFETY: as in `pop`. The wide places are the list's own, and have room for its blocks.
+    // SAFETY: as in `pop`. The wave places are the list's own, and have room for its blocks.
     unsafe {
         let Some(capacity) = (*list).wider() else { return false };
         let takes_more = capacity > u32::from((*list).most);
-        match wide_bottom(&*list).filter(|_| takes_more) {
+        match wave_bottom(&*list).filter(|_| takes_more) {
             Some(bottom) => {
                 let (count, before) = ((*list).count(), blocks(lists, list));
                 (*list).shut();

@@ -16,7 +16,7 @@ use crate::global::native::base::mode;
 /// keep that order.
 ///
 /// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, or + [`waves::TIMES`] `most` in
-/// [wide places](super::waves), except while the list is being changed. In a dummy list these
+/// [wave places](super::waves), except while the list is being changed. In a dummy list these
 /// fields are 0; place 0 never holds a block.
 #[derive(Debug)]
 #[repr(C)]
@@ -145,12 +145,14 @@ impl List {
         let limit = times * u32::from(self.most);
         let capacity = (2 * self.capacity()).min(limit);
         let is_due = self.capacity() < RAMP || self.batches.get() >= WIDEN;
-        let is_wider = is_due && capacity > self.capacity();
-        let wider = is_wider && waves::reserve(self.extra(capacity) - self.extra(self.capacity()));
-        wider.then(|| {
-            self.batches.set(0);
-            capacity
-        })
+        if !is_due
+            || capacity <= self.capacity()
+            || !waves::reserve(self.extra(capacity) - self.extra(self.capacity()))
+        {
+            return None;
+        }
+        self.batches.set(0);
+        Some(capacity)
     }
 
     /// Returns the bytes of the blocks that a capacity has beyond the usual one.

@@ -18,7 +18,7 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::tuning::Tuning;
 use crate::os;
 
-/// Words of eight bytes that a thread's lists may take without [wide places](super::waves): enough
+/// Words of eight bytes that a thread's lists may take without [wave places](super::waves): enough
 /// for lists of two blocks each if every multiple of [`UNIT`](crate::global::tuning::UNIT) were a
 /// class.
 const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
@@ -31,8 +31,8 @@ static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Bytes from their start to the places of blocks.
 static PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// Bytes from their start to the [wide places](super::waves).
-static WIDE: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
+/// Bytes from their start to the [wave places](super::waves).
+static WAVE_PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// Bytes of a thread's own state in hardened mode, behind its lists and their [face].
 pub(in crate::global::native) const OWN: usize = 20 << 10;
@@ -152,10 +152,10 @@ pub(in crate::global::native) fn open(
     let counted =
         classes.inspect(|&size| count += places(capacity(tuning, size as u32, room(lists))));
     sizes::enter(counted, tuning.pages.ffcrossover);
-    let wide = end_of_heads(lists) + count * size_of::<*mut u8>();
-    debug_assert!(wide <= MAX_WORDS * WORD, "every class has a list");
-    WIDE.store(wide, Relaxed);
-    let bytes = wide + waves::TIMES as usize * count * size_of::<*mut u8>();
+    let usual = end_of_heads(lists) + count * size_of::<*mut u8>();
+    debug_assert!(usual <= MAX_WORDS * WORD, "every class has a list");
+    WAVE_PLACES.store(usual, Relaxed);
+    let bytes = usual + waves::TIMES as usize * count * size_of::<*mut u8>();
     // The last places share no OS page with the face behind them.
     WORDS.store(bytes.next_multiple_of(os::page_size()) / WORD, Relaxed);
 }
@@ -292,12 +292,12 @@ pub(super) unsafe fn blocks(lists: *mut Lists, list: *mut List) -> *mut MaybeUni
     entry(lists, unsafe { (*list).bottom() } + 1).cast()
 }
 
-/// Returns the place before the first of a list's [wide places](super::waves), if it is not there
+/// Returns the place before the first of a list's [wave places](super::waves), if it is not there
 /// yet. They lie as the usual ones do, but are [`TIMES`](waves::TIMES) as many.
-pub(super) fn wide_bottom(list: &List) -> Option<u32> {
+pub(super) fn wave_bottom(list: &List) -> Option<u32> {
     let place = |bytes: &AtomicUsize| (bytes.load(Relaxed) / size_of::<*mut u8>()) as u32;
-    let (usual, wide) = (place(&PLACES), place(&WIDE));
-    (list.bottom() < wide).then(|| wide + waves::TIMES * (list.bottom() - usual))
+    let (usual, first) = (place(&PLACES), place(&WAVE_PLACES));
+    (list.bottom() < first).then(|| first + waves::TIMES * (list.bottom() - usual))
 }
 
 /// Returns the address of a place of a thread's lists.
@@ -377,13 +377,13 @@ mod tests {
             place += 1 + most as usize;
         }
         // SAFETY: the lists were just made.
-        let wide = |&offset: &u32| unsafe { wide_bottom(&*at(lists, offset)) };
+        let in_waves = |&offset: &u32| unsafe { wave_bottom(&*at(lists, offset)) };
         let count = place - end_of_heads(offsets.len()) / size_of::<*mut u8>();
-        for (&offset, next) in offsets.iter().zip(offsets[1..].iter().map(wide).chain([None])) {
+        for (&offset, next) in offsets.iter().zip(offsets[1..].iter().map(in_waves).chain([None])) {
             // SAFETY: the list was just made.
             let most = waves::TIMES * u32::from(unsafe { (*at(lists, offset)).most });
             let end = next.unwrap_or((place + waves::TIMES as usize * count) as u32);
-            assert!(wide(&offset).is_some_and(|bottom| bottom + most < end), "{offset}");
+            assert!(in_waves(&offset).is_some_and(|bottom| bottom + most < end), "{offset}");
         }
         let place = place + waves::TIMES as usize * count;
         let words = (place * size_of::<*mut u8>()).next_multiple_of(os::page_size()) / WORD;

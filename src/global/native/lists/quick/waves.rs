@@ -7,9 +7,9 @@
 //! threads, or go to them, has no waves: to keep more blocks would save nothing.
 //!
 //! ```text
-//!  places | usual: list 0 | list 1 | … | wide: list 0 …………… | list 1 ……… | …
+//!  places | usual: list 0 | list 1 | … | wave: list 0 …………… | list 1 ……… | …
 //! ```
-//! A list moves to its wide places when it first takes more than usual, and stays there. The usual
+//! A list moves to its wave places when it first takes more than usual, and stays there. The usual
 //! places of a thread lie close together, so that few OS pages hold them.
 
 use core::sync::atomic::AtomicUsize;
