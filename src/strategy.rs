@@ -22,8 +22,8 @@ use crate::error::{AllocError, Fault, Freed};
 ///
 /// # Time complexity
 /// How long allocating, freeing and resizing take depends on the strategy: those that search a list
-/// say so, and the [`catalogue`](crate::catalogue) marks them as linear. A resize that moves a block
-/// also copies it. [`walk`](Self::walk) visits each span of the heap once, and
+/// say so, and the [`catalogue`](crate::catalogue) marks them as linear. A resize that moves a
+/// block also copies it. [`walk`](Self::walk) visits each span of the heap once, and
 /// [`audit`](Self::audit) each at least once.
 ///
 /// # Safety

@@ -308,11 +308,11 @@ impl Program {
             // SAFETY: the block is in use with this size and alignment, and not used afterwards.
             Call::Free(which) => self.free(which, |block| unsafe { rules::free(block.start) }),
             Call::FreeSized(which) => self.free(which, |block| {
-                // SAFETY: as above.
+                // SAFETY: the block is in use as recorded, and not used afterwards.
                 unsafe { rules::free_sized(block.start, block.size) };
             }),
             Call::FreeAlignedSized(which) => self.free(which, |block| {
-                // SAFETY: as above.
+                // SAFETY: the block is in use as recorded, and not used afterwards.
                 unsafe { rules::free_aligned_sized(block.start, block.align, block.size) };
             }),
             // SAFETY: null is allowed.

@@ -83,8 +83,8 @@ impl Slots {
 
 #[cfg(all(test, target_pointer_width = "64"))]
 impl Slots {
-    /// Returns a table with this many slots in use. Takes no memory: its links are zeros that are not
-    /// touched, so none of the slots can be freed.
+    /// Returns a table with this many slots in use. Takes no memory: its links are zeros that are
+    /// not touched, so none of the slots can be freed.
     pub(crate) fn all_in_use(live: u32) -> Self {
         Self { links: vec![0; live as usize], head: NONE, live }
     }

@@ -100,8 +100,8 @@ unsafe impl Target for Direct {
         layout: Layout,
         new_size: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: the caller guarantees that the block is in use with this layout; the new size is not
-        // 0.
+        // SAFETY: the caller guarantees that the block is in use with this layout; the new size is
+        // not 0.
         NonNull::new(unsafe { self.0.realloc(block.as_ptr(), layout, new_size) })
     }
 
