@@ -450,4 +450,28 @@ mod tests {
         assert_eq!(dealt(&[5, 6], &[]), [5, 6]);
         assert_eq!(dealt(&[], &[]), []);
     }
+
+    /// A list that a fork found on its way to its wave places is empty there, and takes blocks.
+    #[cfg(all(not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_list_that_was_moving_is_opened() {
+        use crate::global::native::base::sizes;
+        use crate::global::native::lists::registry;
+        use crate::global::tuning::Tuning;
+        registry::heap_for_test();
+        let lists = make(&Tuning::new()).expect("there is memory").as_ptr();
+        let offset = sizes::offset(64);
+        // SAFETY: the lists were just made, and no thread has them.
+        unsafe {
+            let list = &*at(lists, offset);
+            list.set_count(3);
+            list.shut();
+            let bottom = wave_bottom(list).expect("it is in its usual places");
+            list.move_to(bottom);
+            open_shut(lists);
+            assert_eq!((list.bottom(), list.top.load(Relaxed)), (bottom, bottom));
+            assert!(!list.is_shut() && list.capacity() > 0 && wave_bottom(list).is_none());
+            assert!(entry(lists, bottom).read().is_null());
+        }
+    }
 }
