@@ -1,6 +1,8 @@
 //! Runs unit tests in processes of their own, for tests that change process-wide state or end the
 //! process.
 
+#[cfg(all(unix, not(miri)))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Output};
 
 /// Runs the ignored unit test with the path `test` in a process of its own.
@@ -17,14 +19,16 @@ pub(crate) fn passes(test: &str) -> Output {
     run
 }
 
-/// Returns whether `holds` does in the child of a fork, which runs nothing else.
+/// Returns whether `holds` does in the child of a fork, which runs nothing else. A panic ends the
+/// child at once: the test runner would wait there for threads that stayed behind.
 #[cfg(all(unix, not(miri)))]
 pub(crate) fn in_child(holds: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `holds`, and ends; the status is valid for writes.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            libc::_exit(if holds() { 7 } else { 8 });
+            let held = catch_unwind(AssertUnwindSafe(holds));
+            libc::_exit(if matches!(held, Ok(true)) { 7 } else { 8 });
         }
         let mut status = 0;
         assert_eq!(libc::waitpid(child, &raw mut status, 0), child);

@@ -1,4 +1,4 @@
-//! The system's figures on this process's memory, read without using the allocator.
+//! The system's figures on this process, mostly its memory, read without using the allocator.
 
 /// Whether memory that the allocator gives back is gone at once, and reads as zeros when used
 /// again. On macOS and FreeBSD it stays resident, with its contents, until the system needs it.
@@ -61,6 +61,19 @@ pub(crate) fn resident() -> usize {
     if is_emulated() {
         return pagewise::Pagewise::new().stats().resident;
     }
+    status("VmRSS:") << 10
+}
+
+/// Returns the number of threads of this process, without the emulator's. (To allocate for this
+/// might start the allocator's own.)
+#[cfg(target_os = "linux")]
+pub(crate) fn threads() -> usize {
+    status("Threads:") - usize::from(is_emulated())
+}
+
+/// Returns a number that the system tells of this process, in KiB if it is of memory.
+#[cfg(target_os = "linux")]
+fn status(name: &str) -> usize {
     let mut text = [0_u8; 4096];
     // SAFETY: the file is read into the buffer, then closed.
     let len = unsafe {
@@ -70,9 +83,8 @@ pub(crate) fn resident() -> usize {
         usize::try_from(len).expect("there is a /proc")
     };
     let text = str::from_utf8(&text[..len]).expect("the system writes text");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its line");
-    let kib: usize = line.trim_end_matches("kB").trim().parse().expect("a number");
-    kib << 10
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("its line");
+    line.trim_end_matches("kB").trim().parse().expect("a number")
 }
 
 /// Returns the bytes of this process's working set.

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs of this")]
 
+#[cfg(unix)]
+pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod process;
 #[cfg(target_os = "linux")]

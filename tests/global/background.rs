@@ -2,23 +2,16 @@
 
 use std::time::Duration;
 
-#[cfg(target_os = "linux")]
-use crate::child::memory::is_emulated;
-use crate::child::memory::resident;
-use crate::child::passes_when;
 #[cfg(unix)]
-use crate::fork::in_child;
+use crate::child::fork::in_child;
+use crate::child::memory::resident;
+#[cfg(target_os = "linux")]
+use crate::child::memory::threads;
+use crate::child::passes_when;
 use crate::memory::blocks_of;
 
 const DELAY: Duration = Duration::from_millis(100);
 const PEAK: usize = 96 << 20;
-
-/// Returns the number of threads of this process, without the emulator's.
-#[cfg(target_os = "linux")]
-fn threads() -> usize {
-    let all = std::fs::read_dir("/proc/self/task").expect("there is a /proc").count();
-    all - usize::from(is_emulated())
-}
 
 /// Sleeps until at most this much is resident; gives up after `looks` checks. Returns whether it
 /// succeeded.

@@ -4,24 +4,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::child::fork::in_child;
 use crate::child::passes;
 use crate::{ALLOCATOR, Marked, Random};
-
-/// Runs `action` in the child of a fork, and waits for the child's normal end.
-pub(crate) fn in_child(action: impl FnOnce()) {
-    // SAFETY: the child only uses the allocator, which is under test, and ends with `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        action();
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: the status is valid for writes.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "the child ended by itself");
-}
 
 #[test]
 fn the_child_of_a_threaded_program_can_allocate() {

@@ -216,20 +216,14 @@ fn a_forked_child_returns_blocks_of_other_threads() {
 #[cfg(unix)]
 fn forked() {
     let (thread, end) = keeper();
-    // SAFETY: the child does no more than use the allocator, and ends.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            let kept = ALLOCATOR.stats().quick;
-            // The slow path takes over what the missing threads kept.
-            ALLOCATOR.free(ALLOCATOR.allocate(3 << 20));
-            let left = ALLOCATOR.stats().quick;
-            libc::_exit(if kept > 8 * 60_000 && left < 8 * 60_000 { 7 } else { 1 });
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
-    }
+    crate::child::fork::in_child(|| {
+        let kept = ALLOCATOR.stats().quick;
+        // The slow path takes over what the missing threads kept.
+        // SAFETY: the block is freed once.
+        unsafe { ALLOCATOR.free(ALLOCATOR.allocate(3 << 20)) };
+        let left = ALLOCATOR.stats().quick;
+        assert!(kept > 8 * 60_000 && left < 8 * 60_000, "{kept} and {left} bytes");
+    });
     drop(end);
     thread.join().expect("it ends");
 }

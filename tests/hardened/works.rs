@@ -219,23 +219,15 @@ fn forks() {
         }
         begun.wait();
         for round in 0..25 {
-            // SAFETY: the child allocates, which is under test, and ends by `_exit`.
-            unsafe {
-                let child = libc::fork();
-                if child == 0 {
-                    let mut random = Random(round + 9);
-                    let use_memory = |seed| {
-                        let mut random = Random(seed);
-                        drop((0..300).map(|_| Block::new(&mut random)).collect::<Vec<_>>());
-                    };
-                    use_memory(random.below(1000) as u64 + 1);
-                    thread::spawn(move || use_memory(round + 77)).join().expect("it ends");
-                    libc::_exit(0);
-                }
-                let mut status = 0;
-                assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-                assert_eq!(status, 0, "the child ended by itself");
-            }
+            crate::child::fork::in_child(|| {
+                let mut random = Random(round + 9);
+                let use_memory = |seed| {
+                    let mut random = Random(seed);
+                    drop((0..300).map(|_| Block::new(&mut random)).collect::<Vec<_>>());
+                };
+                use_memory(random.below(1000) as u64 + 1);
+                thread::spawn(move || use_memory(round + 77)).join().expect("it ends");
+            });
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -171,21 +171,16 @@ fn forks() {
         let blocks: Vec<_> = (0..50).map(|_| block_of(0, layout)).collect();
         let told = || figures(&profiler().snapshot().expect("there is a profile"))[0][1];
         assert!(told() > 10_000.0);
-        // SAFETY: the child does nothing that needs another thread.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let before = told();
-                let more: Vec<_> = (0..50).map(|_| block_of(0, layout)).collect();
-                let grown = told() > before;
-                blocks.iter().chain(&more).for_each(|block| ALLOCATOR.dealloc(*block, layout));
-                libc::_exit(if grown && told() == 0.0 { 7 } else { 8 });
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
-            blocks.iter().for_each(|block| ALLOCATOR.dealloc(*block, layout));
-        }
+        // SAFETY: each block is freed once in a process.
+        let free = |block: &*mut u8| unsafe { ALLOCATOR.dealloc(*block, layout) };
+        child::fork::in_child(|| {
+            let before = told();
+            let more: Vec<_> = (0..50).map(|_| block_of(0, layout)).collect();
+            assert!(told() > before);
+            blocks.iter().chain(&more).for_each(free);
+            assert_eq!(told(), 0.0);
+        });
+        blocks.iter().for_each(free);
         assert_eq!(told(), 0.0);
     }
     others.into_iter().for_each(|other| other.join().expect("it ends"));

@@ -19,22 +19,13 @@ fn the_child_reports_it_and_exits() {
     assert!(ended.err.contains(message), "{}", ended.err);
 }
 
-/// Runs this in the child of a fork, for a minute at most; returns its exit status.
+/// Runs this in the child of a fork, for a minute at most; returns its status.
 fn in_child(action: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child uses the arena, which is under test, and ends with `_exit` or the alarm.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: as above.
+    child::fork::status_of_child(|| {
+        // SAFETY: the alarm ends the child.
         unsafe { libc::alarm(60) };
         action();
-        // SAFETY: as above.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: the status is valid for writes.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    status
+    })
 }
 
 #[test]

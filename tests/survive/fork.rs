@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::ALLOCATOR;
+use crate::child::fork::{in_child, status_of_child};
 use crate::child::{LIMIT, passes};
 use crate::random::Random;
 
@@ -18,20 +19,20 @@ fn use_memory(mark: u8) {
     assert!(blocks.iter().flatten().all(|&byte| byte == mark));
 }
 
-/// Forks; the child runs `action` and must exit normally.
-fn fork(action: impl FnOnce()) {
-    // SAFETY: the child runs the code under test, and ends with `_exit`.
-    unsafe {
-        let child = libc::fork();
-        assert!(child >= 0);
-        if child == 0 {
-            action();
-            libc::_exit(0);
-        }
-        let mut status = 0;
-        while libc::waitpid(child, &mut status, 0) < 0 {}
-        assert_eq!(status, 0, "the child ended by itself");
-    }
+/// A test whose child failed passed, or did not end if the child had a second thread.
+#[test]
+fn a_child_that_panics_is_noticed() {
+    passes("fork::panics");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn panics() {
+    let status = status_of_child(|| {
+        thread::spawn(thread::park);
+        panic!("on purpose");
+    });
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 101, "{status:#x}");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn stdio() {
     // Stdio's locks are unfair: on a busy machine a fork may take a second.
     let start = Instant::now();
     for _ in 0..200 {
-        fork(|| use_memory(3));
+        in_child(|| use_memory(3));
         if start.elapsed() > LIMIT / 10 {
             break;
         }
@@ -122,7 +123,7 @@ fn handlers() {
     let threads = [thread::spawn(allocate), thread::spawn(allocate)];
     HANDLERS.store(true, Relaxed);
     for _ in 0..50 {
-        fork(|| use_memory(3));
+        in_child(|| use_memory(3));
     }
     HANDLERS.store(false, Relaxed);
     assert_eq!(HANDLED.load(Relaxed), 100, "before each fork, and after it in the parent");
@@ -280,7 +281,7 @@ fn purging() {
         let purged = ALLOCATOR.stats().purged;
         assert!(purged > 1500 * LEN as u64 / 2 && is_whole(), "{purged} bytes went back");
     };
-    fork(purge);
+    in_child(purge);
     assert!(is_whole());
     purge();
 }
@@ -304,7 +305,7 @@ fn whole() {
     let kept: Vec<Vec<u8>> = (0..200).map(|_| vec![1; 40_000]).collect();
     for _ in 0..20 {
         let mut kept = kept.clone();
-        fork(move || {
+        in_child(move || {
             let heaps = ALLOCATOR.stats().heaps;
             for _ in 0..20 {
                 kept.clear();

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{MIB, resident};
 use crate::ALLOCATOR;
+use crate::child::fork::in_child;
+use crate::child::memory::threads;
 use crate::child::{LIMIT, passes_when};
 
 /// Allocates and writes 1,000 MiB in large blocks.
@@ -105,11 +107,6 @@ fn maintained() {
     assert!(left < 40 * MIB, "{} MiB after {calls} calls", left / MIB);
 }
 
-/// Returns the number of threads of this process.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").expect("there is a /proc").count()
-}
-
 #[test]
 #[ignore = "in a process of its own"]
 fn background() {
@@ -132,18 +129,9 @@ fn background() {
 #[ignore = "in a process of its own"]
 fn background_in_child() {
     drop(black_box(small_blocks()));
-    // SAFETY: the child only allocates and waits, and ends with `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
+    in_child(|| {
         assert_eq!(threads(), 1, "the thread stayed behind");
         drop(black_box(small_blocks()));
         until_resident(60 * MIB, || thread::sleep(Duration::from_millis(20)));
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: the status is valid for writes.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "the child ended by itself");
+    });
 }
