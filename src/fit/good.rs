@@ -214,6 +214,10 @@ impl Good {
             let has = words(block.len);
             if len + gap(word) <= has && has < least {
                 (found, least) = (Some(word), has);
+                if has == len {
+                    // No smaller one fits.
+                    break;
+                }
             }
             word = cells.word(word + NEXT) as usize;
         }
