@@ -49,6 +49,7 @@ macro_rules! compositions {
 }
 
 /// Returns all compositions.
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(crate) fn all() -> impl Iterator<Item = Subject> {
     compositions! {
         "brent" "FIRST-FIT, large segments", Apart, |config, source| {

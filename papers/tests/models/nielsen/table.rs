@@ -8,6 +8,7 @@ use super::{Algorithm, Joins, Kind, LISTED, MEMORY, Order, WORD};
 
 /// Table III. Fields: S, and BP or B, are a word each before the contents; FP and DP are inside
 /// free blocks.
+#[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn table_iii() -> Vec<Algorithm> {
     const S: (usize, usize) = (1, 0);
     const S_BP: (usize, usize) = (2, 0);
