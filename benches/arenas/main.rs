@@ -34,7 +34,7 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use mixes::{Actions, Filling, Live};
-use peers::{NAMES, Peer};
+use peers::{NAMES, Peer, known};
 
 /// Largest sizes of the random actions, bytes.
 const MAXIMA: [usize; 5] = [200, 1_000, 3_000, 10_000, 30_000];
@@ -218,11 +218,12 @@ fn efficiency(names: &[&str], seeds: u64, json: bool) {
 }
 
 /// Performs the actions of one allocator, for `--only NAME MAX LIVE`.
-fn only(arguments: &[String], reallocates: bool) {
+fn only(arguments: &[String], reallocates: bool) -> Result<(), String> {
     let number = |index: usize| arguments.get(index)?.parse().ok();
     let (Some(name), Some(max), Some(live)) = (arguments.first(), number(1), number(2)) else {
-        panic!("--only NAME MAX LIVE");
+        return Err("--only needs NAME MAX LIVE".to_owned());
     };
+    let name = known(name)?;
     let mut memory = Memory::new(REGION);
     let mut peer = memory.peer(name);
     let align = arguments.iter().position(|argument| argument == "--align");
@@ -230,6 +231,16 @@ fn only(arguments: &[String], reallocates: bool) {
     let mut mix = Actions::new(max, Live::Held(live), reallocates).aligned(align);
     let failed = mix.perform(&mut peer, 2 * ACTIONS);
     println!("{} actions, {failed} failed", 2 * ACTIONS);
+    Ok(())
+}
+
+/// Returns the allocators that `--peers` names, or else `all`.
+fn chosen<'a>(arguments: &'a [String], all: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    let Some(index) = arguments.iter().position(|argument| argument == "--peers") else {
+        return Ok(all.to_vec());
+    };
+    let names = arguments.get(index + 1).ok_or("--peers needs NAME,NAME")?;
+    names.split(',').map(known).collect()
 }
 
 /// Returns this file's module documentation, for `--help`.
@@ -239,37 +250,37 @@ fn about() -> impl Iterator<Item = &'static str> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
     let asked = |option| arguments.iter().any(|argument| argument == option);
     if asked("--help") {
         about().filter(|line| !line.contains("```")).for_each(|line| println!("{line}"));
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
     if asked("--small") {
-        small::run(&arguments);
-        return ExitCode::SUCCESS;
+        return small::run(arguments);
     }
     if let Some(index) = arguments.iter().position(|argument| argument == "--only") {
-        only(&arguments[index + 1..], !asked("--no-realloc"));
-        return ExitCode::SUCCESS;
+        return only(&arguments[index + 1..], !asked("--no-realloc"));
     }
     let json = asked("--json");
     // `cargo test --benches` runs benches too, to check that they work.
     if !asked("--bench") {
         time(&NAMES, Live::Held(300), true, (1, 2_000), json);
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
-    let peers = arguments.iter().position(|argument| argument == "--peers");
-    let peers = peers.map(|index| arguments.get(index + 1).expect("--peers NAME,NAME"));
     let all = if asked("--instructions") { &NAMES[..2] } else { &NAMES[..] };
-    let names: Vec<&str> = peers.map_or(all.to_vec(), |names| names.split(',').collect());
+    let names = chosen(arguments, all)?;
     if asked("--instructions") {
-        return match instructions::run(&names, json) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        };
+        return instructions::run(&names, json);
     }
     if !asked("--fill") {
         for reallocates in [true, false] {
@@ -281,5 +292,5 @@ fn main() -> ExitCode {
     if !asked("--time") {
         efficiency(&names, 16, json);
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

@@ -27,6 +27,15 @@ pub(crate) const SMALL: [&str; 9] = [
     "buddy_system_allocator",
 ];
 
+/// Returns a name if it is an allocator's.
+pub(crate) fn known(name: &str) -> Result<&str, String> {
+    let mut all: Vec<&str> = NAMES.into_iter().chain(SMALL).collect();
+    all.sort_unstable();
+    all.dedup();
+    let unknown = || format!("no allocator is called {name:?}; there are {}", all.join(", "));
+    all.contains(&name).then_some(name).ok_or_else(unknown)
+}
+
 /// The interface of all of them.
 trait Heap {
     fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
@@ -62,7 +71,7 @@ pub(crate) struct Peer<'m> {
 }
 
 impl Peer<'_> {
-    /// Makes the allocator of this name over `len` bytes at `base`.
+    /// Makes the allocator of this [known] name over `len` bytes at `base`.
     ///
     /// # Safety
     /// The memory is valid, aligned to 8 bytes, and used only by this allocator while the allocator
@@ -120,7 +129,7 @@ impl Peer<'_> {
                 unsafe { heap.init(base.expose_provenance(), len) };
                 Box::new(heap)
             }
-            _ => panic!("no allocator is called {name}; there are {NAMES:?} and {SMALL:?}"),
+            _ => unreachable!("{name:?} is in no list"),
         };
         Self { heap, slowness: if name == "linked_list_allocator" { 20 } else { 1 } }
     }

@@ -10,8 +10,8 @@
 //! instructions.
 
 use super::mixes::SmallFilling;
-use super::peers::{Peer, SMALL};
-use super::{Memory, median, processor_time};
+use super::peers::{Peer, SMALL, known};
+use super::{Memory, chosen, median, processor_time};
 
 const REGIONS: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10];
 const MAXIMA: [usize; 3] = [64, 200, 1_000];
@@ -106,24 +106,24 @@ fn time(names: &[&str], rounds: usize) {
     }
 }
 
-pub(super) fn run(arguments: &[String]) {
+pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let asked = |option| arguments.iter().any(|argument| argument == option);
     if let Some(index) = arguments.iter().position(|argument| argument == "--only") {
         let [name, region, max, ..] = &arguments[index + 1..] else {
-            panic!("--small --only NAME REGION MAX");
+            return Err("--small --only needs NAME REGION MAX".to_owned());
         };
-        let number = |text: &str| text.parse().expect("a number of bytes");
-        let (region, max) = (number(region), number(max));
+        let number =
+            |text: &str| text.parse().map_err(|_| format!("{text:?} is no number of bytes"));
+        let (name, region, max) = (known(name)?, number(region)?, number(max)?);
         let filling = SmallFilling { region, max, frees: 0 };
         let failed = {
             let mut memory = Memory::new(region);
             filling.churn(&mut heap(name, &mut memory, region), SHARE, ACTIONS)
         };
-        return println!("{ACTIONS} actions, {failed} failed");
+        println!("{ACTIONS} actions, {failed} failed");
+        return Ok(());
     }
-    let peers = arguments.iter().position(|argument| argument == "--peers");
-    let peers = peers.map(|index| arguments.get(index + 1).expect("--peers NAME,NAME"));
-    let names: Vec<&str> = peers.map_or(SMALL.to_vec(), |names| names.split(',').collect());
+    let names = chosen(arguments, &SMALL)?;
     if !asked("--time") {
         let seeds = number(arguments, "--seeds").unwrap_or(64);
         for frees in FREES {
@@ -133,4 +133,5 @@ pub(super) fn run(arguments: &[String]) {
     if !asked("--fill") {
         time(&names, 11);
     }
+    Ok(())
 }
