@@ -46,6 +46,7 @@
 //! | `Uncancelled`, `return_addresses_beyond` | on Unix: keeps the calling thread from being cancelled while it waits; its call stack without the innermost functions |
 //! | `Unsignalled` | on Unix: keeps a write that fails from sending the calling thread a signal |
 //! | `start_thread`, `join_thread` | a thread of our own with all signals blocked; allocates |
+//! | `is_last_thread`, `start_successor` | whether no other thread still runs, false if that is not certain; a thread that ends after such a thread of ours |
 //! | `standard_error`, `has_terminal` | identifies the file that standard error is; whether it is a terminal |
 //! | `is_privileged` | whether the environment comes from a user with fewer rights |
 

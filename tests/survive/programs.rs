@@ -111,4 +111,5 @@ programs! {
     children_of_the_system_call_clone: "raw-clone";
     children_that_share_the_memory: "shared-memory";
     blocks_freed_with_what_the_program_set: "attributes";
+    a_process_that_ends_with_its_last_thread: "last-thread";
 }

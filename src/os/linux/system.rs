@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
+use super::quota::read;
 use crate::os::thread_time;
 
 /// Returns the address of the calling thread's `errno`, which is always valid.
@@ -16,6 +17,23 @@ pub(crate) fn errno_location() -> *mut c_int {
 pub(crate) fn thread_id() -> i32 {
     // SAFETY: the call may be made at any time.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// Returns whether the calling thread is the only one that still runs; `false` if the system does
+/// not tell.
+pub(crate) fn is_last_thread() -> bool {
+    let mut buffer = [0; 512];
+    read(c"/proc/self/stat", &mut buffer).and_then(counts_one_thread).unwrap_or(false)
+}
+
+/// Parses `/proc/self/stat`: `number (name) state …`, whose 20th field is the number of threads. A
+/// main thread that has ended (state `Z`) counts as long as the others run.
+fn counts_one_thread(text: &[u8]) -> Option<bool> {
+    let end_of_name = text.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = str::from_utf8(&text[end_of_name + 1..]).ok()?.split_ascii_whitespace();
+    let ended = u32::from(fields.next()? == "Z");
+    let threads: u32 = fields.nth(16)?.parse().ok()?;
+    Some(threads == 1 + ended)
 }
 
 /// Returns how many CPUs this process may run on, at least 1.
@@ -78,4 +96,35 @@ pub(crate) fn random() -> u64 {
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: the call touches no memory of ours. Miri lacks it.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counts_one_thread, is_last_thread};
+
+    /// A main thread that has ended counts as long as the others run; a name may hold anything.
+    #[test]
+    fn threads_are_counted() {
+        let stat = |name: &str, state, threads| {
+            let others = "1 ".repeat(16);
+            format!("77 ({name}) {state} {others}{threads} 0 5")
+        };
+        let cases = [("S", 1, true), ("R", 2, false), ("Z", 2, true), ("Z", 3, false)];
+        for (state, threads, expected) in cases {
+            for name in ["a", "a b) Z 1 2 3", ") ("] {
+                let text = stat(name, state, threads);
+                assert_eq!(counts_one_thread(text.as_bytes()), Some(expected), "{text}");
+            }
+        }
+        for text in ["", "77 (a", "77 (a) S 1 1", "77 (a) S 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 x"] {
+            assert_eq!(counts_one_thread(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// The test runner has a thread besides.
+    #[test]
+    #[cfg_attr(miri, ignore = "reads files")]
+    fn a_thread_among_others_is_not_the_last() {
+        assert!(!is_last_thread());
+    }
 }

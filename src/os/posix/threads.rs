@@ -60,6 +60,37 @@ pub(crate) fn start_thread(run: extern "C" fn(*mut c_void) -> *mut c_void) -> Op
     }
 }
 
+/// Returns `false`: the system is not asked whether other threads still run.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_last_thread() -> bool {
+    false
+}
+
+/// Starts a thread that ends after `thread`, the calling one, which is from [`start_thread`]. If
+/// there are no others, the C library then ends the process: it calls the program's exit functions,
+/// which need a usual stack, and signals. If the system refuses the thread, they get the calling
+/// one's.
+pub(crate) fn start_successor(thread: usize) {
+    extern "C" fn run(predecessor: *mut c_void) -> *mut c_void {
+        join_thread(predecessor.addr());
+        // SAFETY: the call reads an empty set of signals.
+        unsafe {
+            let mut none = core::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        }
+        ptr::null_mut()
+    }
+    let thread = ptr::without_provenance_mut(thread);
+    // SAFETY: the calls write a thread's handle; null stands for the usual attributes.
+    unsafe {
+        let mut successor: libc::pthread_t = core::mem::zeroed();
+        if libc::pthread_create(&raw mut successor, ptr::null(), run, thread) == 0 {
+            libc::pthread_detach(successor);
+        }
+    }
+}
+
 /// Waits until a thread from [`start_thread`] ends.
 pub(crate) fn join_thread(thread: usize) {
     let _uncancelled = Uncancelled::new();

@@ -8,11 +8,16 @@
 //!     ▲                               ▲ │ ▲              │
 //!     └── in the child of a fork ─────┘ │ └──────────────┘ something is due
 //!                                       ▼
-//!                     stopped: at exit, or when the library is unloaded
+//!                     stopped: at exit, or when the library is unloaded;
+//!                     ended: no other thread is left
 //! ```
 //! A program that never has much to give back never gets a second thread. The thread is created
 //! after a free, while no lock is held. It has every signal blocked and a small stack, and never
 //! allocates.
+//!
+//! A C program may end its main thread, and goes on until its last thread ends. This one must not be
+//! that: the process would stay for ever, and ignore signals. So where no thread has lists, it looks
+//! whether it is alone, and then leaves the end of the process to a successor.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -42,6 +47,11 @@ const ASLEEP: u32 = 5;
 const STOPPED: u32 = 6;
 /// The thread has ended.
 const ENDED: u32 = 7;
+
+/// Milliseconds between two looks whether there are other threads: at first, since the last one may
+/// be about to end, and at most.
+const FIRST_LOOK: u64 = 1;
+const LONGEST_LOOK: u64 = 1000;
 
 static STATE: Apart<AtomicU32> = Apart::new(AtomicU32::new(OFF));
 
@@ -73,6 +83,16 @@ fn set_due(state: &AtomicU32) {
             }
             return;
         }
+    }
+}
+
+/// Notes that a thread with lists has ended: the background thread may be the last one now.
+pub(in crate::global::native) fn note_end_of_thread() {
+    let there_is_one = || matches!(STATE.load(Relaxed), AWAKE | AGAIN | ASLEEP);
+    if there_is_one() && !pool::have_threads() {
+        set_due(&STATE);
+        // It may be awake, and wait for the next purge.
+        os::wake(&STATE);
     }
 }
 
@@ -131,8 +151,17 @@ pub(in crate::global::native) fn after_fork_in_child() {
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
+    let mut look = FIRST_LOOK;
     loop {
-        let pause = maintain();
+        let mut pause = maintain();
+        if pool::have_threads() {
+            look = FIRST_LOOK;
+        } else if ends_as_last() {
+            return ptr::null_mut();
+        } else {
+            pause = Some(pause.map_or(look, |pause| pause.min(look)));
+            look = (2 * look).min(LONGEST_LOOK);
+        }
         match pause {
             Some(0) => {}
             Some(pause) => os::wait_for(&STATE, AWAKE, pause),
@@ -151,6 +180,20 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     }
 }
 
+/// Ends the background thread if it is the only one left; returns whether it is. Its successor ends
+/// behind it, and so the C library ends the process.
+fn ends_as_last() -> bool {
+    let is_last = os::is_last_thread();
+    if is_last {
+        STATE.store(ENDED, Release);
+        let thread = THREAD.swap(0, Acquire);
+        if thread != 0 {
+            os::start_successor(thread);
+        }
+    }
+    is_last
+}
+
 /// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
 /// `None` if nothing will be due as things are.
 pub(in crate::global::native) fn maintain() -> Option<u64> {
@@ -165,6 +208,8 @@ pub(in crate::global::native) fn maintain() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(all(unix, not(miri)))]
+    use crate::global::native::lists::registry;
 
     /// A thread that is wanted is created, and stopped when the program ends.
     #[test]
@@ -182,6 +227,8 @@ mod tests {
                 os::abort();
             }
         }
+        // Beside a thread with lists, it does not look whether it is the last one.
+        registry::heap_for_test();
         // The function that is registered first runs last.
         assert!(os::at_exit(ended));
         note_due();

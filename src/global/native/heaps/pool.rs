@@ -67,6 +67,11 @@ pub(in crate::global::native) fn remove_thread(heap: &Heap) {
     }
 }
 
+/// Returns whether any thread takes its blocks from a heap. O(heaps).
+pub(in crate::global::native) fn have_threads() -> bool {
+    all().any(|heap| heap.threads.load(Relaxed) > 0)
+}
+
 /// Returns the lowest heap without threads, of `node` if that is given.
 fn find_idle(node: Option<u32>) -> Option<&'static Heap> {
     let words = HEAPS.opened.load(Acquire).div_ceil(BITS);

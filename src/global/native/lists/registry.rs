@@ -99,6 +99,7 @@ pub(in crate::global::native) unsafe fn leave(lists: NonNull<Lists>) {
         pool::remove_thread(lists.as_ref().heap());
         ended::leave(lists, pool::shared(), purge_delay());
     }
+    background::note_end_of_thread();
 }
 
 /// Puts back blocks on lists of threads that ended at least `delay` milliseconds ago, until the

@@ -177,6 +177,9 @@ pub(crate) const PROGRAMS: &[Program] = &[
         .about("children that share the memory, as one of `vfork` does, free 60 MB, with the allocator's background thread"),
     program(18, "attributes", attributes::left_behind)
         .about("blocks of 40 MiB are freed that the program made read-only, locked, kept out of children or mapped others over; new blocks take their place"),
+
+    Program { environment: BACKGROUND, ..program(19, "last-thread", threads::that_end_the_process) }
+        .about("a process whose main thread ends, then its last other one, which freed 60 MB, with the allocator's background thread: exit functions run"),
 ];
 
 pub(crate) fn named(name: &str) -> Option<&'static Program> {
