@@ -1,42 +1,8 @@
 //! Call stacks: the return addresses of a thread's calls, and which file and function they are in.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_void};
 
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
-    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
-}
-
-/// The state of a walk along the stack.
-struct Walk<'a> {
-    calls: &'a mut [usize],
-    at: usize,
-    /// Frames up to this address are skipped.
-    beyond: usize,
-}
-
-extern "C" fn each(context: *mut c_void, walk: *mut c_void) -> c_int {
-    /// The unwinder's codes for continuing and for stopping.
-    const NO_REASON: c_int = 0;
-    const END_OF_STACK: c_int = 5;
-    // SAFETY: the unwinder passes its context and the pointer to `walk`, which lives until
-    // `_Unwind_Backtrace` returns.
-    unsafe {
-        let walk = &mut *walk.cast::<Walk<'_>>();
-        // The CFA is the caller's stack pointer at the call.
-        if _Unwind_GetCFA(context) <= walk.beyond {
-            return NO_REASON;
-        }
-        let Some(call) = walk.calls.get_mut(walk.at) else { return END_OF_STACK };
-        *call = _Unwind_GetIP(context);
-        walk.at += 1;
-        if walk.at == walk.calls.len() { END_OF_STACK } else { NO_REASON }
-    }
-}
+use super::frames;
 
 /// Writes the return addresses of the calling thread's innermost calls to `calls`. The unwinder may
 /// allocate.
@@ -46,10 +12,17 @@ pub(crate) fn return_addresses(calls: &mut [usize]) {
 
 /// Like [`return_addresses`], but skips functions whose variables are at `beyond` or further in.
 pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
-    let mut walk = Walk { calls, at: 0, beyond };
+    let mut calls = calls.iter_mut();
     if cfg!(not(miri)) {
-        // SAFETY: `each` has the type that the unwinder calls.
-        unsafe { _Unwind_Backtrace(each, (&raw mut walk).cast()) };
+        frames::walk(|address, stack| {
+            // The stack pointer is the function's at its call of the next.
+            if stack <= beyond {
+                return true;
+            }
+            let Some(call) = calls.next() else { return false };
+            *call = address;
+            calls.len() > 0
+        });
     }
 }
 

@@ -5,6 +5,11 @@ mod call_stack;
 mod clock;
 mod environment;
 mod faults;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod frames;
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+#[path = "system_frames.rs"]
+mod frames;
 #[cfg(not(miri))]
 mod memory;
 mod process;
