@@ -1,0 +1,238 @@
+//! The rules of unwind data that tell a caller's registers.
+
+use core::ptr::NonNull;
+
+use super::reader::{Place, REGISTERS, RETURN_ADDRESS, Reader, STACK_POINTER};
+
+/// Where the caller's value of a register is.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    Same,
+    Unknown,
+    /// In the word at an offset from the frame's base.
+    Saved(i32),
+    /// It is the frame's base plus an offset.
+    Is(i32),
+    SavedAt(Place),
+}
+
+/// The caller's registers, as unwind data tells them for one instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    /// The frame's base, the canonical frame address (CFA): the caller's stack pointer.
+    pub(super) base: Place,
+    pub(super) registers: [Rule; REGISTERS],
+    pub(super) is_signal: bool,
+}
+
+impl Rules {
+    /// Returns the rules at `offset` bytes into the function of the frame description entry.
+    ///
+    /// # Safety
+    /// `entry` is one of a loaded file's, and so is the common entry that it refers to.
+    pub(super) unsafe fn read(entry: NonNull<u8>, offset: usize) -> Option<Self> {
+        // SAFETY: both entries begin with their length; the second word of the first tells how far
+        // before it the common entry begins.
+        unsafe {
+            let mut entry = Reader::of(entry)?;
+            let back = entry.at;
+            let distance = entry.fixed::<4>()?;
+            let mut common = Reader::of(NonNull::new(back.wrapping_sub(distance).cast_mut())?)?;
+            let common = Common::read(&mut common)?;
+            entry.skip(2 * common.address_len)?;
+            if common.has_lengths {
+                let len = entry.unsigned()?;
+                entry.skip(len)?;
+            }
+            let mut rules = Self {
+                base: Place::at(STACK_POINTER as u8, 0),
+                registers: [Rule::Same; REGISTERS],
+                is_signal: common.is_signal,
+            };
+            let mut first = Reader { ..common.instructions };
+            rules.execute(&mut first, &common, None, usize::MAX)?;
+            let initial = rules;
+            rules.execute(&mut entry, &common, Some(&initial), offset)?;
+            Some(rules)
+        }
+    }
+
+    /// Executes instructions up to the place `offset` bytes into the function.
+    ///
+    /// # Safety
+    /// The reader is at instructions of a loaded file.
+    unsafe fn execute(
+        &mut self,
+        code: &mut Reader,
+        common: &Common,
+        initial: Option<&Self>,
+        offset: usize,
+    ) -> Option<()> {
+        /// Sets of rules that are put aside at once: compilers put one aside.
+        const KEPT: usize = 2;
+        let mut kept = [*self; KEPT];
+        let mut depth = 0;
+        let mut at = 0_usize;
+        while code.at < code.end && at <= offset {
+            // SAFETY: the reader is at instructions, as the caller promises.
+            unsafe {
+                let instruction = code.byte()?;
+                let low = instruction & 0x3f;
+                let mut advance = |units: usize| at = at.wrapping_add(units * common.code_unit);
+                match instruction {
+                    0x40..=0x7f => advance(usize::from(low)),
+                    0x02 => advance(code.fixed::<1>()?),
+                    0x03 => advance(code.fixed::<2>()?),
+                    0x04 => advance(code.fixed::<4>()?),
+                    0x80..=0xbf => self.save(usize::from(low), code.offset()?, common),
+                    0xc0..=0xff => self.restore(usize::from(low), initial?),
+                    0x06 => self.restore(code.unsigned()?, initial?),
+                    0x0a => {
+                        *kept.get_mut(depth)? = *self;
+                        depth += 1;
+                    }
+                    0x0b => {
+                        depth = depth.checked_sub(1)?;
+                        *self = kept[depth];
+                    }
+                    _ => self.execute_rule(instruction, code, common)?,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Executes an instruction that sets one rule.
+    ///
+    /// # Safety
+    /// The reader is behind that instruction of a loaded file.
+    unsafe fn execute_rule(
+        &mut self,
+        instruction: u8,
+        code: &mut Reader,
+        common: &Common,
+    ) -> Option<()> {
+        // SAFETY: the reader is at instructions, as the caller promises.
+        unsafe {
+            match instruction {
+                0x00 => {}
+                0x05 => self.save(code.unsigned()?, code.offset()?, common),
+                0x07 => self.set(code.unsigned()?, Rule::Unknown),
+                0x08 => self.set(code.unsigned()?, Rule::Same),
+                0x09 => {
+                    self.set(code.unsigned()?, Rule::Unknown);
+                    code.unsigned()?;
+                }
+                0x0c => self.base = Place::at(code.register()?, code.offset()?),
+                0x0d => self.base.register = code.register()?,
+                0x0e => self.base.offset = code.offset()?,
+                0x0f => self.base = code.expression()?,
+                0x10 => self.set(code.unsigned()?, Rule::SavedAt(code.expression()?)),
+                0x11 => self.save(code.unsigned()?, code.signed()?, common),
+                0x12 => self.base = Place::at(code.register()?, common.scaled(code.signed()?)),
+                0x13 => self.base.offset = common.scaled(code.signed()?),
+                0x14 => self.set(code.unsigned()?, Rule::Is(common.scaled(code.offset()?))),
+                0x15 => self.set(code.unsigned()?, Rule::Is(common.scaled(code.signed()?))),
+                // The bytes of arguments that are pushed, which only landing pads need.
+                0x2e => _ = code.unsigned()?,
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn save(&mut self, register: usize, offset: i32, common: &Common) {
+        self.set(register, Rule::Saved(common.scaled(offset)));
+    }
+
+    fn restore(&mut self, register: usize, initial: &Self) {
+        if let Some(&rule) = initial.registers.get(register) {
+            self.set(register, rule);
+        }
+    }
+
+    /// Sets the rule of a register; those of vectors are not needed.
+    fn set(&mut self, register: usize, rule: Rule) {
+        if let Some(place) = self.registers.get_mut(register) {
+            *place = rule;
+        }
+    }
+}
+
+/// What a common information entry says of the entries that refer to it.
+struct Common {
+    code_unit: usize,
+    data_unit: i32,
+    /// The bytes of an address in those entries.
+    address_len: usize,
+    /// Whether those entries tell the length of their additional data.
+    has_lengths: bool,
+    is_signal: bool,
+    instructions: Reader,
+}
+
+impl Common {
+    /// Returns the offset that unwind data tells in units.
+    fn scaled(&self, units: i32) -> i32 {
+        units.wrapping_mul(self.data_unit)
+    }
+
+    /// # Safety
+    /// The reader is behind the length of a loaded file's common entry.
+    unsafe fn read(entry: &mut Reader) -> Option<Self> {
+        // SAFETY: the reader checks its end.
+        unsafe {
+            entry.skip(4)?;
+            let version = entry.fixed::<1>()?;
+            let mut kinds = [0_u8; 8];
+            let mut len = 0;
+            loop {
+                match entry.byte()? {
+                    0 => break,
+                    kind => *kinds.get_mut(len)? = kind,
+                }
+                len += 1;
+            }
+            let code_unit = entry.unsigned()?;
+            let data_unit = entry.signed()?;
+            let return_address =
+                if version == 1 { entry.fixed::<1>()? } else { entry.unsigned()? };
+            if !matches!(version, 1 | 3) || return_address != RETURN_ADDRESS {
+                return None;
+            }
+            let has_lengths = kinds[0] == b'z';
+            let (mut address_len, mut is_signal) = (size_of::<usize>(), false);
+            if has_lengths {
+                let len = entry.unsigned()?;
+                let mut data = Reader { at: entry.at, end: entry.at.wrapping_add(len) };
+                entry.skip(len)?;
+                for kind in kinds[1..].iter().take_while(|&&kind| kind != 0) {
+                    match kind {
+                        b'R' => address_len = encoded_len(data.byte()?)?,
+                        b'P' => {
+                            let len = encoded_len(data.byte()?)?;
+                            data.skip(len)?;
+                        }
+                        b'L' => data.skip(1)?,
+                        b'S' => is_signal = true,
+                        _ => return None,
+                    }
+                }
+            } else if kinds[0] != 0 {
+                return None;
+            }
+            let instructions = Reader { at: entry.at, end: entry.end };
+            Some(Self { code_unit, data_unit, address_len, has_lengths, is_signal, instructions })
+        }
+    }
+}
+
+/// Returns the bytes that an address of this encoding (`DW_EH_PE`) takes.
+fn encoded_len(encoding: u8) -> Option<usize> {
+    match encoding & 0xf {
+        0x0 | 0x4 | 0xc => Some(8),
+        0x2 | 0xa => Some(2),
+        0x3 | 0xb => Some(4),
+        _ => None,
+    }
+}
