@@ -54,3 +54,27 @@ pub(crate) fn without_more_mappings<R>(action: impl FnOnce() -> R) -> R {
         result
     }
 }
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Only a child whose condition holds passes: not one where it does not, nor one that panics or
+    /// ends by itself.
+    #[test]
+    fn a_child_of_a_fork_that_fails_is_noticed() {
+        passes("os::alone::tests::children");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn children() {
+        assert!(in_child(|| true));
+        assert!(!in_child(|| false));
+        assert!(!in_child(|| panic!("as if an assertion failed")));
+        // SAFETY: the child has nothing to clean up.
+        assert!(!in_child(|| unsafe { libc::_exit(0) }));
+        // SAFETY: the signal goes to the child itself.
+        assert!(!in_child(|| unsafe { libc::raise(libc::SIGKILL) == 0 }));
+    }
+}

@@ -233,6 +233,27 @@ fn forks() {
     });
 }
 
+/// Blocks of many kilobytes are in heaps, and take little more memory than their bytes.
+#[test]
+fn large_blocks_take_little_more_than_their_size() {
+    passes_when("works::large", |command| {
+        command.env("PAGEWISE_HARDENED", "checks");
+    });
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn large() {
+    const SIZE: usize = 200_000;
+    let before = ALLOCATOR.stats();
+    let blocks: [*mut u8; 60] = [(); 60].map(|()| ALLOCATOR.allocate(SIZE));
+    let after = ALLOCATOR.stats();
+    assert!(after.held - before.held < blocks.len() * SIZE / 2 * 3, "{before}{after}");
+    assert_eq!(after.mappings, before.mappings, "they are in heaps");
+    // SAFETY: each is in use, and freed once.
+    blocks.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+}
+
 /// Blocks in quarantine are not in use.
 #[test]
 fn statistics_exclude_the_quarantine() {

@@ -144,8 +144,11 @@ mod tests {
         drop(done.0);
         other.join().expect("it ends");
 
+        let before = TAKEN.load(Relaxed);
         // SAFETY: they are the calling thread's.
         unsafe { flush_all(own(), Upkeep::Never) };
+        let given_back = before - TAKEN.load(Relaxed);
+        assert_eq!(given_back, (TIMES as usize - 1) * USUAL * 32, "for other lists to take");
         free(allocate(24, 2000));
         assert!(listed(24) <= USUAL, "{}", listed(24));
     }
