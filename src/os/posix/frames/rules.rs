@@ -2,7 +2,38 @@
 
 use core::ptr::NonNull;
 
+use self::instruction::*;
 use super::reader::{Place, REGISTERS, RETURN_ADDRESS, Reader, STACK_POINTER};
+
+/// The instructions of unwind data, `DW_CFA_…` there. The first three hold a number in their lower six
+/// bits.
+mod instruction {
+    pub(super) const ADVANCE: u8 = 0x40;
+    pub(super) const OFFSET: u8 = 0x80;
+    pub(super) const RESTORE: u8 = 0xc0;
+    pub(super) const NOTHING: u8 = 0x00;
+    pub(super) const ADVANCE_1: u8 = 0x02;
+    pub(super) const ADVANCE_2: u8 = 0x03;
+    pub(super) const ADVANCE_4: u8 = 0x04;
+    pub(super) const OFFSET_EXTENDED: u8 = 0x05;
+    pub(super) const RESTORE_EXTENDED: u8 = 0x06;
+    pub(super) const UNDEFINED: u8 = 0x07;
+    pub(super) const SAME_VALUE: u8 = 0x08;
+    pub(super) const REGISTER: u8 = 0x09;
+    pub(super) const REMEMBER: u8 = 0x0a;
+    pub(super) const RESTORE_REMEMBERED: u8 = 0x0b;
+    pub(super) const BASE: u8 = 0x0c;
+    pub(super) const BASE_REGISTER: u8 = 0x0d;
+    pub(super) const BASE_OFFSET: u8 = 0x0e;
+    pub(super) const BASE_EXPRESSION: u8 = 0x0f;
+    pub(super) const EXPRESSION: u8 = 0x10;
+    pub(super) const OFFSET_SIGNED: u8 = 0x11;
+    pub(super) const BASE_SIGNED: u8 = 0x12;
+    pub(super) const BASE_OFFSET_SIGNED: u8 = 0x13;
+    pub(super) const VALUE_OFFSET: u8 = 0x14;
+    pub(super) const VALUE_OFFSET_SIGNED: u8 = 0x15;
+    pub(super) const ARGUMENTS: u8 = 0x2e;
+}
 
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy)]
@@ -80,18 +111,18 @@ impl Rules {
                 let low = instruction & 0x3f;
                 let mut advance = |units: usize| at = at.wrapping_add(units * common.code_unit);
                 match instruction {
-                    0x40..=0x7f => advance(usize::from(low)),
-                    0x02 => advance(code.fixed::<1>()?),
-                    0x03 => advance(code.fixed::<2>()?),
-                    0x04 => advance(code.fixed::<4>()?),
-                    0x80..=0xbf => self.save(usize::from(low), code.offset()?, common),
-                    0xc0..=0xff => self.restore(usize::from(low), initial?),
-                    0x06 => self.restore(code.unsigned()?, initial?),
-                    0x0a => {
+                    ADVANCE..OFFSET => advance(usize::from(low)),
+                    ADVANCE_1 => advance(code.fixed::<1>()?),
+                    ADVANCE_2 => advance(code.fixed::<2>()?),
+                    ADVANCE_4 => advance(code.fixed::<4>()?),
+                    OFFSET..RESTORE => self.save(usize::from(low), code.offset()?, common),
+                    RESTORE.. => self.restore(usize::from(low), initial?),
+                    RESTORE_EXTENDED => self.restore(code.unsigned()?, initial?),
+                    REMEMBER => {
                         *kept.get_mut(depth)? = *self;
                         depth += 1;
                     }
-                    0x0b => {
+                    RESTORE_REMEMBERED => {
                         depth = depth.checked_sub(1)?;
                         *self = kept[depth];
                     }
@@ -115,26 +146,30 @@ impl Rules {
         // SAFETY: the reader is at instructions, as the caller promises.
         unsafe {
             match instruction {
-                0x00 => {}
-                0x05 => self.save(code.unsigned()?, code.offset()?, common),
-                0x07 => self.set(code.unsigned()?, Rule::Unknown),
-                0x08 => self.set(code.unsigned()?, Rule::Same),
-                0x09 => {
+                NOTHING => {}
+                OFFSET_EXTENDED => self.save(code.unsigned()?, code.offset()?, common),
+                UNDEFINED => self.set(code.unsigned()?, Rule::Unknown),
+                SAME_VALUE => self.set(code.unsigned()?, Rule::Same),
+                REGISTER => {
                     self.set(code.unsigned()?, Rule::Unknown);
                     code.unsigned()?;
                 }
-                0x0c => self.base = Place::at(code.register()?, code.offset()?),
-                0x0d => self.base.register = code.register()?,
-                0x0e => self.base.offset = code.offset()?,
-                0x0f => self.base = code.expression()?,
-                0x10 => self.set(code.unsigned()?, Rule::SavedAt(code.expression()?)),
-                0x11 => self.save(code.unsigned()?, code.signed()?, common),
-                0x12 => self.base = Place::at(code.register()?, common.scaled(code.signed()?)),
-                0x13 => self.base.offset = common.scaled(code.signed()?),
-                0x14 => self.set(code.unsigned()?, Rule::Is(common.scaled(code.offset()?))),
-                0x15 => self.set(code.unsigned()?, Rule::Is(common.scaled(code.signed()?))),
+                BASE => self.base = Place::at(code.register()?, code.offset()?),
+                BASE_REGISTER => self.base.register = code.register()?,
+                BASE_OFFSET => self.base.offset = code.offset()?,
+                BASE_EXPRESSION => self.base = code.expression()?,
+                EXPRESSION => self.set(code.unsigned()?, Rule::SavedAt(code.expression()?)),
+                OFFSET_SIGNED => self.save(code.unsigned()?, code.signed()?, common),
+                BASE_SIGNED => {
+                    self.base = Place::at(code.register()?, common.scaled(code.signed()?))
+                }
+                BASE_OFFSET_SIGNED => self.base.offset = common.scaled(code.signed()?),
+                VALUE_OFFSET => self.set(code.unsigned()?, Rule::Is(common.scaled(code.offset()?))),
+                VALUE_OFFSET_SIGNED => {
+                    self.set(code.unsigned()?, Rule::Is(common.scaled(code.signed()?)))
+                }
                 // The bytes of arguments that are pushed, which only landing pads need.
-                0x2e => _ = code.unsigned()?,
+                ARGUMENTS => _ = code.unsigned()?,
                 _ => return None,
             }
         }
