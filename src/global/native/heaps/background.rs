@@ -15,9 +15,9 @@
 //! after a free, while no lock is held. It has every signal blocked and a small stack, and never
 //! allocates.
 //!
-//! A C program may end its main thread, and goes on until its last thread ends. This one must not be
-//! that: the process would stay for ever, and ignore signals. So where no thread has lists, it looks
-//! whether it is alone, and then leaves the end of the process to a successor.
+//! A C program may end its main thread, and goes on until its last thread ends. That must not be
+//! this one: the process would stay for ever, and ignore signals. So where no thread has lists, it
+//! looks whether it is alone, and then leaves the end of the process to a successor.
 
 use core::ffi::c_void;
 use core::ptr;

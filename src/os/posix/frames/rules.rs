@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use self::instruction::*;
 use super::reader::{Place, REGISTERS, RETURN_ADDRESS, Reader, STACK_POINTER};
 
-/// The instructions of unwind data, `DW_CFA_…` there. The first three hold a number in their lower six
-/// bits.
+/// The instructions of unwind data, `DW_CFA_…` there. The first three hold a number in their lower
+/// six bits.
 mod instruction {
     pub(super) const ADVANCE: u8 = 0x40;
     pub(super) const OFFSET: u8 = 0x80;
