@@ -52,7 +52,7 @@ struct Frame {
     /// not with what follows a call.
     is_interrupted: bool,
     /// The last page of the stack that was found readable.
-    readable: usize,
+    readable: Option<usize>,
 }
 
 impl Frame {
@@ -78,7 +78,7 @@ impl Frame {
             );
         }
         let registers = values.map(|value| (value != 0).then_some(value));
-        Self { registers, is_interrupted: true, readable: 0 }
+        Self { registers, is_interrupted: true, readable: None }
     }
 
     /// Returns the caller's frame, if unwind data tells it and its stack can be read.
@@ -127,10 +127,11 @@ impl Frame {
     fn word(&mut self, address: usize) -> Option<usize> {
         let word = ptr::with_exposed_provenance_mut::<usize>(address);
         let page = address & !(os::page_size() - 1);
-        if !word.is_aligned() || (page != self.readable && !os::is_readable(word.cast())) {
+        let is_known = self.readable == Some(page);
+        if !word.is_aligned() || (!is_known && !os::is_readable(word.cast())) {
             return None;
         }
-        self.readable = page;
+        self.readable = Some(page);
         // SAFETY: the word is aligned, in a page that can be read. It may be changed meanwhile.
         Some(unsafe { word.read_volatile() })
     }

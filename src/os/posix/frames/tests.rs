@@ -120,3 +120,13 @@ fn code_is_unmapped() {
         run(last, place);
     }
 }
+
+/// The first page is never one that was found readable.
+#[test]
+fn no_word_is_read_at_null() {
+    let mut frame = Frame::here();
+    assert_eq!([0, 8, 4088].map(|address| frame.word(address)), [None; 3]);
+    let word = 77_usize;
+    assert_eq!(frame.word((&raw const word).expose_provenance()), Some(77));
+    assert_eq!(frame.word(8), None);
+}
