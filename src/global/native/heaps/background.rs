@@ -183,15 +183,15 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// Ends the background thread if it is the only one left; returns whether it is. Its successor ends
 /// behind it, and so the C library ends the process.
 fn ends_as_last() -> bool {
-    let is_last = os::is_last_thread();
-    if is_last {
-        STATE.store(ENDED, Release);
-        let thread = THREAD.swap(0, Acquire);
-        if thread != 0 {
-            os::start_successor(thread);
-        }
+    if !os::is_last_thread() {
+        return false;
     }
-    is_last
+    STATE.store(ENDED, Release);
+    let thread = THREAD.swap(0, Acquire);
+    if thread != 0 {
+        os::start_successor(thread);
+    }
+    true
 }
 
 /// Does a part of the work due in each heap. Returns the milliseconds until there is more, or
