@@ -61,14 +61,21 @@ const SEAMS: usize = 512;
 const GONE: usize = 4;
 
 /// Contiguous OS pages that are mapped, unused, and not known to be zeros.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: *mut u8,
     /// Bytes; 0 if the entry is free.
     len: usize,
     /// When the run was freed, in milliseconds.
     since: u64,
+    /// Whether what the program set on the pages was [undone](os::restore).
+    is_restored: bool,
 }
+
+/// A run that was taken out of the runs, since it has to be [restored](os::restore) first, which is
+/// not done under the lock.
+#[derive(Debug, PartialEq, Eq)]
+struct Unrestored(Run);
 
 impl Run {
     /// Returns the bytes before the first place that a huge page follows at a distance of `before`
@@ -83,7 +90,7 @@ impl Run {
     }
 }
 
-const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0 };
+const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0, is_restored: false };
 
 /// The last places where pages of different mappings were joined. They save questions to the
 /// system: a forgotten one is found by asking, and one that is gone splits what could move as one.
@@ -144,13 +151,13 @@ pub(in crate::global::native) fn bytes() -> usize {
 /// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
 /// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
-    (bytes() != 0).then(|| with(|kept| kept.take_part(len))).flatten().flatten()
+    (bytes() != 0).then(|| restored(|kept| kept.take_part(len))).flatten()
 }
 
 /// Takes pages to be moved behind others of a mapping that needs `len` bytes more, not 0: their
 /// start, and their bytes. They are whole huge pages as long as there are some.
 pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
-    (bytes() != 0).then(|| with(|kept| kept.take_more(len))).flatten().flatten()
+    (bytes() != 0).then(|| restored(|kept| kept.take_more(len))).flatten()
 }
 
 /// Notes that the system may take the pages before `address` and those from there on for two
@@ -169,9 +176,20 @@ pub(super) fn until_seam(start: *mut u8, len: usize) -> usize {
 /// # Safety
 /// The pages are the caller's, which does not use them any more.
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
-    if len > 0 && with(|kept| kept.put(Run { start, len, since: os::now() })) != Some(true) {
+    if len > 0 {
+        // SAFETY: the callee has the same contract.
+        unsafe { put(Run { start, len, since: os::now(), is_restored: true }) };
+    }
+}
+
+/// Adds a run to the others, or gives it back if that cannot be done.
+///
+/// # Safety
+/// The pages are the caller's, which does not use them any more.
+unsafe fn put(run: Run) {
+    if with(|kept| kept.put(run)) != Some(true) {
         // SAFETY: the caller guarantees that the pages are its own.
-        unsafe { refused::release(start, len) };
+        unsafe { refused::release(run.start, run.len) };
     }
 }
 
@@ -220,19 +238,12 @@ pub(super) unsafe fn keep(
     in_use: impl FnOnce() -> (usize, usize),
     delay: u32,
 ) -> bool {
-    let learned = with(|kept| kept.learn(start, len)).flatten();
-    // Another block must not find what the program set on the pages of this one.
-    // SAFETY: the caller guarantees that the pages are mapped, and unused.
-    unsafe {
-        if !os::restore(start, len) {
-            return false;
-        }
-        if let Some(is_dense) = learned {
-            // With one advice the mapping is one for the system again, which can lengthen it.
-            os::advise_huge_pages(start, len, is_dense);
-        }
+    if let Some(is_dense) = with(|kept| kept.learn(start, len)).flatten() {
+        // With one advice the mapping is one for the system again, which can lengthen it.
+        // SAFETY: the caller guarantees that the pages are mapped, and unused.
+        unsafe { os::advise_huge_pages(start, len, is_dense) };
     }
-    let run = Run { start, len, since: os::now() };
+    let run = Run { start, len, since: os::now(), is_restored: false };
     let (is_kept, surplus) = with(|kept| {
         let (used, most) = in_use();
         (kept.keep(run, most, delay), kept.note_freed(used, len, delay))
@@ -247,12 +258,12 @@ pub(super) unsafe fn keep(
 /// Takes `len` bytes, a multiple of an OS page, for a block that starts on a huge page, an OS page
 /// behind the result.
 pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
-    with(|kept| kept.take(len, delay)).flatten()
+    restored(|kept| kept.take(len, delay))
 }
 
 /// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
 pub(super) fn take_at(end: *mut u8, more: usize) -> bool {
-    bytes() != 0 && with(|kept| kept.take_at(end, more)).unwrap_or(false)
+    bytes() != 0 && restored(|kept| kept.take_at(end, more)).is_some()
 }
 
 /// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
@@ -321,6 +332,25 @@ fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
     })?;
     release(gone);
     Some(result)
+}
+
+/// Takes memory. A block must not find there what the program set on the pages of an earlier one:
+/// that is undone first. Runs for which this cannot be done go back.
+fn restored<R>(take: impl Fn(&mut Kept) -> Result<Option<R>, Unrestored>) -> Option<R> {
+    loop {
+        let Unrestored(run) = match with(&take)? {
+            Ok(taken) => return taken,
+            Err(unrestored) => unrestored,
+        };
+        // SAFETY: the pages were mapped, nothing uses them, and no other thread has the run.
+        unsafe {
+            if os::restore(run.start, run.len) {
+                put(Run { is_restored: true, ..run });
+            } else {
+                refused::release(run.start, run.len);
+            }
+        }
+    }
 }
 
 /// Gives back the runs that were [taken out](Kept::take_gone).
@@ -392,7 +422,8 @@ impl Kept {
             let is_below = other.start.wrapping_add(other.len) == run.start;
             if is_below || run.start.wrapping_add(run.len) == other.start {
                 let start = if is_below { other.start } else { run.start };
-                run = Run { start, len: run.len + other.len, since: run.since };
+                let is_restored = run.is_restored && other.is_restored;
+                run = Run { start, len: run.len + other.len, is_restored, ..run };
                 *other = NONE;
             }
         }
@@ -417,48 +448,64 @@ impl Kept {
     }
 
     /// Takes from the longest run that fits, so that the block has room to grow.
-    fn take(&mut self, len: usize, delay: u32) -> Option<*mut u8> {
+    fn take(&mut self, len: usize, delay: u32) -> Result<Option<*mut u8>, Unrestored> {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
         }
         let page = os::page_size();
-        let index = self.longest(|run| run.usable(page) >= len)?;
-        Some(self.take_from(index, page, len).0)
+        let index = self.longest(|run| run.usable(page) >= len);
+        self.if_restored(index, |kept, index| kept.take_from(index, page, len).0)
     }
 
-    fn take_part(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+    fn take_part(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
         let page = os::page_size();
-        let index = self.longest(|run| run.usable(page) >= PART)?;
-        Some(self.take_from(index, page, len))
+        let index = self.longest(|run| run.usable(page) >= PART);
+        self.if_restored(index, |kept, index| kept.take_from(index, page, len))
     }
 
     /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If none
     /// has, or less is wanted, takes the end of the shortest run that suffices, or all of the
     /// longest.
-    fn take_more(&mut self, len: usize) -> Option<(*mut u8, usize)> {
+    fn take_more(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
         if len >= HUGE
             && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
         {
-            let whole = self.runs[index].usable(0).min(len) & !(HUGE - 1);
-            return Some(self.take_from(index, 0, whole));
+            return self.if_restored(Some(index), |kept, index| {
+                let whole = kept.runs[index].usable(0).min(len) & !(HUGE - 1);
+                kept.take_from(index, 0, whole)
+            });
         }
-        let index =
-            self.shortest(|run| run.len >= len).or_else(|| self.longest(|run| run.len > 0))?;
-        let run = &mut self.runs[index];
-        let part = run.len.min(len);
-        run.len -= part;
-        Some((run.start.wrapping_add(run.len), part))
+        let index = self.shortest(|run| run.len >= len).or_else(|| self.longest(|run| run.len > 0));
+        self.if_restored(index, |kept, index| {
+            let run = &mut kept.runs[index];
+            let part = run.len.min(len);
+            run.len -= part;
+            (run.start.wrapping_add(run.len), part)
+        })
+    }
+
+    /// Takes from a run, if there is one. One that is not restored is taken out instead.
+    fn if_restored<R>(
+        &mut self,
+        index: Option<usize>,
+        take: impl FnOnce(&mut Self, usize) -> R,
+    ) -> Result<Option<R>, Unrestored> {
+        let Some(index) = index else { return Ok(None) };
+        if !self.runs[index].is_restored {
+            return Err(Unrestored(mem::replace(&mut self.runs[index], NONE)));
+        }
+        Ok(Some(take(self, index)))
     }
 
     /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
     /// `before` bytes, and their number.
     fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
         let run = mem::replace(&mut self.runs[index], NONE);
-        let (Run { start, len: whole, since }, skipped) = (run, run.skipped(before));
+        let (Run { start, len: whole, .. }, skipped) = (run, run.skipped(before));
         let len = most.min(run.usable(before));
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
-            let run = Run { start, len, since };
+            let run = Run { start, len, ..run };
             if len != 0 && !self.put(run) {
                 self.give_up(run);
             }
@@ -466,13 +513,13 @@ impl Kept {
         (taken, len)
     }
 
-    fn take_at(&mut self, end: *mut u8, more: usize) -> bool {
-        let run = self.runs.iter_mut().find(|run| run.start == end && run.len >= more);
-        run.map(|run| {
+    fn take_at(&mut self, end: *mut u8, more: usize) -> Result<Option<()>, Unrestored> {
+        let index = self.runs.iter().position(|run| run.start == end && run.len >= more);
+        self.if_restored(index, |kept, index| {
+            let run = &mut kept.runs[index];
             run.len -= more;
             run.start = run.start.wrapping_add(more);
         })
-        .is_some()
     }
 
     /// Gives back up to `wanted` bytes of the shortest of `which` runs, and what is left of a huge
