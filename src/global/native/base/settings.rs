@@ -118,7 +118,7 @@ const SETTINGS: &[Setting] = &[
             field: "quick_blocks",
             value: "n",
             default: "256",
-            about: "the most blocks that a quick list keeps, from 2 to 1024; four times as many in [waves](design.md#quick-lists)",
+            about: "the most blocks that a quick list keeps, from 2 to 1024; four times as many, or 16 times up to 64, in [waves](design.md#quick-lists)",
         },
     },
     Setting {

@@ -21,15 +21,17 @@ use crate::global::native::memory::space::SPACE;
 use crate::pages::PageHeap;
 
 /// Blocks that a list holds at most.
-pub(super) const ROOM: usize = 15;
+pub(super) const ROOM: usize = 63;
 
-/// Limits of bytes on medium lists: of all threads together, and of one thread. One thread also
-/// keeps at most a share (a quarter) of the bytes in use in its heap, divided by the heap's
-/// threads, but may always keep `LEAST` bytes.
+/// Limits of bytes on medium lists: of all threads together, and of one thread. The threads of a
+/// heap also keep at most a share of its bytes in use: a quarter, or what exceeds `QUARTER` an
+/// eighth. But each thread may always keep `LEAST` bytes, and up to `MORE` bytes
+/// [beyond](Lists::note_miss).
 const ALL: usize = 64 << 20;
 const OF_THREAD: usize = 16 << 20;
-const SHARE: usize = 4;
+const QUARTER: usize = 4 << 20;
 pub(super) const LEAST: usize = 2 << 20;
+pub(super) const MORE: usize = 2 << 20;
 
 /// How many next larger classes are tried if the list of a class is empty. Their blocks are longer
 /// than those of the class by a quarter at most; a request to the heap takes several times as long.
@@ -55,6 +57,8 @@ pub(in crate::global::native) struct Lists {
     bytes: AtomicUsize,
     /// The thread's budget in bytes, as it was when last determined.
     pub(super) budget: AtomicUsize,
+    /// Bytes that the lists may hold beyond the thread's share.
+    pub(super) more: AtomicUsize,
     /// The class that next puts blocks back when the lists are over the limit.
     turn: AtomicU32,
     pub(super) lists: [List; CLASSES],
@@ -290,23 +294,35 @@ impl Lists {
             background::note_due();
             self.budget.store(budget_of_thread(), Relaxed);
         }
-        let limit = share_of_heap().min(self.budget.load(Relaxed));
+        let limit = share_of_heap() + self.more.load(Relaxed);
+        let limit = limit.min(self.budget.load(Relaxed));
         let Some(()) = self.with(|| self.set_byte_limit(limit)) else { return false };
-        let count = list.len();
-        if size > limit || self.turn_away_if_full(class) {
+        let room = list.room.load(Relaxed) as usize;
+        if size > limit || list.len() >= room && room < ROOM {
+            self.turn_away(class);
             return false;
         }
-        if count == ROOM {
+        if list.len() == ROOM {
             self.put_back(class, ROOM.div_ceil(2));
         }
-        if self.bytes() + size > limit {
-            // Classes take turns at giving way, so that the lists hold sizes that are being freed
-            // at present.
-            let turn = Class::all().nth(self.turn.load(Relaxed) as usize).unwrap_or(class);
-            self.turn.store((turn.number() + 1) as u32 % CLASSES as u32, Relaxed);
+        if self.left.load(Relaxed) < class.steps() as isize {
+            let Some(turn) = self.next_to_give_way(class) else {
+                self.turn_away(class);
+                return false;
+            };
             self.put_back(turn, self.list(turn).len().div_ceil(2));
         }
         true
+    }
+
+    /// Returns the next class but this one whose list has blocks. Classes take turns at giving way,
+    /// so that the lists hold sizes that are being freed at present.
+    fn next_to_give_way(&self, class: Class) -> Option<Class> {
+        let turn = self.turn.load(Relaxed) as usize;
+        let mut others = Class::all().cycle().skip(turn).take(CLASSES);
+        let next = others.find(|&other| other != class && self.list(other).len() != 0)?;
+        self.turn.store((next.number() + 1) as u32 % CLASSES as u32, Relaxed);
+        Some(next)
     }
 
     /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
@@ -367,30 +383,31 @@ impl Lists {
         Class::all().zip(&self.lists).map(|(class, list)| list.len() * class.size()).sum()
     }
 
-    /// Returns whether a freed block must be turned away because its list has too little room as
-    /// yet; counts it if so.
-    fn turn_away_if_full(&self, class: Class) -> bool {
-        let (list, turned_away) = (self.list(class), &self.turned_away[class.number()]);
-        let room = list.room.load(Relaxed) as usize;
-        let away = list.len() >= room && room < ROOM;
-        if away {
-            turned_away.store(turned_away.load(Relaxed).saturating_add(1), Relaxed);
-        }
-        away
+    /// Counts a freed block that is turned away because its list has too little room as yet, or
+    /// the lists may not hold more bytes.
+    fn turn_away(&self, class: Class) {
+        let turned_away = &self.turned_away[class.number()];
+        turned_away.store(turned_away.load(Relaxed).saturating_add(1), Relaxed);
     }
 
-    /// Notes that a block was wanted and its list was empty; gives the list more room if a block
-    /// was turned away before.
+    /// Notes that a block was wanted and its list was empty. If a block was turned away before,
+    /// gives the list more room, or all lists as many more bytes.
     pub(super) fn note_miss(&self, class: Class) {
         let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
-        if let Some(left) = turned_away.load(Relaxed).checked_sub(1) {
-            turned_away.store(left, Relaxed);
+        let Some(left) = turned_away.load(Relaxed).checked_sub(1) else { return };
+        turned_away.store(left, Relaxed);
+        if room.load(Relaxed) < ROOM as u32 {
             room.store((2 * room.load(Relaxed)).clamp(1, ROOM as u32), Relaxed);
+        } else {
+            let more = self.more.load(Relaxed) + class.size();
+            self.more.store(more.min(MORE), Relaxed);
         }
     }
 
-    /// Takes all room away from a list that was not used for a while.
+    /// Takes all room away from a list that was not used for a while, and all bytes beyond the
+    /// thread's share.
     pub(super) fn remove_room(&self, class: Class) {
+        self.more.store(0, Relaxed);
         self.list(class).room.store(0, Relaxed);
         self.turned_away[class.number()].store(0, Relaxed);
     }
@@ -448,7 +465,8 @@ pub(super) fn share_of_heap() -> usize {
 
 /// Returns the share of each of `threads` threads of a heap that has `used` bytes in use.
 fn share_of(used: usize, threads: usize) -> usize {
-    (used / SHARE / threads.max(1)).max(LEAST)
+    let share = (used / 4).min(QUARTER).max(used / 8);
+    (share / threads.max(1)).max(LEAST)
 }
 
 /// Marks a block that was taken off a list as in use.
@@ -539,13 +557,18 @@ mod tests {
         assert_eq!(budget_of(5), (64 << 20) / 5);
     }
 
-    /// The threads of a heap together keep a quarter of the bytes in use, but each may keep 2 MiB.
+    /// The threads of a heap together keep a quarter of the bytes in use, 4 MiB at most, or an
+    /// eighth; but each may keep 2 MiB.
     #[test]
     fn threads_share_with_their_heap() {
         const MIB: usize = 1 << 20;
         assert_eq!(
-            [0, 1, 2, 5].map(|threads| share_of(40 * MIB, threads)),
+            [0, 1, 2, 5].map(|threads| share_of(80 * MIB, threads)),
             [10, 10, 5, 2].map(|mib| mib * MIB)
+        );
+        assert_eq!(
+            [12, 16, 32, 33].map(|mib| share_of(mib * MIB, 1)),
+            [3 * MIB, 4 * MIB, 4 * MIB, 33 * MIB / 8]
         );
         assert_eq!([0, 1, 9].map(|threads| share_of(8 * MIB + 3, threads)), [2 * MIB; 3]);
         assert_eq!(share_of(8 * MIB + 4, 1), 2 * MIB + 1);

@@ -2,12 +2,12 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use core::ptr;
 use core::sync::atomic::AtomicU32;
+use core::{iter, ptr};
 use std::collections::BTreeSet;
 
 use super::class::{ABOVE, CLASSES, MOST};
-use super::lists::{LEAST, ROOM, fence, share_of_heap};
+use super::lists::{LEAST, MORE, ROOM, fence, share_of_heap};
 use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
@@ -370,7 +370,7 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     let list = lists.list(class);
     lists.remove_room(class);
     lists.note_miss(class);
-    for room in [0, 1, 2, 4, 8] {
+    for room in [0, 1, 2, 4, 8, 16, 32] {
         assert_eq!(list.room.load(Relaxed), room);
         let blocks: Vec<_> = (0..=room).map(|_| block(heap, class)).collect();
         blocks.iter().for_each(|&block| keep(&lists, class, block));
@@ -391,6 +391,39 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     lists.remove_room(class);
     lists.note_miss(class);
     assert_eq!(list.room.load(Relaxed), 0);
+}
+
+/// Where all blocks on the lists are of one class, a block too many is turned away. Once it was
+/// wanted again, the lists may hold as many more bytes, up to a bound, until they are idle.
+#[test]
+fn lists_hold_more_bytes_once_these_were_wanted() {
+    alone::passes("global::native::lists::medium::tests::more_bytes");
+}
+
+#[test]
+#[ignore = "in a process of its own: other tests may use the thread's heap"]
+fn more_bytes() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    lists.budget.store(LEAST + 2 * MORE, Relaxed);
+    let class = Class::of(MOST).expect("it has one");
+    for more in (0..=MORE + MOST).step_by(MOST) {
+        assert_eq!(lists.more.load(Relaxed), more.min(MORE));
+        let held = (share_of_heap() + more.min(MORE)) / MOST;
+        let blocks: Vec<_> = (0..=held).map(|_| block(heap, class)).collect();
+        let share = share_of_heap();
+        blocks.iter().for_each(|&block| keep(&lists, class, block));
+        assert_eq!(share_of_heap(), share, "little is in use");
+        assert_eq!(count(&lists, class), held, "{more}");
+        assert!(!is_in_use(heap, blocks[held]), "the last was turned away");
+        iter::from_fn(|| pop(&lists, class)).for_each(discard);
+        lists.note_miss(class);
+        lists.note_miss(class);
+    }
+    let two = [block(heap, class), block(heap, class)];
+    two.into_iter().for_each(|block| keep(&lists, class, block));
+    assert!(!visit(&lists, Blocks::Idle) && lists.more.load(Relaxed) == MORE);
+    assert!(visit(&lists, Blocks::Idle));
+    assert_eq!(lists.more.load(Relaxed), 0, "they were idle");
 }
 
 /// If a list is empty, a block of the next class serves, or of the next but one; none that is

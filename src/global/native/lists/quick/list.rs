@@ -15,7 +15,7 @@ use crate::global::native::base::mode;
 /// copies the thread's memory as of some point of its program order, so compiler fences suffice to
 /// keep that order.
 ///
-/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, or + [`waves::TIMES`] `most` in
+/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, or + [`waves::room`] of `most` in
 /// [wave places](super::waves), except while the list is being changed. In a dummy list these
 /// fields are 0; place 0 never holds a block.
 #[derive(Debug)]
@@ -141,8 +141,8 @@ impl List {
     /// Counts a batch; returns the capacity that the list gets now, if it is to be widened.
     pub(super) fn wider(&self) -> Option<u32> {
         self.batches.set(self.batches.get().saturating_add(1));
-        let times = if self.waves.get() < waves::WAVES { 1 } else { waves::TIMES };
-        let limit = times * u32::from(self.most);
+        let most = u32::from(self.most);
+        let limit = if self.waves.get() < waves::WAVES { most } else { waves::room(most) };
         let capacity = (2 * self.capacity()).min(limit);
         let is_due = self.capacity() < RAMP || self.batches.get() >= WIDEN;
         if !is_due
@@ -253,6 +253,16 @@ mod tests {
         assert_eq!((list.capacity(), wave(2)), (1024, 0));
         list.narrow();
         assert_eq!(batches(100), 6, "4 to 256 blocks again, {}", list.capacity());
+
+        for (most, room) in [(2, 32), (3, 48), (4, 64), (15, 64), (16, 64), (17, 68)] {
+            let list = self::list(most, most as u16);
+            (0..=waves::WAVES).for_each(|_| {
+                (0..waves::BATCHES).for_each(|_| _ = list.note_batch_put_back());
+                list.note_batch_taken();
+            });
+            (0..100).for_each(|_| _ = widen(&list));
+            assert_eq!(list.capacity(), room, "{most}");
+        }
     }
 
     /// A list on its way to other places is empty and shut.

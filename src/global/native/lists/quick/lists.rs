@@ -38,7 +38,7 @@ static WAVE_PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 pub(in crate::global::native) const OWN: usize = 20 << 10;
 
 /// Bytes for a thread's [medium](super::super::medium) lists, which only the usual mode uses.
-pub(in crate::global::native) const MEDIUM: usize = 3312;
+pub(in crate::global::native) const MEDIUM: usize = 12928;
 
 /// The lists of a thread without lists: all zeros. Made of `AtomicU32` because not every target has
 /// atomics of eight bytes. The two extra words are for [`gone`].
@@ -155,7 +155,7 @@ pub(in crate::global::native) fn open(
     let usual = end_of_heads(lists) + count * size_of::<*mut u8>();
     debug_assert!(usual <= MAX_WORDS * WORD, "every class has a list");
     WAVE_PLACES.store(usual, Relaxed);
-    let bytes = usual + waves::TIMES as usize * count * size_of::<*mut u8>();
+    let bytes = usual + waves::places(lists, count) * size_of::<*mut u8>();
     // The last places share no OS page with the face behind them.
     WORDS.store(bytes.next_multiple_of(os::page_size()) / WORD, Relaxed);
 }
@@ -293,11 +293,14 @@ pub(super) unsafe fn blocks(lists: *mut Lists, list: *mut List) -> *mut MaybeUni
 }
 
 /// Returns the place before the first of a list's [wave places](super::waves), if it is not there
-/// yet. They lie as the usual ones do, but are [`TIMES`](waves::TIMES) as many.
+/// yet. They lie in the order of the usual ones.
 pub(super) fn wave_bottom(list: &List) -> Option<u32> {
     let place = |bytes: &AtomicUsize| (bytes.load(Relaxed) / size_of::<*mut u8>()) as u32;
     let (usual, first) = (place(&PLACES), place(&WAVE_PLACES));
-    (list.bottom() < first).then(|| first + waves::TIMES * (list.bottom() - usual))
+    (list.bottom() < first).then(|| {
+        let before = (list.bottom() - usual) as usize;
+        first + waves::places(list.class.into(), before) as u32
+    })
 }
 
 /// Returns the address of a place of a thread's lists.
@@ -381,11 +384,11 @@ mod tests {
         let count = place - end_of_heads(offsets.len()) / size_of::<*mut u8>();
         for (&offset, next) in offsets.iter().zip(offsets[1..].iter().map(in_waves).chain([None])) {
             // SAFETY: the list was just made.
-            let most = waves::TIMES * u32::from(unsafe { (*at(lists, offset)).most });
-            let end = next.unwrap_or((place + waves::TIMES as usize * count) as u32);
+            let most = waves::room(unsafe { (*at(lists, offset)).most }.into());
+            let end = next.unwrap_or((place + waves::places(offsets.len(), count)) as u32);
             assert!(in_waves(&offset).is_some_and(|bottom| bottom + most < end), "{offset}");
         }
-        let place = place + waves::TIMES as usize * count;
+        let place = place + waves::places(offsets.len(), count);
         let words = (place * size_of::<*mut u8>()).next_multiple_of(os::page_size()) / WORD;
         assert_eq!(words, WORDS.load(Relaxed));
 

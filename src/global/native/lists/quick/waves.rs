@@ -3,7 +3,7 @@
 //! A thread that allocates many blocks of a class and then frees them all, again and again, passes
 //! each to its heap and back, which takes as long as `malloc` and `free` themselves. Its list sees
 //! batches that are put back in a row, and then one that is taken. After [`WAVES`] of these it may
-//! take [`TIMES`] as many blocks as usual. The list of a thread whose blocks come from other
+//! take [four times](room) as many blocks as usual, or more if it is short. The list of a thread whose blocks come from other
 //! threads, or go to them, has no waves: to keep more blocks would save nothing.
 //!
 //! ```text
@@ -23,8 +23,22 @@ pub(super) const BATCHES: i8 = 2;
 /// Waves after which a list may take more blocks than usual.
 pub(super) const WAVES: u8 = 2;
 
-/// How many times the usual blocks a list may take.
-pub(super) const TIMES: u32 = 4;
+/// How many times the usual blocks a list may take; and how many times if it is short, up to `FEW`
+/// blocks.
+const TIMES: u32 = 4;
+const TIMES_SHORT: u32 = 16;
+const FEW: u32 = 64;
+
+/// Returns how many blocks a list may take that usually takes `most`.
+pub(super) fn room(most: u32) -> u32 {
+    (TIMES * most).max((TIMES_SHORT * most).min(FEW))
+}
+
+/// Returns the places of `lists` lists together, which have `usual` usual ones. So those of one list
+/// begin where the places of the lists before it end.
+pub(super) const fn places(lists: usize, usual: usize) -> usize {
+    TIMES as usize * usual + FEW as usize * lists
+}
 
 /// The most bytes of blocks that all lists together may take beyond the usual.
 const EXTRA: usize = 8 << 20;
