@@ -296,7 +296,7 @@ impl Lists {
         }
         let limit = share_of_heap() + self.more.load(Relaxed);
         let limit = limit.min(self.budget.load(Relaxed));
-        let Some(()) = self.with(|| self.set_byte_limit(limit)) else { return false };
+        let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
         let room = list.room.load(Relaxed) as usize;
         if size > limit || list.len() >= room && room < ROOM {
             self.turn_away(class);
@@ -319,10 +319,10 @@ impl Lists {
     /// so that the lists hold sizes that are being freed at present.
     fn next_to_give_way(&self, class: Class) -> Option<Class> {
         let turn = self.turn.load(Relaxed) as usize;
-        let mut others = Class::all().cycle().skip(turn).take(CLASSES);
-        let next = others.find(|&other| other != class && self.list(other).len() != 0)?;
-        self.turn.store((next.number() + 1) as u32 % CLASSES as u32, Relaxed);
-        Some(next)
+        let mut others = (turn..CLASSES).chain(0..turn).filter(|&other| other != class.number());
+        let next = others.find(|&other| self.lists[other].len() != 0)?;
+        self.turn.store((next + 1) as u32 % CLASSES as u32, Relaxed);
+        Class::all().nth(next)
     }
 
     /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
@@ -421,6 +421,19 @@ impl Lists {
         self.left.store(left, Relaxed);
         self.bytes.store(bytes, Relaxed);
         self.byte_limit.store(limit, Relaxed);
+    }
+
+    /// As [`set_byte_limit`](Self::set_byte_limit), for a limit above 0, but adds up the blocks only
+    /// if no limit is known.
+    fn change_byte_limit(&self, limit: usize) {
+        match self.byte_limit.load(Relaxed) {
+            0 => self.set_byte_limit(limit),
+            known => {
+                let more = (limit / STEP).cast_signed() - (known / STEP).cast_signed();
+                self.left.store(self.left.load(Relaxed) + more, Relaxed);
+                self.byte_limit.store(limit, Relaxed);
+            }
+        }
     }
 
     /// In the child of a fork: frees the gate from threads that stayed behind. `has_owner`: the
@@ -546,8 +559,15 @@ mod tests {
             assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
             assert_eq!(lists.byte_limit.load(Relaxed), limit);
         }
+        for limit in [3 * STEP + 1, 1, LEAST, LEAST - 1] {
+            lists.change_byte_limit(limit);
+            assert_eq!(lists.left.load(Relaxed), (limit / STEP).cast_signed(), "{limit}");
+            assert_eq!(lists.byte_limit.load(Relaxed), limit);
+        }
         lists.set_byte_limit(0);
         assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
+        lists.change_byte_limit(LEAST);
+        assert_eq!(lists.left.load(Relaxed), (LEAST / STEP).cast_signed(), "none was known");
     }
 
     /// Up to four threads keep 16 MiB each; more threads keep 64 MiB together.
