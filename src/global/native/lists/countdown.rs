@@ -57,7 +57,7 @@ impl Countdown {
 
     /// Checks whether something is due.
     #[inline(always)]
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::global::native) fn is_over(&self) -> bool {
         self.pops.get() <= 0
     }
 

@@ -39,6 +39,11 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         // The allocator has just been opened.
         return hardened::paths::allocate_zeroed(mode::parts(), asked, size, align);
     }
+    if let Some(block) = allocate_after_work(caller, size, align, 0) {
+        // SAFETY: as above.
+        unsafe { block.write_bytes(0, size) };
+        return block.as_ptr();
+    }
     if let Some(block) = mapped::allocate_zeroed(caller, tuning, size, align) {
         return block.as_ptr();
     }
@@ -81,7 +86,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return hardened::paths::allocate(mode::parts(), asked, size, align);
     }
     let list = list_for(tuning, size, align);
-    if let Some(block) = blocks::allocate_guarded_if_due(caller, size, align, list) {
+    if let Some(block) = allocate_after_work(caller, size, align, list) {
         return block.as_ptr();
     }
     if list > 0 {
@@ -102,6 +107,23 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         }
         None => mapped::instead_of_heap(tuning, size, align),
     }
+}
+
+/// Does the periodic work that is due, if any. Returns a block if this one is to be guarded, or if
+/// the work was all that kept a medium list from serving the request. `list` is the quick list that
+/// the block would be popped from, or 0.
+fn allocate_after_work(
+    caller: thread::Caller,
+    size: usize,
+    align: usize,
+    list: u32,
+) -> Option<NonNull<u8>> {
+    // SAFETY: `lists` are the caller's, and never freed.
+    if !unsafe { caller.lists?.as_ref() }.countdown.is_over() {
+        return None;
+    }
+    let guarded = blocks::allocate_guarded_if_due(caller, size, align, list);
+    guarded.or_else(|| (list == 0).then(|| medium::allocate_slowly(size, align)).flatten())
 }
 
 /// Frees a block that no list of the thread takes at once.
@@ -184,6 +206,45 @@ pub(super) unsafe fn resize(
             // SAFETY: the caller guarantees that the block is in use, and uses only the one
             // returned.
             unsafe { mapped::resize(asked, block, align, new_size) }
+        }
+    }
+}
+
+#[cfg(all(test, not(miri), target_pointer_width = "64"))]
+mod tests {
+    use crate::global::Pagewise;
+    use crate::global::native::lists::{current, medium};
+    use crate::os::alone;
+
+    /// Medium lists keep no more blocks than were free at a time, however often their thread has
+    /// periodic work to do, and whether the blocks are zeroed or not.
+    #[test]
+    fn medium_lists_serve_whatever_is_due() {
+        alone::passes("global::native::requests::usual::tests::whatever_is_due");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn whatever_is_due() {
+        const PAGEWISE: Pagewise = Pagewise::new();
+        const BLOCKS: usize = 4;
+        type Allocate = fn(usize) -> *mut u8;
+        let ways: [(Allocate, usize); 2] = [
+            (|size| PAGEWISE.allocate(size), 40 << 10),
+            (|size| PAGEWISE.allocate_zeroed(size), 80 << 10),
+        ];
+        for (allocate, size) in ways {
+            let kept = || medium::of(current::lists()).kept().0;
+            let (before, mut full) = (kept(), 0);
+            for wave in 0..10_000 {
+                let blocks: [*mut u8; BLOCKS] = core::array::from_fn(|_| allocate(size));
+                // SAFETY: each block is in use, and freed once.
+                blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+                let listed = kept() - before;
+                assert!(listed <= BLOCKS, "{listed} blocks of {size} after {wave} waves");
+                full += usize::from(listed == BLOCKS);
+            }
+            assert!(full > 5_000, "after {full} waves all blocks of {size} were on the list");
         }
     }
 }
