@@ -208,6 +208,56 @@ int main() {
 }
 END
 gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a"#;
+    // As Python's module faulthandler does: a handler installed between two of ours is disabled, or
+    // puts back the handler before it, and sends the signal again. The first calls the handler that
+    // it replaced.
+    faults_after_a_handler_is_put_back: "gcc", r#"cat >a.c <<'END'
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static struct sigaction before;
+static void use(void) { for (int i = 0; i < 2000; i++) free(malloc(i % 300)); }
+static void oldest(int signal) { _exit(write(1, "oldest\n", 7)); }
+static void pass_on(int signal, siginfo_t *info, void *context) {
+    write(1, "passed on\n", 10);
+    if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
+    else before.sa_handler(signal);
+}
+static void put_back(int signal, siginfo_t *info, void *context) {
+    write(1, "put back\n", 9);
+    sigaction(signal, &before, 0);
+    raise(signal);
+}
+static void handle(void (*handler)(int, siginfo_t *, void *)) {
+    struct sigaction action = {0};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before);
+    use();
+}
+static void run(int fault, int which) {
+    int status;
+    if (fork() == 0) {
+        alarm(10);
+        if (which == 0) signal(SIGSEGV, oldest), use();
+        handle(which == 0 ? pass_on : put_back);
+        if (which == 2) sigaction(SIGSEGV, &before, 0);
+        if (fault) *(volatile int *)16 = 1;
+        raise(SIGSEGV);
+        _exit(99);
+    }
+    wait(&status);
+    dprintf(1, "%d %d: %x\n", fault, which, status & ~0x80);
+    if (status == SIGALRM) exit(1);
+}
+int main() {
+    for (int fault = 0; fault < 2; fault++)
+        for (int which = 0; which < 3; which++) run(fault, which);
+    return 0;
+}
+END
+gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a | head -c 1000"#;
     // Of a single thread, which takes no locks for it, and then of one among others.
     forks_of_a_single_thread: "gcc", r#"cat >a.c <<'END'
 #include <pthread.h>
