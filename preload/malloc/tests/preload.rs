@@ -258,6 +258,47 @@ int main() {
 }
 END
 gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a | head -c 1000"#;
+    // The C library frees memory of an ended thread under a lock that the creation of a thread takes.
+    background_thread_wanted_by_threads_that_end: "gcc", r#"cat >a.c <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_barrier_t all;
+static int n;
+static void *work(void *unused) {
+    char *blocks[300];
+    for (int i = 0; i < 300; i++) memset(blocks[i] = malloc(1000 + i * 40), 1, 1000);
+    pthread_barrier_wait(&all);
+    for (int i = 0; i < n; i++) free(blocks[i]);
+    return 0;
+}
+static void run(void) {
+    pthread_t thread;
+    alarm(20);
+    pthread_barrier_init(&all, 0, 12);
+    for (int i = 0; i < 36; i++) {
+        pthread_create(&thread, 0, work, 0);
+        pthread_detach(thread);
+        if (i % 12 == 11) usleep(20000);
+    }
+    _exit(0);
+}
+int main() {
+    int hung = 0, status;
+    for (int i = 0; i < 20; i++) {
+        n = i % 4 * 10 + 1;
+        if (fork() == 0) run();
+        wait(&status);
+        hung += status != 0;
+    }
+    printf("%d\n", hung);
+    return 0;
+}
+END
+gcc -w a.c -o a -lpthread && PAGEWISE_BACKGROUND=1 ./a"#;
     // Of a single thread, which takes no locks for it, and then of one among others.
     forks_of_a_single_thread: "gcc", r#"cat >a.c <<'END'
 #include <pthread.h>

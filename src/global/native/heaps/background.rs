@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            something      a thread      nothing is
-//!            is due         frees         due any more
+//!            is due         frees, ends   due any more
 //!  (none) ──────────▶ wanted ─────▶ awake ──────────▶ asleep
 //!     ▲                               ▲ │ ▲              │
 //!     └── in the child of a fork ─────┘ │ └──────────────┘ something is due
@@ -12,8 +12,8 @@
 //!                     ended: no other thread is left
 //! ```
 //! A program that never has much to give back never gets a second thread. The thread is created
-//! after a free, while no lock is held. It has every signal blocked and a small stack, and never
-//! allocates.
+//! after a free, or when a thread ends, while no lock is held. It has every signal blocked and a
+//! small stack, and never allocates.
 //!
 //! A C program may end its main thread, and goes on until its last thread ends. That must not be
 //! this one: the process would stay for ever, and ignore signals. So where no thread has lists, it
@@ -96,7 +96,8 @@ pub(in crate::global::native) fn note_end_of_thread() {
     }
 }
 
-/// Creates the thread, if it is wanted. Call it without any lock, from a thread that may allocate.
+/// Creates the thread, if it is wanted. Call it without any lock, also of the C library: that frees
+/// what belongs to an ended thread under the very lock that the creation of a thread takes.
 #[inline]
 pub(in crate::global::native) fn start() {
     if STATE.load(Relaxed) == WANTED {

@@ -10,7 +10,7 @@ use crate::global::native::base::lock::Wait;
 use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::heaps::{background, pool};
+use crate::global::native::heaps::pool;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::{idle, registry};
 use crate::global::native::memory::purge::LARGE;
@@ -159,7 +159,7 @@ pub(in crate::global::native) unsafe fn free_medium(block: NonNull<u8>) {
             heap.trim(thread::flush_lists);
         }
     }
-    background::start();
+    thread::start_background();
 }
 
 #[cfg(all(test, not(miri)))]

@@ -257,7 +257,7 @@ pub(in crate::global::native) unsafe fn free(asked: &Tuning, block: *mut u8) {
     if let Some(caller) = thread::enter(asked) {
         caller.heap.trim(thread::flush_lists);
     }
-    background::start();
+    thread::start_background();
 }
 
 /// Resizes a block that is in no heap, if it is a mapping, without copying.

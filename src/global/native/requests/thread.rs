@@ -21,6 +21,7 @@ use crate::global::native::base::settings;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::guarded;
 use crate::global::native::hardened::own;
+use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::pool;
 use crate::global::native::heaps::state::State;
@@ -92,6 +93,15 @@ fn finish_opening(tuning: &Tuning) {
     profile::start_if_set(tuning, settings);
 }
 
+/// Creates the background thread, if it is wanted, after a free. The caller holds no lock. A thread
+/// whose lists are gone may be in the C library, under a lock that the creation takes.
+#[inline]
+pub(in crate::global::native) fn start_background() {
+    if current::lists() != quick::gone() {
+        background::start();
+    }
+}
+
 /// Called with its lists when a thread ends. The next thread gets these lists and the quick lists'
 /// blocks, unless that is too much; medium blocks go back to their heaps.
 extern "C" fn thread_ended(lists: *mut c_void) {
@@ -106,6 +116,7 @@ extern "C" fn thread_ended(lists: *mut c_void) {
         // SAFETY: the thread that ends is the calling one, and these are its lists.
         unsafe { registry::leave(lists) };
     }
+    background::start();
 }
 
 /// Puts all blocks on the calling thread's lists back, and makes pages without blocks free memory.

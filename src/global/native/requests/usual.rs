@@ -8,7 +8,6 @@ use super::{mapped, thread};
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::hardened;
-use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::{medium, quick, registry};
 use crate::global::native::memory::fault::{self, Fault};
@@ -144,7 +143,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
             Some(list) => free_small(asked, quick::unshadowed(list), block),
         }
     }
-    background::start();
+    thread::start_background();
 }
 
 /// Frees a small block, and makes room for it on the thread's list if that is full.
