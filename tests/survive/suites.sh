@@ -10,9 +10,16 @@
 #
 # As root, it installs the programs; the sources need a deb-src line in apt's lists. LIBRARY=path
 # uses another library, NICE another niceness. Logs stay in FOLDER.
+#
+# PAGEWISE_ variables in the environment set the library's mode; the table's first line names them:
+#
+#     REUSE=1 AS=hardened PAGEWISE_HARDENED=1 tests/survive/suites.sh FOLDER python perl
+#
+# REUSE=1 takes what an earlier run left in FOLDER of a suite without the library, if it did. AS=name
+# gives the logs of the runs with the library another name than 1.
 set -uo pipefail
 root=$(realpath "$(dirname "$0")/../..")
-[ $# -ge 1 ] || { sed -n '2,12s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,19s/^# \?//p' "$0"; exit 2; }
 mkdir -p "$1" && cd "$1" && work=$PWD
 shift
 all=(python perl tcl sqlite gawk bash make jq redis ruby git)
@@ -24,6 +31,7 @@ if [ -z "${LIBRARY-}" ]; then
 fi
 LIBRARY=$(realpath "$LIBRARY")
 export LC_ALL=C.UTF-8 TERM=dumb
+release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 
 if [ "$(id -u)" = 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
@@ -31,23 +39,25 @@ if [ "$(id -u)" = 0 ]; then
     libssl-dev libcurl4-openssl-dev libexpat1-dev zlib1g-dev >"$work/apt.log" 2>&1 || true
 fi
 
-# Unpacks the source of a package, and enters its folder.
+# Unpacks the source of a package, that of the release if the newest is not there, and enters its
+# folder.
 source_of() {
   local folder
   folder=$(find "$work" -maxdepth 1 -type d -name "$1-[0-9]*" | head -1)
   if [ -z "$folder" ]; then
-    (cd "$work" && apt-get -qq source "$1" >"$work/$1.source.log" 2>&1)
+    (cd "$work" && { apt-get -qq source "$1" || apt-get -qq source "$1/$release"; } >"$work/$1.source.log" 2>&1)
     folder=$(find "$work" -maxdepth 1 -type d -name "$1-[0-9]*" | head -1)
   fi
   [ -n "$folder" ] && cd "$folder"
 }
 
-# Runs a command in the current mode: with the library or without.
+# Runs a command in the current mode, with the library or without. A shell's background job, which
+# ignores SIGINT, may run the script, too.
 under() {
   if [ "$preload" = 1 ]; then
-    LD_PRELOAD=$LIBRARY "$@"
+    env --default-signal=INT,QUIT LD_PRELOAD="$LIBRARY" "$@"
   else
-    "$@"
+    env --default-signal=INT,QUIT "$@"
   fi
 }
 
@@ -58,7 +68,7 @@ python() { # Containers, text, files, threads, processes, C types; PYTHONMALLOC=
   cd "$work" && under /usr/bin/python3 -m test -q \
     test_list test_dict test_set test_tuple test_bytes test_re test_json test_copy test_array \
     test_memoryview test_deque test_heapq test_itertools test_functools test_gc test_weakref \
-    test_generators test_thread test_threading test_fork1 test_ctypes test_mmap test_zlib test_sqlite3 \
+    test_generators test_thread test_threading test_fork1 test_ctypes test_mmap test_zlib \
     test_fileio test_struct test_long test_sort test_ast test_marshal test_csv test_xml_etree test_hashlib \
     >"$log" 2>&1
   grep -oE '^test test_[a-z0-9_]+ (failed|crashed)|^(FAIL|ERROR): [a-zA-Z0-9_]+' "$log" |
@@ -182,7 +192,8 @@ ran() { # Prints how many tests a log reports, in the suite's own words.
     tail -1 | cut -c1-110
 }
 
-printf '%s, library %s\n\n' "$(date -u '+%-d %B %Y')" "$(cd "$root" && /usr/bin/git rev-parse --short HEAD)"
+printf '%s, library %s %s\n\n' "$(date -u '+%-d %B %Y')" \
+  "$(cd "$root" && /usr/bin/git rev-parse --short HEAD)" "$(env | grep '^PAGEWISE_' | paste -sd ' ')"
 echo '| program | version | seconds without, with | failures without | with | only without | only with |'
 echo '|---|---|---:|---:|---:|---|---|'
 for program in "${programs[@]}"; do
@@ -195,19 +206,26 @@ for program in "${programs[@]}"; do
   tcl) package=tcl8.6 ;;
   sqlite) package=sqlite3 ;;
   redis) package=redis-server ;;
+  ruby) package=ruby3.1 ;;
   *) package=$program ;;
   esac
   times=
   for preload in 0 1; do
-    log=$work/$program.$preload.log
-    before=$SECONDS
-    (renice -n "${NICE-10}" $BASHPID >/dev/null && $run) 2>"$work/$program.$preload.err" | sort -u >"$work/$program.$preload.failures"
-    [ "${PIPESTATUS[0]}" != 1 ] || [ -s "$log" ] || echo "cannot be run" >"$work/$program.$preload.failures"
-    times+="$((SECONDS - before)) "
+    name=$work/$program.0
+    [ $preload = 0 ] || name=$work/$program.${AS-1}
+    log=$name.log
+    if [ $preload = 1 ] || [ -z "${REUSE-}" ] || [ ! -s "$name.seconds" ]; then
+      before=$SECONDS
+      rm -f "$log" "$name.seconds"
+      (renice -n "${NICE-10}" $BASHPID >/dev/null && $run) 2>"$name.err" | sort -u >"$name.failures"
+      [ "${PIPESTATUS[0]}" != 1 ] || [ -s "$log" ] || echo "cannot be run" >"$name.failures"
+      echo $((SECONDS - before)) >"$name.seconds"
+    fi
+    times+="$(cat "$name.seconds") "
   done
-  without=$work/$program.0.failures with=$work/$program.1.failures
+  without=$work/$program.0.failures with=$work/$program.${AS-1}.failures
   list() { paste -sd ';' | sed 's/|/\\|/g; s/;/; /g; s/^$/–/'; }
   echo "| $program | $(version $package) | $times| $(wc -l <"$without") | $(wc -l <"$with") |" \
     "$(comm -23 "$without" "$with" | list) | $(comm -13 "$without" "$with" | list) |"
-  echo "$program: $(ran "$work/$program.0.log") / $(ran "$work/$program.1.log")" >&2
+  echo "$program: $(ran "$work/$program.0.log") / $(ran "$log")" >&2
 done
