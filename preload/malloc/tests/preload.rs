@@ -299,6 +299,25 @@ int main() {
 }
 END
 gcc -w a.c -o a -lpthread && PAGEWISE_BACKGROUND=1 ./a"#;
+    // The C library frees what it kept of exit functions under a lock that registering one takes.
+    background_thread_wanted_at_exit: "gcc", r#"cat >a.c <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+static void nothing(void) {}
+static void use(void) {
+    void *blocks[4];
+    alarm(20);
+    for (int i = 0; i < 4; i++) blocks[i] = malloc(40000);
+    for (int i = 0; i < 4; i++) free(blocks[i]);
+    write(1, "exits\n", 6);
+}
+int main() {
+    for (int i = 0; i < 1000; i++) atexit(nothing);
+    atexit(use);
+    return 0;
+}
+END
+gcc -w a.c -o a && PAGEWISE_BACKGROUND=1 PAGEWISE_QUICK_BLOCKS=2 ./a; echo $?"#;
     // Of a single thread, which takes no locks for it, and then of one among others.
     forks_of_a_single_thread: "gcc", r#"cat >a.c <<'END'
 #include <pthread.h>

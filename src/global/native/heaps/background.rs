@@ -22,7 +22,7 @@
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::heap::Heap;
 use super::pool;
@@ -61,6 +61,14 @@ static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// Allows the thread to be created.
 pub(in crate::global::native) fn enable() {
     let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
+}
+
+/// Has the thread stopped at exit, if it is allowed; called once. Not when it is created: the C
+/// library frees memory under the lock that this takes.
+pub(in crate::global::native) fn register() {
+    if STATE.load(Relaxed) != OFF && !os::at_exit(stop) {
+        STATE.store(OFF, Release);
+    }
 }
 
 /// Notes that memory should go back, now or later.
@@ -107,8 +115,6 @@ pub(in crate::global::native) fn start() {
 
 #[cold]
 fn start_wanted() {
-    /// Whether `stop` is registered to run at exit.
-    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     // A child that shares its parent's memory (`vfork`) would get the parent's thread: it would not
     // end before the thread does, or end the thread.
     if sync::is_unannounced_child() {
@@ -116,9 +122,6 @@ fn start_wanted() {
     }
     if STATE.compare_exchange(WANTED, AWAKE, AcqRel, Relaxed).is_err() {
         return;
-    }
-    if !IS_REGISTERED.swap(true, Relaxed) && !os::at_exit(stop) {
-        return STATE.store(OFF, Release);
     }
     match os::start_thread(run) {
         Some(thread) => THREAD.store(thread, Release),
@@ -236,6 +239,7 @@ mod tests {
         start();
         assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (OFF, 0), "nobody allowed for it");
         enable();
+        register();
         start();
         assert_eq!((STATE.load(Relaxed), THREAD.load(Acquire)), (NONE, 0), "nothing is due");
         note_due();

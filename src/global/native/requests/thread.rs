@@ -84,6 +84,7 @@ fn finish_opening(tuning: &Tuning) {
         return;
     }
     fork::register();
+    background::register();
     if tuning.guarded > 0 {
         guarded::open();
     }
