@@ -10,6 +10,7 @@ use crate::workloads::{Block, Workload};
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("aligned buffers", |parts| aligned(16 << 10, 128 << 10, 300_000 / parts)),
     ("tiles of 1 MB", |parts| aligned(1_000_000, 1_000_001, 20_000 / parts)),
+    ("waves of buffers", waves_of_buffers),
     ("one buffer of 40 MiB", one_of_40_mib),
     ("buffers of tens of MiB", tens_of_mib),
     ("vectors side by side", vectors_side_by_side),
@@ -48,6 +49,18 @@ fn aligned(least: usize, most: usize, actions: usize) -> usize {
         buffers[random.below(200)] = new();
     }
     buffers.len()
+}
+
+/// Allocates fifty buffers of one size, and frees them in the same order, repeatedly; the sizes are
+/// those of tiles, and of the buffers of connections and files.
+fn waves_of_buffers(parts: usize) -> usize {
+    let waves = (4_000 / parts).max(1);
+    for size in [10_000, 20_000, 60_000] {
+        for _ in 0..waves {
+            drop(black_box((0..50).map(|_| Aligned::written(size)).collect::<Vec<_>>()));
+        }
+    }
+    waves
 }
 
 /// Allocates, writes and frees the same size repeatedly.
