@@ -303,7 +303,7 @@ impl Lists {
             return false;
         }
         if list.len() == ROOM {
-            self.put_back(class, ROOM.div_ceil(2));
+            self.put_back(class, ROOM.div_ceil(4));
         }
         if self.left.load(Relaxed) < class.steps() as isize {
             let Some(turn) = self.next_to_give_way(class) else {
@@ -331,8 +331,10 @@ impl Lists {
         let list = self.list(class);
         if list.len() != 0
             && let Some(taken) = self.with(|| {
+                let before = list.len();
                 let taken = list.take(class, |number, _| number < oldest);
-                self.set_byte_limit(self.byte_limit.load(Relaxed));
+                let steps = (before - list.len()) * class.steps();
+                self.left.store(self.left.load(Relaxed) + steps.cast_signed(), Relaxed);
                 taken
             })
         {

@@ -251,9 +251,9 @@ fn a_mark_is_of_one_block() {
     assert!((0..1024).all(|unit| mark::class_of(mark::NONE, at(unit)).is_none()));
 }
 
-/// The block freed last is taken first. A full list puts its older half back.
+/// The block freed last is taken first. A full list puts its oldest quarter back.
 #[test]
-fn a_full_list_gives_its_older_half_back() {
+fn a_full_list_gives_its_oldest_quarter_back() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(20 << 10).expect("it has one");
     let blocks: Vec<_> = (0..ROOM + 1).map(|_| block(heap, class)).collect();
@@ -263,7 +263,7 @@ fn a_full_list_gives_its_older_half_back() {
         assert_eq!(lists.bytes(), (at + 1) * class.size());
     }
     keep(&lists, class, blocks[ROOM]);
-    let old = ROOM.div_ceil(2);
+    let old = ROOM.div_ceil(4);
     assert_eq!(count(&lists, class), ROOM + 1 - old);
     assert_eq!(lists.bytes(), (ROOM + 1 - old) * class.size());
     assert!(blocks[..old].iter().all(|&block| !is_in_use(heap, block)));
@@ -620,8 +620,8 @@ fn lists_are_full_to_the_byte() {
     let (heap, lists) = (with_heap(), lists(LEAST));
     let class = Class::of(16 << 10).expect("it has one");
     (0..ROOM).for_each(|_| keep(&lists, class, block(heap, class)));
-    // The full list puts its older half back, after which the limit allows exactly one more.
-    let left = ROOM / 2 + 1;
+    // The full list puts its oldest quarter back, after which the limit allows exactly one more.
+    let left = ROOM - ROOM.div_ceil(4) + 1;
     lists.budget.store(left * class.size(), Relaxed);
     keep(&lists, class, block(heap, class));
     assert_eq!((count(&lists, class), lists.bytes()), (left, left * class.size()));
