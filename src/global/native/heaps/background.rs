@@ -215,6 +215,27 @@ mod tests {
     #[cfg(all(unix, not(miri)))]
     use crate::global::native::lists::registry;
 
+    /// Blocks that medium lists keep can go back, so the thread is created, also where a program
+    /// frees no others.
+    #[test]
+    #[cfg(all(unix, not(miri), target_pointer_width = "64"))]
+    fn medium_blocks_have_a_thread() {
+        crate::os::alone::passes("global::native::heaps::background::tests::medium");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(unix, not(miri), target_pointer_width = "64"))]
+    fn medium() {
+        use crate::global::{Pagewise, Tuning};
+        static PAGEWISE: Pagewise = Pagewise::with(Tuning::new().background(true));
+        let blocks: [*mut u8; 100] = core::array::from_fn(|_| PAGEWISE.allocate(40_000));
+        assert_eq!(THREAD.load(Acquire), 0, "nothing is due");
+        // SAFETY: each block is in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        assert_ne!(THREAD.load(Acquire), 0);
+    }
+
     /// A thread that is wanted is created, and stopped when the program ends.
     #[test]
     #[cfg(all(unix, not(miri)))]

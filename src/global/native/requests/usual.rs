@@ -138,7 +138,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
         let _errno = KeepErrno::new();
         match SPACE.list_of(block.as_ptr()) {
             None => return mapped::free(asked, block.as_ptr()),
-            Some(0) if medium::free_slowly(block) => return,
+            Some(0) if medium::free_slowly(block) => {}
             Some(0) => return free_medium(block),
             Some(list) => free_small(asked, quick::unshadowed(list), block),
         }
