@@ -1,5 +1,5 @@
-//! Quick lists of medium blocks, above FFCROSSOVER and up to 128 KiB: a few blocks for each class
-//! and thread, under a budget of bytes over all threads.
+//! Quick lists of medium blocks, above FFCROSSOVER and up to 128 KiB: dozens of blocks for each
+//! class and thread, under a budget of bytes over all threads.
 //!
 //! ```text
 //!  size  16,385 … 18,432 … 20,480 … | 32,768 … 36,864 … | 65,536 … 73,728 …  131,072
@@ -29,7 +29,8 @@
 //!
 //! **Room.** At first a list has room for no blocks. If a block of a class is freed and turned
 //! away, and then one of this class is wanted, the list would have served: it gets room for one
-//! block, and for twice as many each further time. So blocks that a program frees once and for all,
+//! block, and for twice as many each further time. Once it has all the room, the thread's lists may
+//! hold as many more bytes instead, up to a bound. So blocks that a program frees once and for all,
 //! as when it copies an array into a larger one, coalesce in the heap with their free neighbours.
 //!
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
