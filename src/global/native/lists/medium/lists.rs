@@ -24,9 +24,9 @@ use crate::pages::PageHeap;
 pub(super) const ROOM: usize = 63;
 
 /// Limits of bytes on medium lists: of all threads together, and of one thread. The threads of a
-/// heap also keep at most a share of its bytes in use: a quarter, or what exceeds `QUARTER` an
-/// eighth. But each thread may always keep `LEAST` bytes, and up to `MORE` bytes
-/// [beyond](Lists::note_miss).
+/// heap also keep at most a share of its bytes in use: a quarter, up to `QUARTER` bytes, or an
+/// eighth if that is more. But each thread may always keep `LEAST` bytes, and up to `MORE` bytes
+/// [beyond its share](Lists::note_miss).
 const ALL: usize = 64 << 20;
 const OF_THREAD: usize = 16 << 20;
 const QUARTER: usize = 4 << 20;
