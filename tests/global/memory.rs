@@ -272,7 +272,8 @@ fn free_memory_up_to_an_eighth_of_use_is_kept() {
 
 /// While one heap grows, another keeps free memory up to an eighth of all memory in use. Beyond
 /// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
-/// long, but always some.
+/// long, but always some. On Windows, where time goes on while other programs run, it may take a
+/// few more growths.
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {
@@ -302,9 +303,13 @@ fn beside() {
     assert_eq!(ALLOCATOR.stats().purged, before, "it may stay");
     free.send(()).expect("the thread waits");
     let freed = next();
-    own.extend(blocks(10));
-    let purged = (ALLOCATOR.stats().purged - freed) as usize;
-    assert!((1..48 * MIB).contains(&purged), "{} KiB", purged >> 10);
+    let went_back = (1..=if cfg!(windows) { 8 } else { 1 }).any(|growths| {
+        own.extend(blocks(10));
+        let purged = (ALLOCATOR.stats().purged - freed) as usize;
+        assert!(purged < growths * 48 * MIB, "{} KiB after {growths}", purged >> 10);
+        purged > 0
+    });
+    assert!(went_back, "{}", ALLOCATOR.stats());
     free.send(()).expect("the thread waits");
     other.join().expect("it ends");
 }
