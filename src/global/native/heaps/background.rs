@@ -12,7 +12,7 @@
 //!                     ended: no other thread is left
 //! ```
 //! A program that never has much to give back never gets a second thread. The thread is created
-//! after a free, or when a thread ends, while no lock is held. It has every signal blocked and a
+//! after a request, or when a thread ends, while no lock is held. It has every signal blocked and a
 //! small stack, and never allocates.
 //!
 //! A C program may end its main thread, and goes on until its last thread ends. That must not be
@@ -104,11 +104,17 @@ pub(in crate::global::native) fn note_end_of_thread() {
     }
 }
 
+/// Checks whether the thread is to be created.
+#[inline]
+pub(in crate::global::native) fn is_wanted() -> bool {
+    STATE.load(Relaxed) == WANTED
+}
+
 /// Creates the thread, if it is wanted. Call it without any lock, also of the C library: that frees
 /// what belongs to an ended thread under the very lock that the creation of a thread takes.
 #[inline]
 pub(in crate::global::native) fn start() {
-    if STATE.load(Relaxed) == WANTED {
+    if is_wanted() {
         start_wanted();
     }
 }
@@ -233,6 +239,56 @@ mod tests {
         assert_eq!(THREAD.load(Acquire), 0, "nothing is due");
         // SAFETY: each block is in use, and freed once.
         blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        assert_ne!(THREAD.load(Acquire), 0);
+    }
+
+    /// The C library frees small blocks of a thread that is joined under the lock that the creation
+    /// of a thread takes. So a few frees of small blocks do not create the thread; allocations do.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_few_small_frees_create_no_thread() {
+        crate::os::alone::passes("global::native::heaps::background::tests::few");
+    }
+
+    /// Many frees of small blocks create the thread, in a program that allocates no more.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn many_small_frees_create_the_thread() {
+        crate::os::alone::passes("global::native::heaps::background::tests::many");
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    fn background() -> crate::global::Pagewise {
+        use crate::global::{Pagewise, Tuning};
+        Pagewise::with(Tuning::new().background(true))
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(unix, not(miri)))]
+    fn few() {
+        let pagewise = background();
+        let blocks: Vec<_> = (0..100).map(|_| pagewise.allocate(4000)).collect();
+        note_due();
+        // SAFETY: each block is in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe { pagewise.free(block) });
+        assert!(is_wanted() && THREAD.load(Acquire) == 0, "it may be the C library that frees");
+        for _ in 0..10_000 {
+            // SAFETY: the block is in use, and freed once.
+            unsafe { pagewise.free(pagewise.allocate(40)) };
+        }
+        assert_ne!(THREAD.load(Acquire), 0);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    #[cfg(all(unix, not(miri)))]
+    fn many() {
+        let pagewise = background();
+        let blocks: Vec<_> = (0..10_000).map(|_| pagewise.allocate(4000)).collect();
+        note_due();
+        // SAFETY: each block is in use, and freed once.
+        blocks.into_iter().for_each(|block| unsafe { pagewise.free(block) });
         assert_ne!(THREAD.load(Acquire), 0);
     }
 

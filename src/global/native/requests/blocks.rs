@@ -136,7 +136,9 @@ pub(in crate::global::native) fn allocate_guarded_if_due(
     let is_popped = list > 0;
     // SAFETY: `lists` are the caller's, and never freed.
     let lists = unsafe { caller.lists?.as_ref() };
-    if !lists.do_periodic_work(is_popped, registry::follow_node) {
+    let is_guarded = lists.do_periodic_work(is_popped, registry::follow_node);
+    thread::start_background();
+    if !is_guarded {
         return None;
     }
     let block = guarded::allocate(size, align)?;

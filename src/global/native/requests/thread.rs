@@ -94,11 +94,28 @@ fn finish_opening(tuning: &Tuning) {
     profile::start_if_set(tuning, settings);
 }
 
-/// Creates the background thread, if it is wanted, after a free. The caller holds no lock. A thread
-/// whose lists are gone may be in the C library, under a lock that the creation takes.
+/// Creates the background thread, if it is wanted. The caller holds no lock. A thread whose lists
+/// are gone may be in the C library, under a lock that the creation takes.
 #[inline]
 pub(in crate::global::native) fn start_background() {
     if current::lists() != quick::gone() {
+        background::start();
+    }
+}
+
+/// As [`start_background`], after a slow free of a small block. The C library frees some small
+/// blocks of a thread that is joined, under the same lock. So the first such frees of a thread do
+/// not create the background thread: its next allocations do, or its further frees.
+#[inline]
+pub(in crate::global::native) fn start_background_after_small_free() {
+    /// More frees than the C library does in a row.
+    const MANY: u8 = 64;
+    if background::is_wanted()
+        && let Some(lists) = NonNull::new(quick::of_face(current::lists()))
+        && !quick::is_none(lists.as_ptr())
+        // SAFETY: lists are never freed.
+        && unsafe { lists.as_ref() }.count_free_while_wanted().is_multiple_of(MANY)
+    {
         background::start();
     }
 }

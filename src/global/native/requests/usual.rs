@@ -140,7 +140,10 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
             None => return mapped::free(asked, block.as_ptr()),
             Some(0) if medium::free_slowly(block) => {}
             Some(0) => return free_medium(block),
-            Some(list) => free_small(asked, quick::unshadowed(list), block),
+            Some(list) => {
+                free_small(asked, quick::unshadowed(list), block);
+                return thread::start_background_after_small_free();
+            }
         }
     }
     thread::start_background();

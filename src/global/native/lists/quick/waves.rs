@@ -3,8 +3,9 @@
 //! A thread that allocates many blocks of a class and then frees them all, again and again, passes
 //! each to its heap and back, which takes as long as `malloc` and `free` themselves. Its list sees
 //! batches that are put back in a row, and then one that is taken. After [`WAVES`] of these it may
-//! take [four times](room) as many blocks as usual, or more if it is short. The list of a thread whose blocks come from other
-//! threads, or go to them, has no waves: to keep more blocks would save nothing.
+//! take [four times](room) as many blocks as usual, or more if it is short. The list of a thread
+//! whose blocks come from other threads, or go to them, has no waves: to keep more blocks would save
+//! nothing.
 //!
 //! ```text
 //!  places | usual: list 0 | list 1 | … | wave: list 0 …………… | list 1 ……… | …
