@@ -63,6 +63,14 @@ impl Tally {
         self.frees += blocks as u64;
     }
 
+    /// Counts a block of `whole` bytes that was divided into `parts` of `size` bytes each, as if the
+    /// program had requested all bytes.
+    pub(crate) fn divided(&mut self, whole: usize, parts: usize, size: usize) {
+        self.requested += (parts * size) as isize - whole as isize;
+        self.block = self.block - whole + parts * size;
+        self.allocations += parts as u64 - 1;
+    }
+
     /// Counts a resized block: the bytes requested, and those of the block, before and after.
     #[inline(always)]
     pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {

@@ -21,8 +21,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
     /// may be within free memory afterwards.
     #[inline]
     pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
-        self.cells.set_in_use(block.start, false);
+        self.mark_released(block);
         self.release(block, meter);
+    }
+
+    /// Marks a block as not in use in its own header, before it is released with others as one.
+    #[inline]
+    pub(crate) fn mark_released(&mut self, block: Block) {
+        self.cells.set_in_use(block.start, false);
     }
 
     /// Frees withheld blocks and joins free neighbours, according to the policy. Returns whether it

@@ -228,6 +228,15 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         self.cells.block(start)
     }
 
+    /// Divides a block in use into blocks of `len` cells each, all in use; the last one may be
+    /// shorter. O(blocks).
+    pub(crate) fn divide(&mut self, mut block: Block, len: u32) {
+        while block.len > len {
+            self.cells.divide(block, len);
+            block = Block { start: block.start + len, len: block.len - len };
+        }
+    }
+
     /// Returns whether a block is free.
     pub(crate) fn is_free(&self, block: Block) -> bool {
         !self.cells.is_in_use(block.start)

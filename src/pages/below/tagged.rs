@@ -75,6 +75,46 @@ impl Tagged {
         Some(Large::bytes(found.len))
     }
 
+    /// Frees the first of these blocks, and those after it that each adjoin the ones before, as one
+    /// block. Returns their number, and the sum of their lengths in bytes; `None`, with nothing
+    /// done, as [`free_known`](Self::free_known). O(blocks).
+    pub(crate) fn free_known_run<M: Meter>(
+        &mut self,
+        blocks: &[NonNull<u8>],
+        meter: &M,
+    ) -> Option<(usize, usize)> {
+        let (first, rest) = blocks.split_first()?;
+        let mut run = self.known_at(*first)?;
+        let mut bytes = Large::bytes(run.len);
+        let adjoining = rest.iter().map_while(|block| {
+            let next = self.known_at(*block)?;
+            let start = match () {
+                () if next.start == run.end() => run.start,
+                () if next.end() == run.start => next.start,
+                () => return None,
+            };
+            run = Block { start, len: run.len + next.len };
+            bytes += Large::bytes(next.len);
+            Some(())
+        });
+        let count = 1 + adjoining.count();
+        if !self.heap.vet_neighbours(run) {
+            return None;
+        }
+        self.keep_mark(run);
+        for block in &blocks[..count] {
+            self.heap.mark_released(self.heap.block_at(block.addr().get()));
+        }
+        self.heap.release(run, meter);
+        Some((count, bytes))
+    }
+
+    /// Divides a block in use into blocks that hold `size` bytes each; the last one may be shorter.
+    /// O(blocks).
+    pub(crate) fn divide(&mut self, block: NonNull<u8>, size: usize) {
+        self.heap.divide(self.heap.block_at(block.addr().get()), Large::cells_of(size));
+    }
+
     /// Returns the length of a block in use, in bytes. O(1).
     pub(crate) fn len_of(&self, block: NonNull<u8>) -> usize {
         Large::bytes(self.heap.block_at(block.addr().get()).len)

@@ -60,6 +60,29 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
+    /// Allocates up to `parts` adjacent blocks of `layout`, which are not small: as many if there is
+    /// free memory behind the first, or else one. Returns the first, which is the lowest, and calls
+    /// `visit` for each of the others. O(parts).
+    pub(in crate::global::native) fn allocate_run(
+        &mut self,
+        layout: Layout,
+        parts: usize,
+        mut visit: impl FnMut(NonNull<u8>),
+    ) -> Option<NonNull<u8>> {
+        let first = self.allocate(layout)?;
+        let whole = PageHeap::<Slot>::tagged_size_of_run(layout.size(), parts);
+        // SAFETY: the block was just allocated, and is as long as the run if it could be resized.
+        unsafe {
+            if parts > 1 && self.resize_in_place(first, whole) == Some(true) {
+                self.engine.divide_tagged(first, layout.size(), parts, |block| {
+                    SPACE.set_list(block.as_ptr(), 0);
+                    visit(block);
+                });
+            }
+        }
+        Some(first)
+    }
+
     /// Allocates a block that is not small, and copies to `known` which of its OS pages are known
     /// to be zeros.
     pub(in crate::global::native) fn allocate_known(
@@ -130,6 +153,23 @@ impl State {
         // SAFETY: the caller gives the guarantees that `release` asks for.
         let bytes = unsafe { self.release(block)? };
         Some((bytes, self.purge.note_freed(&self.engine, bytes)))
+    }
+
+    /// As [`deallocate`](Self::deallocate), of the first of these blocks and those after it that
+    /// each adjoin the ones before. Returns their number, and how many bytes of free memory should
+    /// go back at once; `None` if the first is not in use.
+    ///
+    /// # Safety
+    /// As for [`deallocate`](Self::deallocate), for each.
+    pub(in crate::global::native) unsafe fn deallocate_run(
+        &mut self,
+        blocks: &[NonNull<u8>],
+    ) -> Option<(usize, usize)> {
+        let before = self.engine.usage().block;
+        // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
+        let count = unsafe { self.engine.free_tagged_run(blocks) }.ok()?;
+        let bytes = before - self.engine.usage().block;
+        Some((count, self.purge.note_freed(&self.engine, bytes)))
     }
 
     /// Frees a block that is not small, without asking the purge; returns its bytes, `None` if it

@@ -175,14 +175,16 @@ impl Heap {
     /// As for [`put_medium`](Self::put_medium), and this heap owns them.
     unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         let put = |state: &mut State| {
-            for &block in blocks {
-                // SAFETY: the caller guarantees that the block is of this heap and freed once.
-                let Some((_, wanted)) = (unsafe { state.deallocate(block) }) else {
-                    return Err(block);
+            let mut left = blocks;
+            while let Some(&first) = left.first() {
+                // SAFETY: the caller guarantees that the blocks are of this heap and freed once.
+                let Some((count, wanted)) = (unsafe { state.deallocate_run(left) }) else {
+                    return Err(first);
                 };
                 if wanted != 0 {
                     state.note_remainder();
                 }
+                left = &left[count..];
             }
             Ok(())
         };

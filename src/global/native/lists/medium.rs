@@ -33,11 +33,15 @@
 //! hold as many more bytes instead, up to a bound. So blocks that a program frees once and for all,
 //! as when it copies an array into a larger one, coalesce in the heap with their free neighbours.
 //!
+//! **Runs.** A list with all the room that runs dry gets several blocks at once, which are
+//! [adjacent](Run) and go back to their heap together.
+//!
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
 //! list, that the program wrote to it after it was freed. In hardened mode there are no such lists.
 
 mod class;
 mod lists;
+mod run;
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -45,6 +49,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use self::class::{Class, mark};
 pub(super) use self::lists::Blocks;
 pub(in crate::global::native) use self::lists::{Lists, usable};
+pub(in crate::global::native) use self::run::Run;
 use super::{current, quick};
 use crate::global::native::base::sync;
 use crate::global::native::base::visit::Upkeep;

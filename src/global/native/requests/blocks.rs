@@ -11,8 +11,9 @@ use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::pool;
+use crate::global::native::heaps::state::State;
 use crate::global::native::lists::quick::{self, Lists};
-use crate::global::native::lists::{idle, registry};
+use crate::global::native::lists::{idle, medium, registry};
 use crate::global::native::memory::purge::LARGE;
 use crate::global::native::process::fork;
 use crate::global::tuning::{SMALL_MAX, Tuning};
@@ -91,6 +92,23 @@ pub(in crate::global::native) fn allocate_medium(
     layout: Layout,
 ) -> Option<NonNull<u8>> {
     from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
+}
+
+/// As [`allocate_medium`], and puts the blocks that the thread's medium list
+/// [wants](medium::Run::wanted) at the same time on that list.
+pub(super) fn allocate_medium_run(
+    caller: thread::Caller,
+    layout: Layout,
+    mut run: medium::Run,
+) -> Option<NonNull<u8>> {
+    let first = from_any(caller, |heap| {
+        let allocate = |state: &mut State| {
+            state.allocate_run(layout, 1 + run.wanted(), |block| run.add(block))
+        };
+        heap.with_relief(allocate).flatten()
+    })?;
+    run.put_on_list();
+    Some(first)
 }
 
 /// Returns what `take` gets from the caller's heap; if that is exhausted, or its lock cannot be

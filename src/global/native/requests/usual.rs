@@ -99,7 +99,11 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let rounded = medium::round(size.max(tuning.pages.ffcrossover + 1), align);
     // SAFETY: checked above; a size that `round` changes is far smaller.
     let layout = unsafe { Layout::from_size_align_unchecked(rounded, align) };
-    match blocks::allocate_medium(caller, layout) {
+    let block = match medium::Run::wanted_of(rounded, align) {
+        Some(run) => blocks::allocate_medium_run(caller, layout, run),
+        None => blocks::allocate_medium(caller, layout),
+    };
+    match block {
         Some(block) => {
             medium::set_mark(block, rounded, align);
             block.as_ptr()

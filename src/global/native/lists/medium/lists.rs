@@ -299,18 +299,21 @@ impl Lists {
         let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
         let room = list.room.load(Relaxed) as usize;
         if size > limit || list.len() >= room && room < ROOM {
-            self.turn_away(class);
+            self.count_turned_away(class, 1);
             return false;
         }
         if list.len() == ROOM {
             self.put_back(class, ROOM.div_ceil(4));
         }
         if self.left.load(Relaxed) < class.steps() as isize {
-            let Some(turn) = self.next_to_give_way(class) else {
-                self.turn_away(class);
-                return false;
-            };
-            self.put_back(turn, self.list(turn).len().div_ceil(2));
+            match self.next_to_give_way(class) {
+                Some(turn) => self.put_back(turn, self.list(turn).len().div_ceil(2)),
+                None => {
+                    let oldest = list.len().div_ceil(4);
+                    self.count_turned_away(class, oldest as u16);
+                    self.put_back(class, oldest);
+                }
+            }
         }
         true
     }
@@ -385,11 +388,11 @@ impl Lists {
         Class::all().zip(&self.lists).map(|(class, list)| list.len() * class.size()).sum()
     }
 
-    /// Counts a freed block that is turned away because its list has too little room as yet, or
-    /// the lists may not hold more bytes.
-    fn turn_away(&self, class: Class) {
+    /// Counts freed blocks of a class that are turned away because its list has too little room as
+    /// yet, or give way to another one because the lists may not hold more bytes.
+    fn count_turned_away(&self, class: Class, blocks: u16) {
         let turned_away = &self.turned_away[class.number()];
-        turned_away.store(turned_away.load(Relaxed).saturating_add(1), Relaxed);
+        turned_away.store(turned_away.load(Relaxed).saturating_add(blocks), Relaxed);
     }
 
     /// Notes that a block was wanted and its list was empty. If a block was turned away before,
@@ -403,6 +406,16 @@ impl Lists {
         } else {
             let more = self.more.load(Relaxed) + class.size();
             self.more.store(more.min(MORE), Relaxed);
+        }
+    }
+
+    /// Returns how many blocks besides one that a request waits for the list of a class wants from
+    /// the heap, `most` at most: none unless the list has all the room, and keeps many blocks.
+    pub(super) fn wanted(&self, class: Class, most: usize) -> usize {
+        let left = self.left.load(Relaxed).max(0).cast_unsigned() / class.steps();
+        match self.list(class).room.load(Relaxed) as usize {
+            ROOM => left.min(most),
+            _ => 0,
         }
     }
 

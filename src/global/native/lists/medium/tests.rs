@@ -393,8 +393,9 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     assert_eq!(list.room.load(Relaxed), 0);
 }
 
-/// Where all blocks on the lists are of one class, a block too many is turned away. Once it was
-/// wanted again, the lists may hold as many more bytes, up to a bound, until they are idle.
+/// Where all blocks on the lists are of one class, the oldest quarter gives way to a block too many.
+/// Once one was wanted in vain after that, the lists may hold as many more bytes, up to a bound,
+/// until they are idle.
 #[test]
 fn lists_hold_more_bytes_once_these_were_wanted() {
     alone::passes("global::native::lists::medium::tests::more_bytes");
@@ -413,10 +414,11 @@ fn more_bytes() {
         let share = share_of_heap();
         blocks.iter().for_each(|&block| keep(&lists, class, block));
         assert_eq!(share_of_heap(), share, "little is in use");
-        assert_eq!(count(&lists, class), held, "{more}");
-        assert!(!is_in_use(heap, blocks[held]), "the last was turned away");
+        let (gone, kept) = blocks.split_at(held.div_ceil(4));
+        assert_eq!(count(&lists, class), kept.len(), "{more}");
+        assert!(!gone.iter().any(|&block| is_in_use(heap, block)));
+        assert!(kept.iter().all(|&block| is_kept(block)));
         iter::from_fn(|| pop(&lists, class)).for_each(discard);
-        lists.note_miss(class);
         lists.note_miss(class);
     }
     let two = [block(heap, class), block(heap, class)];
@@ -773,4 +775,105 @@ fn written_first() {
 #[ignore = "in a process of its own, which it stops"]
 fn written_second() {
     written(1);
+}
+
+/// A list with all the room that runs dry gets several blocks, as many as it may keep, and hands
+/// out the lowest first. If it does not take them after all, they go back to their heap.
+#[test]
+fn a_list_that_runs_dry_gets_a_run() {
+    let heap = with_heap();
+    let class = Class::of(20 << 10).expect("there is one");
+    let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
+    let made = |limit: usize| -> &'static Lists { Box::leak(lists(limit)) };
+    let wanted = |lists, size, align| Run::wanted_by(lists, size, align).map(|run| run.wanted());
+    let filled = |lists| {
+        let mut run = Run::wanted_by(lists, class.size(), UNIT).expect("it has all the room");
+        let mut blocks = Vec::new();
+        let taken = iter::repeat_with(|| {
+            heap.with(|state| {
+                state.allocate_run(layout, 1 + run.wanted(), |block| blocks.push(block))
+            })
+        });
+        let first = taken.flatten().next().flatten().expect("there is memory");
+        blocks.iter().for_each(|&block| run.add(block));
+        set_mark(first, class.size(), UNIT);
+        (run, first, blocks)
+    };
+
+    let own = made(LEAST);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(7));
+    assert_eq!(wanted(own, 128 << 10, UNIT), Some(3), "half a mebibyte");
+    assert_eq!(wanted(own, class.size() - 1, UNIT), None, "not a class's size");
+    assert_eq!(wanted(own, class.size(), 4096), None);
+    assert_eq!(wanted(made(3 * class.size()), class.size(), UNIT), Some(3), "it may keep three");
+    assert_eq!(wanted(made(class.size() - 1), class.size(), UNIT), None);
+    let (run, first, blocks) = filled(own);
+    run.put_on_list();
+    let lowest_first: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
+    assert!(!blocks.is_empty() && lowest_first == blocks && first < blocks[0]);
+    assert!(blocks.is_sorted() && blocks.iter().all(|&block| is_in_use(heap, block)));
+    lowest_first.into_iter().chain([first]).for_each(discard);
+
+    let (run, first, blocks) = filled(own);
+    own.list(class).room.store(2, Relaxed);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "it has little room");
+    run.put_on_list();
+    let kept: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
+    assert_eq!(kept, blocks[blocks.len() - 2..]);
+    assert!(!blocks[..blocks.len() - 2].iter().any(|&block| is_in_use(heap, block)));
+    kept.into_iter().chain([first]).for_each(discard);
+
+    open(own);
+    let (run, first, blocks) = filled(own);
+    assert!(own.gate.shut());
+    run.put_on_list();
+    own.gate.open();
+    assert!(count(own, class) == 0 && !blocks.iter().any(|&block| is_in_use(heap, block)));
+    discard(first);
+}
+
+/// Waves of more blocks than lists keep: every block has the bytes that were written to it, and
+/// lists that ran dry got runs.
+#[test]
+fn long_waves_keep_their_contents() {
+    alone::passes("global::native::lists::medium::tests::long_waves");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn long_waves() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let kept = || of(current::lists()).kept().0;
+    for (size, count) in [(20_000, 200), (61_000, 150), (MOST, 120)] {
+        let mut runs = 0;
+        for wave in 0..40 {
+            let mut before = kept();
+            let blocks: Vec<*mut u8> = (0..count)
+                .map(|number| {
+                    let block = PAGEWISE.allocate(size);
+                    runs += usize::from(kept() > before);
+                    before = kept();
+                    // SAFETY: the block was just allocated, and has this many bytes.
+                    unsafe { block.write_bytes(number as u8, size) };
+                    block
+                })
+                .collect();
+            let mut order: Vec<usize> = (0..count).collect();
+            match wave % 3 {
+                0 => {}
+                1 => order.reverse(),
+                _ => order.sort_by_key(|number| number * 37 % count),
+            }
+            for number in order {
+                // SAFETY: the block is in use, has this many bytes, and is freed once.
+                unsafe {
+                    let contents = core::slice::from_raw_parts(blocks[number], size);
+                    assert!(contents.iter().all(|&byte| byte == number as u8), "{size}, {wave}");
+                    PAGEWISE.free(blocks[number]);
+                }
+            }
+        }
+        assert!(runs > 40, "{runs} runs of blocks of {size} bytes");
+    }
 }
