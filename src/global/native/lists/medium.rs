@@ -33,7 +33,7 @@
 //! hold as many more bytes instead, up to a bound. So blocks that a program frees once and for all,
 //! as when it copies an array into a larger one, coalesce in the heap with their free neighbours.
 //!
-//! **Runs.** A list with all the room that runs dry gets several blocks at once, which are
+//! **Runs.** A list that was full and now runs dry gets several blocks at once, which are
 //! [adjacent](Run) and go back to their heap together.
 //!
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the

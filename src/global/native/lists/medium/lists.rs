@@ -84,7 +84,9 @@ pub(in super::super) enum Blocks {
 pub(super) struct List {
     count: AtomicU32,
     /// Number of blocks that the list takes at present.
-    pub(super) room: AtomicU32,
+    pub(super) room: AtomicU16,
+    /// Blocks that went back to their heaps because the list was full, less those wanted since.
+    pub(super) overflown: AtomicU16,
     entries: [AtomicPtr<u8>; ROOM],
 }
 
@@ -250,7 +252,7 @@ impl Lists {
     ) -> bool {
         let list = self.list(class);
         let count = list.count.load(Relaxed);
-        if count >= list.room.load(Relaxed) {
+        if count >= list.room.load(Relaxed).into() {
             return false;
         }
         let left = self.left.load(Relaxed).wrapping_sub(class.steps() as isize);
@@ -303,19 +305,27 @@ impl Lists {
             return false;
         }
         if list.len() == ROOM {
-            self.put_back(class, ROOM.div_ceil(4));
+            self.put_back_oldest(class);
         }
         if self.left.load(Relaxed) < class.steps() as isize {
             match self.next_to_give_way(class) {
                 Some(turn) => self.put_back(turn, self.list(turn).len().div_ceil(2)),
                 None => {
-                    let oldest = list.len().div_ceil(4);
-                    self.count_turned_away(class, oldest as u16);
-                    self.put_back(class, oldest);
+                    let oldest = self.put_back_oldest(class);
+                    self.count_turned_away(class, oldest);
                 }
             }
         }
         true
+    }
+
+    /// Puts back the oldest quarter of a full list; returns the number of these blocks.
+    fn put_back_oldest(&self, class: Class) -> u16 {
+        let list = self.list(class);
+        let oldest = list.len().div_ceil(4);
+        add(&list.overflown, oldest as u16);
+        self.put_back(class, oldest);
+        oldest as u16
     }
 
     /// Returns the next class but this one whose list has blocks. Classes take turns at giving way,
@@ -391,18 +401,18 @@ impl Lists {
     /// Counts freed blocks of a class that are turned away because its list has too little room as
     /// yet, or give way to another one because the lists may not hold more bytes.
     fn count_turned_away(&self, class: Class, blocks: u16) {
-        let turned_away = &self.turned_away[class.number()];
-        turned_away.store(turned_away.load(Relaxed).saturating_add(blocks), Relaxed);
+        add(&self.turned_away[class.number()], blocks);
     }
 
     /// Notes that a block was wanted and its list was empty. If a block was turned away before,
     /// gives the list more room, or all lists as many more bytes.
     pub(super) fn note_miss(&self, class: Class) {
         let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
+        self.note_taken(class, 1);
         let Some(left) = turned_away.load(Relaxed).checked_sub(1) else { return };
         turned_away.store(left, Relaxed);
-        if room.load(Relaxed) < ROOM as u32 {
-            room.store((2 * room.load(Relaxed)).clamp(1, ROOM as u32), Relaxed);
+        if room.load(Relaxed) < ROOM as u16 {
+            room.store((2 * room.load(Relaxed)).clamp(1, ROOM as u16), Relaxed);
         } else {
             let more = self.more.load(Relaxed) + class.size();
             self.more.store(more.min(MORE), Relaxed);
@@ -410,13 +420,17 @@ impl Lists {
     }
 
     /// Returns how many blocks besides one that a request waits for the list of a class wants from
-    /// the heap, `most` at most: none unless the list has all the room, and keeps many blocks.
+    /// the heap, `most` at most: as many as it may keep, and went back when it was full.
     pub(super) fn wanted(&self, class: Class, most: usize) -> usize {
         let left = self.left.load(Relaxed).max(0).cast_unsigned() / class.steps();
-        match self.list(class).room.load(Relaxed) as usize {
-            ROOM => left.min(most),
-            _ => 0,
-        }
+        let overflown = self.list(class).overflown.load(Relaxed);
+        left.min(most).min(overflown.saturating_sub(1).into())
+    }
+
+    /// Notes that as many blocks of a class came from the heap.
+    pub(super) fn note_taken(&self, class: Class, blocks: u16) {
+        let overflown = &self.list(class).overflown;
+        overflown.store(overflown.load(Relaxed).saturating_sub(blocks), Relaxed);
     }
 
     /// Takes all room away from a list that was not used for a while, and all bytes beyond the
@@ -424,6 +438,7 @@ impl Lists {
     pub(super) fn remove_room(&self, class: Class) {
         self.more.store(0, Relaxed);
         self.list(class).room.store(0, Relaxed);
+        self.list(class).overflown.store(0, Relaxed);
         self.turned_away[class.number()].store(0, Relaxed);
     }
 
@@ -471,6 +486,11 @@ impl Lists {
         };
         Class::all().zip(&self.lists).fold((0, 0), kept)
     }
+}
+
+/// Adds to a number that only the calling thread changes, up to the most that it can be.
+fn add(number: &AtomicU16, more: u16) {
+    number.store(number.load(Relaxed).saturating_add(more), Relaxed);
 }
 
 /// Returns the calling thread's budget: its part of the bytes that all threads' lists may hold.

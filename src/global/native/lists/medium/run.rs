@@ -3,7 +3,8 @@
 //! A program that allocates more blocks than a list keeps, and then frees them all, again and
 //! again, passes the others through its heap. There it takes as long to find memory for one block
 //! as for several that are adjacent. When such blocks are put back, they are adjacent again, and
-//! become free memory as one.
+//! become free memory as one. So a list that runs dry gets as many blocks at once as went back when
+//! it was full, up to a bound.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -60,6 +61,7 @@ impl Run {
     /// Puts the blocks on the list, so that those added first are used first. If it does not take
     /// them, they go back to their heap.
     pub(in crate::global::native) fn put_on_list(self) {
+        self.lists.note_taken(self.class, self.count as u16);
         // SAFETY: the first `count` were written.
         let blocks: &[NonNull<u8>] =
             unsafe { slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count) };

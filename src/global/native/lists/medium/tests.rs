@@ -27,7 +27,7 @@ fn lists(limit: usize) -> Box<Lists> {
 }
 
 fn open(lists: &Lists) {
-    lists.lists.iter().for_each(|list| list.room.store(ROOM as u32, Relaxed));
+    lists.lists.iter().for_each(|list| list.room.store(ROOM as u16, Relaxed));
 }
 
 /// Returns a heap that no other thread uses. The calling thread gets lists, and with them a heap of
@@ -387,7 +387,7 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
         // No other block was turned away, so the room stays.
         lists.note_miss(class);
     }
-    assert_eq!(list.room.load(Relaxed), ROOM as u32);
+    assert_eq!(list.room.load(Relaxed), ROOM as u16);
     lists.remove_room(class);
     lists.note_miss(class);
     assert_eq!(list.room.load(Relaxed), 0);
@@ -723,7 +723,7 @@ fn over() {
     let class = class_of_most();
     let limit = share_of_heap();
     own.with(|| own.set_byte_limit(limit)).expect("nobody else is there");
-    own.list(class).room.store(ROOM as u32, Relaxed);
+    own.list(class).room.store(ROOM as u16, Relaxed);
     let block = block(heap, class);
     // Without barriers the gate is not biased.
     let keeps = || {
@@ -777,17 +777,21 @@ fn written_second() {
     written(1);
 }
 
-/// A list with all the room that runs dry gets several blocks, as many as it may keep, and hands
-/// out the lowest first. If it does not take them after all, they go back to their heap.
+/// A list that was full and runs dry gets several blocks, as many as went back and it may keep, and
+/// hands out the lowest first. If it does not take them after all, they go back to their heap.
 #[test]
 fn a_list_that_runs_dry_gets_a_run() {
     let heap = with_heap();
     let class = Class::of(20 << 10).expect("there is one");
     let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
-    let made = |limit: usize| -> &'static Lists { Box::leak(lists(limit)) };
+    let made = |limit: usize| -> &'static Lists {
+        let lists = lists(limit);
+        lists.lists.iter().for_each(|list| list.overflown.store(100, Relaxed));
+        Box::leak(lists)
+    };
     let wanted = |lists, size, align| Run::wanted_by(lists, size, align).map(|run| run.wanted());
     let filled = |lists| {
-        let mut run = Run::wanted_by(lists, class.size(), UNIT).expect("it has all the room");
+        let mut run = Run::wanted_by(lists, class.size(), UNIT).expect("it was full");
         let mut blocks = Vec::new();
         let taken = iter::repeat_with(|| {
             heap.with(|state| {
@@ -807,16 +811,22 @@ fn a_list_that_runs_dry_gets_a_run() {
     assert_eq!(wanted(own, class.size(), 4096), None);
     assert_eq!(wanted(made(3 * class.size()), class.size(), UNIT), Some(3), "it may keep three");
     assert_eq!(wanted(made(class.size() - 1), class.size(), UNIT), None);
+    own.list(class).overflown.store(3, Relaxed);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(2), "three went back");
+    own.note_miss(class);
+    own.note_miss(class);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "two were wanted");
+    own.list(class).overflown.store(100, Relaxed);
     let (run, first, blocks) = filled(own);
     run.put_on_list();
     let lowest_first: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
     assert!(!blocks.is_empty() && lowest_first == blocks && first < blocks[0]);
     assert!(blocks.is_sorted() && blocks.iter().all(|&block| is_in_use(heap, block)));
+    assert_eq!(own.list(class).overflown.load(Relaxed) as usize, 100 - blocks.len());
     lowest_first.into_iter().chain([first]).for_each(discard);
 
     let (run, first, blocks) = filled(own);
     own.list(class).room.store(2, Relaxed);
-    assert_eq!(wanted(own, class.size(), UNIT), None, "it has little room");
     run.put_on_list();
     let kept: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
     assert_eq!(kept, blocks[blocks.len() - 2..]);
