@@ -10,18 +10,19 @@ use crate::workloads::{Block, Workload};
 pub(crate) const WORKLOADS: &[(&str, Workload)] = &[
     ("aligned buffers", |parts| aligned(16 << 10, 128 << 10, 300_000 / parts)),
     ("tiles of 1 MB", |parts| aligned(1_000_000, 1_000_001, 20_000 / parts)),
-    ("waves of buffers", waves_of_buffers),
+    ("waves of buffers", |parts| waves(&[10_000, 20_000, 60_000], 50, 64, 4_000 / parts)),
+    ("long waves of buffers", |parts| waves(&[20_000, 60_000], 300, 16, 1_000 / parts)),
     ("one buffer of 40 MiB", one_of_40_mib),
     ("buffers of tens of MiB", tens_of_mib),
     ("vectors side by side", vectors_side_by_side),
 ];
 
-/// A buffer aligned to 64 bytes, freed when dropped.
+/// A buffer, freed when dropped.
 struct Aligned(*mut u8, Layout);
 
 impl Aligned {
-    fn written(size: usize) -> Self {
-        let layout = Layout::from_size_align(size, 64).expect("it is one");
+    fn written(size: usize, align: usize) -> Self {
+        let layout = Layout::from_size_align(size, align).expect("it is one");
         // SAFETY: the size is not 0; the buffer, if there is one, has these bytes.
         unsafe {
             let buffer = alloc(layout);
@@ -39,10 +40,10 @@ impl Drop for Aligned {
     }
 }
 
-/// Replaces one of 200 buffers, at random.
+/// Replaces one of 200 buffers aligned to 64 bytes, at random.
 fn aligned(least: usize, most: usize, actions: usize) -> usize {
     let mut random = Random::new(81);
-    let mut new = || Aligned::written(least + random.below(most - least));
+    let mut new = || Aligned::written(least + random.below(most - least), 64);
     let mut buffers: Vec<Aligned> = (0..200).map(|_| new()).collect();
     let mut random = Random::new(82);
     for _ in 0..actions {
@@ -51,13 +52,13 @@ fn aligned(least: usize, most: usize, actions: usize) -> usize {
     buffers.len()
 }
 
-/// Allocates fifty buffers of one size, and frees them in the same order, repeatedly; the sizes are
-/// those of tiles, and of the buffers of connections and files.
-fn waves_of_buffers(parts: usize) -> usize {
-    let waves = (4_000 / parts).max(1);
-    for size in [10_000, 20_000, 60_000] {
-        for _ in 0..waves {
-            drop(black_box((0..50).map(|_| Aligned::written(size)).collect::<Vec<_>>()));
+/// Allocates `count` buffers of one size, and frees them in the same order, repeatedly; the sizes
+/// are those of tiles, and of the buffers of connections and files.
+fn waves(sizes: &[usize], count: usize, align: usize, waves: usize) -> usize {
+    for &size in sizes {
+        for _ in 0..waves.max(1) {
+            let buffers = (0..count).map(|_| Aligned::written(size, align));
+            drop(black_box(buffers.collect::<Vec<_>>()));
         }
     }
     waves

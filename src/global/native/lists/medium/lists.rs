@@ -427,7 +427,7 @@ impl Lists {
         left.min(most).min(overflown.saturating_sub(1).into())
     }
 
-    /// Notes that as many blocks of a class came from the heap.
+    /// Notes that `blocks` blocks of a class came from the heap.
     pub(super) fn note_taken(&self, class: Class, blocks: u16) {
         let overflown = &self.list(class).overflown;
         overflown.store(overflown.load(Relaxed).saturating_sub(blocks), Relaxed);
