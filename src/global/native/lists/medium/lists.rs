@@ -422,9 +422,10 @@ impl Lists {
     /// Returns how many blocks besides one that a request waits for the list of a class wants from
     /// the heap, `most` at most: as many as it may keep, and went back when it was full.
     pub(super) fn wanted(&self, class: Class, most: usize) -> usize {
+        let List { room, overflown, .. } = self.list(class);
         let left = self.left.load(Relaxed).max(0).cast_unsigned() / class.steps();
-        let overflown = self.list(class).overflown.load(Relaxed);
-        left.min(most).min(overflown.saturating_sub(1).into())
+        let wanted = overflown.load(Relaxed).saturating_sub(1).min(room.load(Relaxed));
+        left.min(most).min(wanted.into())
     }
 
     /// Notes that `blocks` blocks of a class came from the heap.

@@ -817,6 +817,9 @@ fn a_list_that_runs_dry_gets_a_run() {
     own.note_miss(class);
     assert_eq!(wanted(own, class.size(), UNIT), None, "two were wanted");
     own.list(class).overflown.store(100, Relaxed);
+    own.list(class).room.store(4, Relaxed);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(4), "it has room for four");
+    open(own);
     let (run, first, blocks) = filled(own);
     run.put_on_list();
     let lowest_first: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
