@@ -1,6 +1,7 @@
 //! The threads' work: blocks pass between threads, which come and go. Most are small; those of
-//! [`exchange_mapped`] are mappings of their own.
+//! [`exchange_waves`] are medium, and those of [`exchange_mapped`] are mappings of their own.
 
+use std::mem;
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -19,40 +20,50 @@ impl Random {
         };
         vec![size as u8; size]
     }
+
+    /// Returns hundreds of medium blocks, of one size or two.
+    fn wave(&mut self) -> Vec<Medium> {
+        let sizes = [(); 2].map(|()| (16 << 10) + 1 + self.below(112 << 10));
+        let (len, mixed) = (100 + self.below(300), 1 + self.below(2));
+        (0..len).map(|at| Medium::new(sizes[at % mixed])).collect()
+    }
 }
 
 fn check(block: &[u8]) {
     assert!(block.iter().all(|&byte| byte == block.len() as u8), "contents are intact");
 }
 
-/// A block of tens of MiB: a mapping of its own, of which a byte in each [`STRIDE`] is written.
-struct Mapped(Vec<u8>);
+/// A block of which one byte in each `STRIDE` is written.
+struct Sparse<const STRIDE: usize>(Vec<u8>);
 
-/// Bytes from one written byte to the next.
-const STRIDE: usize = 64 << 10;
+/// A mapping of its own, of tens of MiB.
+type Mapped = Sparse<{ 64 << 10 }>;
 
-impl Mapped {
-    fn new(random: &mut Random) -> Self {
-        let mut block = Self(Vec::with_capacity((17 << 20) + random.below(20 << 20)));
+/// A block for medium lists, of 16 to 128 KiB.
+type Medium = Sparse<{ 4 << 10 }>;
+
+impl<const STRIDE: usize> Sparse<STRIDE> {
+    fn new(size: usize) -> Self {
+        let mut block = Self(Vec::with_capacity(size));
         block.write_from(0);
         block
     }
 
-    /// Writes from a multiple of [`STRIDE`] on.
+    /// Writes from a multiple of `STRIDE` on.
     fn write_from(&mut self, start: usize) {
         let room = self.0.spare_capacity_mut();
         (start..room.len()).step_by(STRIDE).for_each(|at| _ = room[at].write((at / STRIDE) as u8));
     }
 
-    /// Makes the block longer by up to 8 MiB; it may move.
-    fn grow(&mut self, random: &mut Random) {
+    /// Makes the block longer; it may move.
+    fn grow(&mut self, more: usize) {
         let len = self.0.capacity();
-        self.0.reserve_exact(len + random.below(8 << 20));
+        self.0.reserve_exact(len + more);
         self.write_from(len.next_multiple_of(STRIDE));
     }
 }
 
-impl Drop for Mapped {
+impl<const STRIDE: usize> Drop for Sparse<STRIDE> {
     fn drop(&mut self) {
         let room = self.0.spare_capacity_mut();
         for at in (0..room.len()).step_by(STRIDE) {
@@ -73,9 +84,9 @@ pub(crate) fn exchange_mapped(generation: u64, threads: u64) {
             scope.spawn(move || {
                 let mut random = Random(generation * 100 + number + 1);
                 for _ in 0..100 {
-                    let mut block = Mapped::new(&mut random);
+                    let mut block = Mapped::new((17 << 20) + random.below(20 << 20));
                     if random.below(4) == 0 {
-                        block.grow(&mut random);
+                        block.grow(random.below(8 << 20));
                     }
                     let place = &places[random.below(places.len())];
                     drop(place.lock().expect("none panics").replace(block));
@@ -83,6 +94,59 @@ pub(crate) fn exchange_mapped(generation: u64, threads: u64) {
             });
         }
     });
+}
+
+/// Threads allocate hundreds of medium blocks at a time. They free most waves themselves, whole or
+/// a part at a time, and leave the others to another thread. Meanwhile the process forks.
+pub(crate) fn exchange_waves(allocator: &'static Pagewise, generation: u64, threads: u64) {
+    let places: [Mutex<Vec<Medium>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
+    let places = &places;
+    thread::scope(|scope| {
+        for number in 0..threads {
+            scope.spawn(move || {
+                let mut random = Random(generation * 100 + number + 1);
+                for wave in 0..30 {
+                    let mut blocks = random.wave();
+                    match random.below(4) {
+                        0 => {
+                            let place = &places[random.below(places.len())];
+                            let mut place = place.lock().expect("none panics");
+                            blocks = mem::replace(&mut *place, blocks);
+                        }
+                        1 => blocks.reverse(),
+                        2 => {
+                            // Every third goes first, so that the others do not adjoin.
+                            let mut at = 0;
+                            blocks.retain(|_| {
+                                at += 1;
+                                at % 3 != 0
+                            });
+                        }
+                        _ => {}
+                    }
+                    if number == 0 && wave % 10 == 9 {
+                        in_child(|| (0..3).for_each(|_| drop(Random(generation + 1).wave())));
+                    }
+                }
+            });
+        }
+        scope.spawn(|| (0..10).for_each(|_| _ = allocator.purge()));
+    });
+}
+
+/// Forks; the child runs `action`, and must end by itself.
+fn in_child(action: impl FnOnce()) {
+    // SAFETY: the child only uses the allocator, which is under test, and ends with `_exit`.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            action();
+            libc::_exit(0);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0, "the child ended by itself");
+    }
 }
 
 /// One generation: threads that exchange blocks and end, a producer and a consumer, one that reads
@@ -103,7 +167,7 @@ pub(crate) fn generation(
                 for _ in 0..800 {
                     let block = random.block();
                     let place = &places[random.below(places.len())];
-                    let old = std::mem::replace(&mut *place.lock().expect("none panics"), block);
+                    let old = mem::replace(&mut *place.lock().expect("none panics"), block);
                     check(&old);
                 }
             });
@@ -125,18 +189,10 @@ pub(crate) fn generation(
             }
         });
     });
-    // SAFETY: the child only uses the allocator, which is under test, and ends with `_exit`.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            let mut random = Random(7);
-            (0..200).for_each(|_| check(&random.block()));
-            libc::_exit(0);
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert_eq!(status, 0, "the child ended by itself");
-    }
+    in_child(|| {
+        let mut random = Random(7);
+        (0..200).for_each(|_| check(&random.block()));
+    });
 }
 
 /// Allocates `bytes` in blocks of many sizes, and frees them in another thread.
