@@ -27,7 +27,7 @@
 //! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |
 //! | `discard_all`, `discards_many` | gives back several runs by one call; whether that may work |
-//! | `restore` | on Linux: undoes what a program set on the pages of its block |
+//! | `may_keep`, `restore` | on Linux: undo what a program set on the pages of its block, before these are kept, and before another block gets them |
 //! | `advise_huge_pages`, `ADVISES_HUGE_PAGES`, `backs_all_with_huge_pages` | tells the system whether to use huge pages; whether it takes such advice; whether it uses them unasked, and builds them from pages that take no memory |
 //! | `for_each_resident`, `is_resident`, `is_readable` | which OS pages are resident, or readable at all |
 //! | `address_space_limit`, `cpus`, `cpu_quota` | bytes and processors that this process may use, and its share of processor time |

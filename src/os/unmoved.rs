@@ -52,6 +52,14 @@ pub(crate) unsafe fn discard_all(_: &[Run]) -> usize {
 ///
 /// # Safety
 /// None.
+pub(crate) unsafe fn may_keep(_: *mut u8, _: usize) -> bool {
+    true
+}
+
+/// Takes all pages as they are.
+///
+/// # Safety
+/// None.
 pub(crate) unsafe fn restore(_: *mut u8, _: usize) -> bool {
     true
 }

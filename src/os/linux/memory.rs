@@ -162,6 +162,34 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
     runs.iter().take_while(is_gone).count()
 }
 
+/// Undoes what a program may have set on the pages of its block that must not stay while they are
+/// kept: that a fork leaves them out of the child, which would keep addresses where nothing is.
+/// Returns `false` if some are locked in memory: these should go back to the system, as the program
+/// may lock only so much.
+///
+/// # Safety
+/// The pages were mapped here, and nobody uses them.
+pub(crate) unsafe fn may_keep(start: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller guarantees that the pages are ours; neither call changes their contents.
+    unsafe {
+        libc::madvise(start.cast(), len, libc::MADV_DOFORK);
+        !is_locked(start, len)
+    }
+}
+
+/// Returns whether some of these pages are locked in memory.
+///
+/// # Safety
+/// The pages were mapped here.
+unsafe fn is_locked(start: *mut u8, len: usize) -> bool {
+    // SAFETY: `msync` writes nothing, as it is not told to; called this way, it is no cancellation
+    // point. The location is the calling thread's own and always valid.
+    unsafe {
+        libc::syscall(libc::SYS_msync, start, len, libc::MS_INVALIDATE) != 0
+            && *libc::__errno_location() == libc::EBUSY
+    }
+}
+
 /// Undoes what a program may have set on the pages of its block: how they may be accessed, and
 /// whether a fork leaves them out of the child or clears them there. Returns `false` if the pages
 /// should go back to the system: not all of them are there, accessible, and this process's own (the
@@ -172,8 +200,7 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
 pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the caller guarantees that the pages are ours. If the kernel lacks an advice, or a
-    // sandbox refuses it, the program could not give the opposite one either. `msync` writes
-    // nothing, as it is not told to; called this way, it is no cancellation point.
+    // sandbox refuses it, the program could not give the opposite one either.
     unsafe {
         let advise = |len, advice| libc::madvise(start.cast(), len, advice) == 0;
         // Only private memory without a file takes this advice. Of no pages, every kernel takes the
@@ -182,9 +209,7 @@ pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
         advise(len, libc::MADV_DOFORK);
         advise(len, libc::MADV_KEEPONFORK);
         // Unlocking them is no remedy: the program may have locked all of its memory.
-        let is_locked = libc::syscall(libc::SYS_msync, start, len, libc::MS_INVALIDATE) != 0
-            && *libc::__errno_location() == libc::EBUSY;
-        is_own && !is_locked && libc::mprotect(start.cast(), len, protection) == 0
+        is_own && !is_locked(start, len) && libc::mprotect(start.cast(), len, protection) == 0
     }
 }
 

@@ -243,6 +243,11 @@ pub(super) unsafe fn keep(
         // SAFETY: the caller guarantees that the pages are mapped, and unused.
         unsafe { os::advise_huge_pages(start, len, is_dense) };
     }
+    // What else the program set is undone when the pages are taken: mostly nobody takes them.
+    // SAFETY: as above.
+    if unsafe { !os::may_keep(start, len) } {
+        return false;
+    }
     let run = Run { start, len, since: os::now(), is_restored: false };
     let (is_kept, surplus) = with(|kept| {
         let (used, most) = in_use();

@@ -200,6 +200,39 @@ fn unrestored() {
     assert!(!os::is_readable(end.wrapping_sub(1)), "nothing is there");
 }
 
+/// Kept pages are in the child of a fork, whatever the program set on them: elsewhere, something
+/// else would be mapped at their addresses. None are kept that the program has locked in memory,
+/// which count against what it may lock. (Regression: both were undone only when pages were taken.)
+#[cfg(target_os = "linux")]
+#[test]
+fn pages_that_would_do_harm_are_not_kept_as_they_are() {
+    alone::passes("global::native::heaps::kept::tests::harmful");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own: it forks, and the runs are those of all threads"]
+fn harmful() {
+    // SAFETY: the callee has the same contract.
+    let keep = |run: Run| unsafe {
+        with(|kept| kept.wanted = true).expect("nobody has the lock");
+        keep(run.start, run.len, || (0, usize::MAX), DELAY)
+    };
+    let (absent, locked) = (mapping(2), mapping(2));
+    // SAFETY: both belong to nobody else.
+    unsafe {
+        assert_eq!(libc::madvise(absent.start.cast(), absent.len, libc::MADV_DONTFORK), 0);
+        assert!(keep(absent));
+        assert!(alone::in_child(|| os::is_readable(absent.start)));
+        // The system may refuse it.
+        if libc::mlock(locked.start.cast(), os::page_size()) == 0 {
+            assert!(!keep(locked));
+        }
+        os::release(locked.start, locked.len);
+    }
+    assert_eq!(bytes(), absent.len);
+}
+
 /// Behind other pages move whole huge pages of the shortest run that has any; then the end of the
 /// shortest that has all that is wanted, or all of the longest.
 #[test]
