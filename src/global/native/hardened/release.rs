@@ -9,7 +9,6 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::zero;
-use crate::global::native::requests::thread;
 use crate::os::{self, KeepErrno};
 
 /// A freed block, its list (0 if it is above FFCROSSOVER) and its bytes. Two words, so that it is
@@ -92,9 +91,11 @@ pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
 #[inline(never)]
 pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>) {
     let _errno = KeepErrno::new();
-    // SAFETY: the callee has the same contract.
-    unsafe { quick::push_slowly(lists, list, block) };
-    thread::start_background_after_small_free();
+    // SAFETY: the callee has the same contract; the lists are never freed.
+    unsafe {
+        quick::push_slowly(lists, list, block);
+        (*lists).start_background_after_free();
+    }
 }
 
 /// Puts a freed block above FFCROSSOVER back into its heap. Stops the process if it was written to

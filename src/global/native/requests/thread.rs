@@ -103,23 +103,6 @@ pub(in crate::global::native) fn start_background() {
     }
 }
 
-/// As [`start_background`], after a slow free of a small block. The C library frees some small
-/// blocks of a thread that is joined, under the same lock. So the first such frees of a thread do
-/// not create the background thread: its next allocations do, or its further frees.
-#[inline]
-pub(in crate::global::native) fn start_background_after_small_free() {
-    /// More frees than the C library does in a row.
-    const MANY: u8 = 64;
-    if background::is_wanted()
-        && let Some(lists) = NonNull::new(quick::of_face(current::lists()))
-        && !quick::is_none(lists.as_ptr())
-        // SAFETY: lists are never freed.
-        && unsafe { lists.as_ref() }.count_free_while_wanted().is_multiple_of(MANY)
-    {
-        background::start();
-    }
-}
-
 /// Called with its lists when a thread ends. The next thread gets these lists and the quick lists'
 /// blocks, unless that is too much; medium blocks go back to their heaps.
 extern "C" fn thread_ended(lists: *mut c_void) {

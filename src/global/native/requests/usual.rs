@@ -144,10 +144,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
             None => return mapped::free(asked, block.as_ptr()),
             Some(0) if medium::free_slowly(block) => {}
             Some(0) => return free_medium(block),
-            Some(list) => {
-                free_small(asked, quick::unshadowed(list), block);
-                return thread::start_background_after_small_free();
-            }
+            Some(list) => return free_small(asked, quick::unshadowed(list), block),
         }
     }
     thread::start_background();
@@ -171,6 +168,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
         if !quick::push(lists, list, block) {
             quick::push_slowly(lists, list, block);
         }
+        (*lists).start_background_after_free();
     }
 }
 

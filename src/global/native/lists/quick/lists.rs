@@ -86,7 +86,7 @@ pub(in crate::global::native) struct Lists {
     /// Whether the distance to the first guarded block has been drawn.
     pub(super) guard_drawn: Cell<bool>,
     /// Slow frees of small blocks while the background thread was wanted.
-    frees_while_wanted: Cell<u8>,
+    pub(super) frees_while_wanted: Cell<u8>,
     /// In a [face], the lists that it belongs to; null in lists.
     face_of: AtomicPtr<Lists>,
     /// Decides which blocks are sampled.
@@ -322,14 +322,6 @@ impl Lists {
     pub(in super::super) fn last_heap(&self) -> Option<&'static Heap> {
         // SAFETY: heaps are never destroyed.
         unsafe { self.heap.load(Relaxed).as_ref() }
-    }
-
-    /// Counts a slow free of a small block while the background thread is wanted; returns how many
-    /// there were, which starts again from 0 after 255.
-    pub(in crate::global::native) fn count_free_while_wanted(&self) -> u8 {
-        let count = self.frees_while_wanted.get().wrapping_add(1);
-        self.frees_while_wanted.set(count);
-        count
     }
 
     /// Returns the heap that the thread's blocks come from.

@@ -4,6 +4,7 @@
 use super::super::countdown::{Due, NEVER};
 use super::lists::Lists;
 use crate::global::native::base::mode;
+use crate::global::native::heaps::background;
 use crate::os;
 
 /// Milliseconds between two calls of `maintain`; while memory is going back, one.
@@ -66,6 +67,22 @@ impl Lists {
         let more = self.heap().maintain();
         self.last_clock_read.set(now.wrapping_sub(since_visit(since, more)));
         more
+    }
+
+    /// Creates the background thread, if it is wanted, after a slow free of a small block. The C
+    /// library frees small blocks of a thread that is joined under the lock that the creation
+    /// takes. So a thread's first such frees do not create it: periodic work does, or further frees.
+    #[inline]
+    pub(in crate::global::native) fn start_background_after_free(&self) {
+        /// More frees than the C library does in a row.
+        const MANY: u8 = 64;
+        if background::is_wanted() {
+            let frees = self.frees_while_wanted.get().wrapping_add(1);
+            self.frees_while_wanted.set(frees);
+            if frees.is_multiple_of(MANY) {
+                background::start();
+            }
+        }
     }
 
     /// Called when a guarded block is due: returns whether to guard this one, and draws the
