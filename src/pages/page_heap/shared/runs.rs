@@ -208,4 +208,23 @@ mod tests {
         heap.audit().expect("every invariant holds");
         assert_eq!(heap.usage().block, 0);
     }
+
+    /// Beside a free block whose words were overwritten no run is freed: the heap would follow them.
+    #[test]
+    fn a_run_beside_damage_stays_in_use() {
+        let mut heap = heap();
+        heap.vet_all();
+        let blocks = take(&mut heap, 20_000, 4);
+        let [a, b, c, _] = blocks[..] else { unreachable!("there are four") };
+        // SAFETY: each block is freed once; the free that fails does nothing. The program has no
+        // right to the free block, and writes to it nevertheless.
+        unsafe {
+            assert_eq!(heap.free_tagged_run(&[c]), Ok(1));
+            c.write_bytes(0x41, 8);
+            assert_eq!((heap.damaged(), heap.usage().blocks), (None, 3));
+            assert_eq!(heap.free_tagged_run(&[b, a]), Err(Some(b)));
+            assert!(heap.is_tagged_in_use(a) && heap.is_tagged_in_use(b));
+        }
+        assert!(heap.damaged().is_some() && heap.usage().blocks == 3);
+    }
 }

@@ -326,6 +326,25 @@ fn others_go_for_a_block_that_may_stay() {
     }
 }
 
+/// Lists of other classes give way by turns, each half of its blocks.
+#[test]
+fn others_go_by_turns() {
+    let heap = with_heap();
+    let class = |kib: usize| Class::of(kib << 10).expect("there is one");
+    let [freed, below, above] = [24, 20, 32].map(class);
+    let lists = lists(4 * (below.size() + above.size()));
+    for other in [below, above] {
+        (0..4).for_each(|_| keep(&lists, other, block(heap, other)));
+    }
+    let counts = || [below, freed, above].map(|class| count(&lists, class));
+    assert_eq!(counts(), [4, 0, 4]);
+    for expected in [[2, 1, 4], [2, 2, 2], [2, 3, 2]] {
+        keep(&lists, freed, block(heap, freed));
+        assert_eq!(counts(), expected);
+    }
+    lists.put_back_all();
+}
+
 fn class_of_most() -> Class {
     Class::of(MOST).expect("it has one")
 }
@@ -833,7 +852,10 @@ fn a_list_that_runs_dry_gets_a_run() {
     run.put_on_list();
     let kept: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
     assert_eq!(kept, blocks[blocks.len() - 2..]);
-    assert!(!blocks[..blocks.len() - 2].iter().any(|&block| is_in_use(heap, block)));
+    let refused = &blocks[..blocks.len() - 2];
+    assert!(!refused.iter().any(|&block| is_in_use(heap, block)));
+    // A longer block that starts there later would pass for one of this class that is damaged.
+    assert!(refused.iter().all(|block| SPACE.mark_of(block.as_ptr()).load(Relaxed) == mark::NONE));
     kept.into_iter().chain([first]).for_each(discard);
 
     open(own);
