@@ -312,9 +312,9 @@ impl State {
             // be huge pages.
             huge.allow(huge.advised() + more);
         }
+        let mut new_len = len;
         // SAFETY: the caller guarantees that the block is in use. Its length is far below
         // `isize::MAX`, and is one that `allocate` could have been asked for.
-        let mut new_len = len;
         let resized = self.growing(new_size, |state| unsafe {
             let layout = Layout::from_size_align_unchecked(len, UNIT);
             let resized = state.engine.resize_in_place(block, layout, new_size).is_some();

@@ -832,9 +832,8 @@ fn a_list_that_runs_dry_gets_a_run() {
     assert_eq!(wanted(made(class.size() - 1), class.size(), UNIT), None);
     own.list(class).overflown.store(3, Relaxed);
     assert_eq!(wanted(own, class.size(), UNIT), Some(2), "three went back");
-    own.note_miss(class);
-    own.note_miss(class);
-    assert_eq!(wanted(own, class.size(), UNIT), None, "two were wanted");
+    own.note_taken(class, 2);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "two were taken");
     own.list(class).overflown.store(100, Relaxed);
     own.list(class).room.store(4, Relaxed);
     assert_eq!(wanted(own, class.size(), UNIT), Some(4), "it has room for four");
