@@ -54,14 +54,14 @@ fn aligned(least: usize, most: usize, actions: usize) -> usize {
 
 /// Allocates `count` buffers of one size, and frees them in the same order, repeatedly; the sizes
 /// are those of tiles, and of the buffers of connections and files.
-fn waves(sizes: &[usize], count: usize, align: usize, waves: usize) -> usize {
+fn waves(sizes: &[usize], count: usize, align: usize, rounds: usize) -> usize {
     for &size in sizes {
-        for _ in 0..waves.max(1) {
+        for _ in 0..rounds.max(1) {
             let buffers = (0..count).map(|_| Aligned::written(size, align));
             drop(black_box(buffers.collect::<Vec<_>>()));
         }
     }
-    waves
+    rounds
 }
 
 /// Allocates, writes and frees the same size repeatedly.

@@ -17,15 +17,8 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         }
     }
 
-    /// Like [`release`](Self::release), and marks the block as not in use in its own header, which
-    /// may be within free memory afterwards.
-    #[inline]
-    pub(crate) fn release_known<M: Meter>(&mut self, block: Block, meter: &M) {
-        self.mark_released(block);
-        self.release(block, meter);
-    }
-
-    /// Marks a block as not in use in its own header, before it is released with others as one.
+    /// Marks a block as not in use in its own header, before it is [released](Self::release), alone
+    /// or with others as one. The header may be within free memory afterwards.
     #[inline]
     pub(crate) fn mark_released(&mut self, block: Block) {
         self.cells.set_in_use(block.start, false);

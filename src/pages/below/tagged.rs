@@ -15,6 +15,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::slice;
 
 use super::Below;
 use crate::error::{AllocError, Fault};
@@ -66,18 +67,13 @@ impl Tagged {
     /// Frees a block, if its tags mark it as in use, and marks it as free. Returns its length in
     /// bytes. If the free blocks beside it are [damaged](TagHeap::damaged), nothing is done.
     pub(crate) fn free_known<M: Meter>(&mut self, block: NonNull<u8>, meter: &M) -> Option<usize> {
-        let found = self.known_at(block)?;
-        if !self.heap.vet_neighbours(found) {
-            return None;
-        }
-        self.keep_mark(found);
-        self.heap.release_known(found, meter);
-        Some(Large::bytes(found.len))
+        self.free_known_run(slice::from_ref(&block), meter).map(|(_, bytes)| bytes)
     }
 
     /// Frees the first of these blocks, and those after it that each adjoin the ones before, as one
     /// block. Returns their number, and the sum of their lengths in bytes; `None`, with nothing
     /// done, as [`free_known`](Self::free_known). O(blocks).
+    #[inline(always)]
     pub(crate) fn free_known_run<M: Meter>(
         &mut self,
         blocks: &[NonNull<u8>],

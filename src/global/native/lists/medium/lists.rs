@@ -489,7 +489,7 @@ impl Lists {
     }
 }
 
-/// Adds to a number that only the calling thread changes, up to the most that it can be.
+/// Adds to a number, or makes it the largest that there is. Only the calling thread changes it.
 fn add(number: &AtomicU16, more: u16) {
     number.store(number.load(Relaxed).saturating_add(more), Relaxed);
 }

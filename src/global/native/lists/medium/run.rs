@@ -71,16 +71,12 @@ impl Run {
             // SAFETY: the block was just allocated, with the size of the class.
             unsafe { self.lists.push_within(self.class, block, mark) }
         };
-        let refused = self.lists.with(|| blocks.iter().rev().position(|block| !put(*block)));
-        let left = match refused {
-            Some(None) => 0,
-            Some(Some(kept)) => self.count - kept,
-            None => self.count,
-        };
-        for block in &blocks[..left] {
+        let kept = self.lists.with(|| blocks.iter().rev().take_while(|block| put(**block)).count());
+        let refused = &blocks[..self.count - kept.unwrap_or(0)];
+        for block in refused {
             SPACE.mark_of(block.as_ptr()).store(mark::NONE, Relaxed);
         }
         // SAFETY: the blocks were just allocated, and are on no list.
-        unsafe { Heap::put_medium(&blocks[..left], Upkeep::IfDue) };
+        unsafe { Heap::put_medium(refused, Upkeep::IfDue) };
     }
 }
