@@ -121,9 +121,14 @@ impl Gate {
         self.state.fetch_and(!VISITED, Release);
     }
 
-    /// In the child of a fork: forgets a visitor that stayed behind.
-    pub(in crate::global::native) fn forget_visitor(&self) {
-        self.open();
+    /// In the child of a fork: forgets a visitor that stayed behind; returns whether there was one.
+    /// If not, this writes nothing.
+    pub(in crate::global::native) fn forget_visitor(&self) -> bool {
+        let is_visited = self.state.load(Relaxed) & VISITED != 0;
+        if is_visited {
+            self.open();
+        }
+        is_visited
     }
 
     /// In the child of a fork: forgets an owner, and a visitor, that stayed behind.

@@ -155,6 +155,9 @@ fn put_back(
     blocks: medium::Blocks,
     goes_on: impl FnMut() -> bool,
 ) -> (bool, *mut quick::Lists) {
+    if registry::has_orphans() {
+        return (false, ptr::null_mut());
+    }
     let mut lists = [ptr::null_mut(); medium::AT_ONCE];
     let mut count = 0;
     for _ in 0..LOOKS {

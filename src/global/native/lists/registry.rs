@@ -85,7 +85,7 @@ fn decide(asked: &Tuning) -> Option<&'static Settings> {
 /// cannot be waited for.
 pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
     let tuning = tuning(asked);
-    REGISTRY.with(|registry| registry.enter(tuning, on_open)).flatten()
+    REGISTRY.with(|registry| registry.adopted().enter(tuning, on_open)).flatten()
 }
 
 /// Takes the lists of a thread that ends. They are passed as a pointer because a reference would
@@ -109,7 +109,7 @@ pub(super) fn put_back_of_ended(delay: u32, visit: &mut Visit) -> bool {
     while ended::have_memory() && !visit.is_over() {
         // Not under the lock, for which starting threads wait. A fork's child adopts these lists
         // anyway.
-        let idle = REGISTRY.try_with(|registry| registry.ended.take_idle(delay));
+        let idle = REGISTRY.try_with(|registry| registry.adopted().ended.take_idle(delay));
         let Some(lists) = idle.flatten() else { break };
         // SAFETY: they were taken just now.
         unsafe { ended::put_back(lists) };
@@ -245,8 +245,20 @@ impl Registry {
         }
     }
 
+    /// Returns the registry after it has adopted the lists of threads that a fork left behind, if
+    /// there are such. No lists may be taken from it before: the child would adopt these as well.
+    fn adopted(&mut self) -> &mut Self {
+        let forks = UNADOPTED.load(Relaxed);
+        if forks != 0 {
+            self.adopt(FORKED.load(Relaxed), FORKER.load(Relaxed));
+            // Unless a handler has forked once more, in the child of which this goes on.
+            let _ = UNADOPTED.compare_exchange(forks, 0, Release, Relaxed);
+        }
+        self
+    }
+
     /// Puts back the blocks on all lists except `own`, and makes these lists available to new
-    /// threads. `forker` is the token of the thread that forked.
+    /// threads. `forker` is the token of the thread that forked, which may use its own meanwhile.
     fn adopt(&mut self, own: *mut Lists, forker: u32) {
         self.ended.forget();
         pool::all().for_each(|heap| {
@@ -256,13 +268,13 @@ impl Registry {
         for lists in all_lists() {
             // SAFETY: lists are never freed.
             let known = unsafe { &*lists };
-            if !mode::is_hardened() {
-                medium::of(lists).after_fork_in_child(lists == own);
-            }
             let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
             if is_held && lists != own {
                 // A handler forked while the thread began, ended, or put these lists back: it goes
                 // on with that in the child.
+                if !mode::is_hardened() {
+                    medium::of(lists).forget_visitor();
+                }
                 continue;
             }
             if lists == own {
@@ -274,7 +286,10 @@ impl Registry {
                     quick::flush_all(lists, Upkeep::IfDue);
                 }
                 if !mode::is_hardened() {
-                    medium::of(lists).put_back_all();
+                    let medium = medium::of(lists);
+                    medium.forget_owner();
+                    medium.recount();
+                    medium.put_back_all();
                 }
                 if let Some(lists) = NonNull::new(lists) {
                     self.ended.add(lists);
@@ -317,8 +332,8 @@ static FORKED: AtomicPtr<Lists> = AtomicPtr::new(ptr::null_mut());
 /// Token of that thread.
 static FORKER: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
-/// Whether there are lists to adopt.
-static ORPHANS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
+/// Number of forks whose orphaned lists are still to be adopted.
+static UNADOPTED: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
 
 /// Releases the locks after a fork, in the child. The lists of all other threads are
 /// [adopted](adopt_orphans) when the child first needs the allocator's slow path. Many a child
@@ -335,27 +350,35 @@ pub(in crate::global::native) fn after_fork_in_child() {
         }
     }
     REGISTRY.after_fork_in_child();
-    FORKED.store(quick::of_face(current::lists()), Relaxed);
+    let own = quick::of_face(current::lists());
+    if !mode::is_hardened() {
+        let medium = medium::of(own);
+        if medium.forget_visitor() {
+            medium.recount();
+        }
+    }
+    FORKED.store(own, Relaxed);
     FORKER.store(sync::token(), Relaxed);
-    ORPHANS.store(true, Relaxed);
+    UNADOPTED.fetch_add(1, Relaxed);
+}
+
+/// Checks whether the lists of threads that a fork left behind are still to be adopted. Until then,
+/// no other thread may visit any lists: the one that adopts them takes nobody else to be there.
+pub(super) fn has_orphans() -> bool {
+    UNADOPTED.load(Acquire) != 0
 }
 
 /// Puts back the blocks on lists of threads that a fork left behind.
 #[inline]
 pub(in crate::global::native) fn adopt_orphans() {
-    if ORPHANS.load(Relaxed) {
+    if has_orphans() {
         adopt_now();
     }
 }
 
 #[cold]
 fn adopt_now() {
-    let adopt = |registry: &mut Registry| {
-        if ORPHANS.swap(false, Relaxed) {
-            registry.adopt(FORKED.load(Relaxed), FORKER.load(Relaxed));
-        }
-    };
-    let _ = REGISTRY.with(adopt);
+    let _ = REGISTRY.with(|registry| _ = registry.adopted());
 }
 
 /// Runs `action` with the right to open heaps. Tries again while another test forks.
@@ -420,6 +443,43 @@ mod tests {
         assert_eq!(tuning(&Tuning::new().purge_delay(12_345)).purge_delay, 12_345);
         assert_eq!(tuning(&Tuning::new().purge_delay(7)).purge_delay, 12_345);
         assert_eq!(purge_delay(), 12_345);
+    }
+
+    /// In the child of a fork, a thread may find the registry's lock held where it would adopt lists,
+    /// and free where it takes some for itself: no other thread may get the same ones.
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn threads_of_a_child_have_lists_of_their_own() {
+        crate::os::alone::passes("global::native::lists::registry::tests::own_lists");
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn own_lists() {
+        let take = || {
+            let enter = || enter(&Tuning::new(), || ()).map(|lists| lists.addr());
+            std::thread::spawn(enter).join().ok().flatten()
+        };
+        heap_for_test();
+        let ended = std::thread::spawn(|| {
+            heap_for_test();
+            current::lists().addr()
+        });
+        let ended = ended.join().expect("it ends");
+        assert!(std::thread::scope(|scope| {
+            // Its end is waited for: the process has two threads when it forks.
+            let (done, is_done) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || is_done.recv());
+            let differ = crate::os::alone::in_child(|| {
+                let first = take();
+                adopt_orphans();
+                let second = take();
+                first.is_some_and(|first| first.get() == ended) && first != second
+            });
+            drop(done);
+            differ
+        }));
     }
 
     /// Blocks that an ended thread left are put back once, and not by a visit that is over.

@@ -467,14 +467,20 @@ impl Lists {
         }
     }
 
-    /// In the child of a fork: frees the gate from threads that stayed behind. `has_owner`: the
-    /// lists' own thread did not.
-    pub(in super::super) fn after_fork_in_child(&self, has_owner: bool) {
-        if has_owner {
-            self.gate.forget_visitor();
-        } else {
-            self.gate.forget_owner();
-        }
+    /// In the child of a fork: forgets a visitor that stayed behind; returns whether there was one.
+    /// Then the owner should [recount](Self::recount).
+    pub(in super::super) fn forget_visitor(&self) -> bool {
+        self.gate.forget_visitor()
+    }
+
+    /// In the child of a fork: forgets an owner, and a visitor, that stayed behind. The caller is
+    /// the owner from now on, and should [recount](Self::recount).
+    pub(in super::super) fn forget_owner(&self) {
+        self.gate.forget_owner();
+    }
+
+    /// Counts the bytes anew, after a thread stayed behind that may have been changing the lists.
+    pub(in super::super) fn recount(&self) {
         let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
     }
 

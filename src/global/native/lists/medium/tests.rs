@@ -11,6 +11,7 @@ use super::lists::{LEAST, MORE, ROOM, fence, share_of_heap};
 use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
+use crate::global::native::heaps::pool;
 use crate::global::native::lists::{idle, registry};
 use crate::global::tuning::{SMALL_MAX, Tuning};
 use crate::os::alone;
@@ -509,11 +510,13 @@ fn one_is_behind_the_gate_at_a_time() {
     blocks.into_iter().for_each(|block| keep(&lists, class, block));
     // In the child of a fork, the threads that were at the lists stayed behind.
     assert!(lists.gate.shut());
-    lists.after_fork_in_child(true);
+    assert!(lists.forget_visitor() && !lists.forget_visitor());
+    lists.recount();
     assert_eq!(pop(&lists, class), Some(blocks[1]));
     keep(&lists, class, blocks[1]);
     assert!(lists.gate.shut() && !lists.gate.enter());
-    lists.after_fork_in_child(false);
+    lists.forget_owner();
+    lists.recount();
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
 }
@@ -583,9 +586,18 @@ fn the_child_of_a_fork_takes_over_from_other_threads() {
 #[ignore = "in a process of its own"]
 fn taken_over() {
     use std::sync::mpsc::channel;
-    /// Runs a thread that keeps a block, and is at its lists while this one forks. Returns whether
-    /// the child has the block.
-    fn is_taken_over(is_visited: bool) -> bool {
+    #[derive(Clone, Copy)]
+    enum Lists {
+        /// Their thread is there.
+        Used,
+        /// A visitor is there.
+        Visited,
+        /// Nobody is there.
+        Left,
+    }
+    /// Runs a thread that keeps a block, while this one forks. Returns whether the child has the
+    /// block after it adopted the thread's lists, but not before.
+    fn is_taken_over(state: Lists) -> bool {
         let (ready, is_ready) = channel();
         let (done, is_done) = channel::<()>();
         let thread = std::thread::spawn(move || {
@@ -602,27 +614,33 @@ fn taken_over() {
                 ready.send((heap, block.as_ptr().expose_provenance())).expect("it waits");
                 is_done.recv().expect("the test says so");
             };
-            if is_visited {
-                assert!(lists.gate.shut());
-                wait();
-                lists.gate.open();
-            } else {
-                lists.with(wait).expect("nobody else is there");
+            match state {
+                Lists::Used => lists.with(wait).expect("nobody else is there"),
+                Lists::Visited => {
+                    assert!(lists.gate.shut());
+                    wait();
+                    lists.gate.open();
+                }
+                Lists::Left => wait(),
             }
         });
         let (heap, block) = is_ready.recv().expect("the thread is there");
         let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one");
         let has = alone::in_child(|| {
+            let visit = |heap| _ = idle::put_back_of(heap, &mut Visit::unbounded());
+            pool::all().for_each(visit);
+            let before = is_in_use(heap, block);
             registry::adopt_orphans();
-            !is_in_use(heap, block)
+            before && !is_in_use(heap, block)
         });
         done.send(()).expect("the thread waits");
         thread.join().expect("it ends");
         has
     }
     registry::heap_for_test();
-    assert!(is_taken_over(false), "the thread was at its lists");
-    assert!(is_taken_over(true), "the thread was visited");
+    assert!(is_taken_over(Lists::Used));
+    assert!(is_taken_over(Lists::Visited));
+    assert!(is_taken_over(Lists::Left));
 }
 
 /// No two blocks have the same fence: it depends on every bit of the address.
