@@ -33,12 +33,15 @@ fn until_resident(most: usize, mut action: impl FnMut()) {
 /// The purge delay, if free memory is not given back at once.
 const DELAY: Duration = Duration::from_millis(200);
 
+/// A purge delay that no test lives to see the end of.
+const FOR_EVER: Duration = LIMIT;
+
 macro_rules! alone {
-    ($($test:ident, $alone:ident, $background:expr;)*) => {$(
+    ($($test:ident, $alone:ident, $delay:expr, $background:expr;)*) => {$(
         #[test]
         fn $test() {
             passes_when(concat!("memory::idle::", stringify!($alone)), |command| {
-                command.env("PAGEWISE_PURGE_DELAY", DELAY.as_millis().to_string());
+                command.env("PAGEWISE_PURGE_DELAY", $delay.as_millis().to_string());
                 command.env("PAGEWISE_BACKGROUND", $background);
             });
         }
@@ -46,20 +49,25 @@ macro_rules! alone {
 }
 
 alone! {
-    large_blocks_go_back_at_once, large, "0";
-    mappings_that_were_replaced_go_back_at_once, replaced, "0";
-    a_hot_loop_gives_back, hot, "0";
-    an_event_loop_gives_back, maintained, "0";
-    a_background_thread_gives_back, background, "1";
-    a_background_thread_is_started_again_in_a_child, background_in_child, "1";
+    large_blocks_go_back_at_once, large, FOR_EVER, "0";
+    mappings_that_were_replaced_go_back_at_once, replaced, FOR_EVER, "0";
+    a_hot_loop_gives_back, hot, DELAY, "0";
+    an_event_loop_gives_back, maintained, DELAY, "0";
+    a_background_thread_gives_back, background, DELAY, "1";
+    a_background_thread_is_started_again_in_a_child, background_in_child, DELAY, "1";
 }
 
 #[test]
 #[ignore = "in a process of its own"]
 fn large() {
     drop(black_box(large_blocks()));
-    let left = resident();
-    assert!(left < 100 * MIB, "{} MiB", left / MIB);
+    until_resident_at_next_visits(100 * MIB);
+}
+
+/// On a busy machine the visit at a free may be over too early: then the next ones go on, unless
+/// the program takes much memory again.
+fn until_resident_at_next_visits(most: usize) {
+    until_resident(most, || drop(black_box(vec![1u8; MIB / 2])));
 }
 
 /// Freed mappings that the program used again are kept, but not for ever.
@@ -73,8 +81,7 @@ fn replaced() {
         *block = vec![1; (17 + 7 * round % 20) * MIB];
     }
     drop(black_box(blocks));
-    let left = resident();
-    assert!(left < 100 * MIB, "{} MiB", left / MIB);
+    until_resident_at_next_visits(100 * MIB);
 }
 
 #[test]
