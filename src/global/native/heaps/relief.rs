@@ -31,6 +31,11 @@ const LARGE: usize = 16 << 20;
 /// a few hundredths of the time.
 const RATE: usize = 64 << 10;
 
+/// A heap gives memory back if it has a fourth of the average free memory of all heaps. Where the
+/// free memory of the heap that grows lies in many small pieces, a walk through it would take the
+/// time from the heaps that have more.
+const WORTH: usize = 4;
+
 /// Heaps whose figures are read per mebibyte that the process grows by.
 const READ: usize = 32;
 
@@ -57,12 +62,13 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
     }
     let mut visit = Visit::for_bytes(grown_by);
     let mut any = false;
+    let least = free / (WORTH * pool::all().len());
     for _ in pool::all() {
         if wanted == 0 {
             break;
         }
         let heap = pool::next_after(grown);
-        if heap.free() > 0 {
+        if heap.free() >= least {
             let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
             (wanted, any) = (wanted.saturating_sub(bytes), any || bytes != 0);
         }
@@ -228,6 +234,24 @@ mod tests {
             });
             assert!(freed >= Some(bytes));
             heap
+        }
+
+        /// A heap with little free memory keeps it while another has much, and loses no time to it.
+        #[test]
+        fn heaps_with_little_free_memory_keep_it() {
+            alone::passes("global::native::heaps::relief::tests::alone::little");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn little() {
+            let own = registry::heap_for_test();
+            let [little, much] = [2, 64].map(|mib| with_free(mib * MIB));
+            let [before, before_much] = [little, much].map(Heap::free);
+            for _ in 0..3 {
+                assert!(give_back_for_growth(own, 4 * MIB));
+            }
+            assert!(little.free() == before && much.free() < before_much);
         }
 
         /// As the process grows, the heaps in turn give back twice as much free memory, until no
