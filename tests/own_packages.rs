@@ -15,7 +15,7 @@ fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
     let name = folder.rsplit('/').next().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     package::build(folder, &target, |command| {
-        // How it is optimised is for its own profile to say, also where `.ci/run` builds faster.
+        // `.ci/run` sets this for the workspace; a package has a profile of its own.
         command.env_remove("CARGO_PROFILE_DEV_LTO").envs(environment.iter().copied());
     });
     let run = Command::new(target.join("debug").join(name)).output();

@@ -288,7 +288,6 @@ impl Registry {
                 if !mode::is_hardened() {
                     let medium = medium::of(lists);
                     medium.forget_owner();
-                    medium.recount();
                     medium.put_back_all();
                 }
                 if let Some(lists) = NonNull::new(lists) {

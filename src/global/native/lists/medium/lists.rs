@@ -473,10 +473,11 @@ impl Lists {
         self.gate.forget_visitor()
     }
 
-    /// In the child of a fork: forgets an owner, and a visitor, that stayed behind. The caller is
-    /// the owner from now on, and should [recount](Self::recount).
+    /// In the child of a fork: forgets an owner, and a visitor, that stayed behind, and
+    /// [recounts](Self::recount). The caller is the owner from now on.
     pub(in super::super) fn forget_owner(&self) {
         self.gate.forget_owner();
+        self.recount();
     }
 
     /// Counts the bytes anew, after a thread stayed behind that may have been changing the lists.

@@ -516,7 +516,6 @@ fn one_is_behind_the_gate_at_a_time() {
     keep(&lists, class, blocks[1]);
     assert!(lists.gate.shut() && !lists.gate.enter());
     lists.forget_owner();
-    lists.recount();
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
 }
