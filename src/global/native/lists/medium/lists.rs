@@ -172,8 +172,8 @@ impl Lists {
         count_pop: impl FnOnce() -> bool,
     ) -> Option<NonNull<u8>> {
         let block = self.with_biased(|lists| lists.pop_within(class, count_pop)).flatten();
-        // SAFETY: the block was just taken off a list.
-        block.inspect(|block| unsafe { mark_in_use(*block) })
+        // SAFETY: the block was just taken off the list of this class.
+        block.inspect(|block| unsafe { mark_in_use(*block, class) })
     }
 
     /// As [`pop`](Self::pop), behind the gate; the block's mark still says that it is kept.
@@ -184,8 +184,7 @@ impl Lists {
         if !count_pop() {
             return None;
         }
-        // Loaded again so that the compiler decrements the count in memory.
-        list.count.store(list.count.load(Relaxed) - 1, Relaxed);
+        list.count.store(left, Relaxed);
         compiler_fence(Release);
         self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
         // SAFETY: by the invariant `left` is a valid index, and all counted entries are blocks.
@@ -199,10 +198,12 @@ impl Lists {
     /// the next larger class that has one, among the next [`LARGER`].
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let mut classes = iter::successors(Some(class), |class| Class::of(class.size() + 1));
-        let pop =
-            || classes.by_ref().take(1 + LARGER).find_map(|class| self.pop_within(class, || true));
-        // SAFETY: the block was just taken off a list.
-        self.with(pop).flatten().inspect(|block| unsafe { mark_in_use(*block) })
+        let mut pop = |class| Some((self.pop_within(class, || true)?, class));
+        let popped = self.with(|| classes.by_ref().take(1 + LARGER).find_map(&mut pop)).flatten();
+        // SAFETY: the block was just taken off the list of this class.
+        popped
+            .inspect(|(block, class)| unsafe { mark_in_use(*block, *class) })
+            .map(|(block, _)| block)
     }
 
     /// Takes the block of a class that was freed last among those that are aligned to `align`.
@@ -225,8 +226,8 @@ impl Lists {
             self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
             NonNull::new(block)
         };
-        // SAFETY: the block was just taken off a list.
-        self.with(pop).flatten().inspect(|block| unsafe { mark_in_use(*block) })
+        // SAFETY: the block was just taken off the list of this class.
+        self.with(pop).flatten().inspect(|block| unsafe { mark_in_use(*block, class) })
     }
 
     /// Runs `action` behind the gate, if the gate is biased. Only for the lists' own thread.
@@ -266,9 +267,9 @@ impl Lists {
             block.cast::<[usize; 2]>().write(fence(block.as_ptr()));
             list.entries.get_unchecked(count as usize).store(block.as_ptr(), Relaxed);
         }
-        mark.store(mark.load(Relaxed) | mark::KEPT, Relaxed);
+        mark.store(mark::in_use(block.as_ptr(), class.0) | mark::KEPT, Relaxed);
         compiler_fence(Release);
-        list.count.store(list.count.load(Relaxed) + 1, Relaxed);
+        list.count.store(count + 1, Relaxed);
         true
     }
 
@@ -525,14 +526,15 @@ fn share_of(used: usize, threads: usize) -> usize {
     (share / threads.max(1)).max(LEAST)
 }
 
-/// Marks a block that was taken off a list as in use.
+/// Marks a block that was taken off the list of a class as in use.
 ///
 /// # Safety
 /// As for [`check_fence`].
 #[inline(always)]
-unsafe fn mark_in_use(block: NonNull<u8>) {
-    let mark = SPACE.mark_of(block.as_ptr());
-    mark.store(mark.load(Relaxed) & !mark::KEPT, Relaxed);
+unsafe fn mark_in_use(block: NonNull<u8>, class: Class) {
+    // Stored whole: clearing the bit in memory would wait for the store before it.
+    let block_mark = mark::in_use(block.as_ptr(), class.0);
+    SPACE.mark_of(block.as_ptr()).store(block_mark, Relaxed);
     // SAFETY: the caller guarantees what it requires.
     unsafe { check_fence(block) };
 }
