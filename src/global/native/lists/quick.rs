@@ -25,6 +25,7 @@
 //! A [shadow] follows the head of each list: a dummy list of the same class. A block whose entry
 //! names the shadow instead of the list takes the slow path when it is freed by its address.
 
+mod ahead;
 mod list;
 mod lists;
 mod periodic;
@@ -48,9 +49,11 @@ pub(in crate::global::native) use self::lists::{
 };
 use self::lists::{at, blocks, entry, wave_bottom};
 use crate::global::native::base::lock::Wait;
+use crate::global::native::base::mode;
 use crate::global::native::base::sizes::for_each;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
+use crate::os;
 
 /// Pops the block pushed last; `None` if the list is empty or [periodic
 /// work](Lists::do_periodic_work) is due.
@@ -191,7 +194,8 @@ pub(in crate::global::native) fn block_size(lists: *mut Lists, offset: u32) -> u
     usize::from(unsafe { (*at(lists, offset)).size })
 }
 
-/// Pushes a block; `false` if the list is full, or the block is already the last one on it.
+/// Pushes a block; `false` if the list is full or [stopped](ahead), or the block is already the
+/// last one on it.
 ///
 /// # Safety
 /// As for [`pop`]; the block is free and of the list's class, unless it is the last one on the
@@ -266,8 +270,8 @@ pub(in crate::global::native) unsafe fn refill(
     }
 }
 
-/// Frees a block onto a list that is full, after making room there; a list that is [shut](is_shut)
-/// has none, and the block goes back to its heap.
+/// Frees a block onto a list that is full or [stopped](ahead), after making room there; a list that
+/// is [shut](is_shut) has none, and the block goes back to its heap.
 ///
 /// # Safety
 /// As for [`push`].
@@ -278,7 +282,12 @@ pub(in crate::global::native) unsafe fn push_slowly(
 ) {
     // SAFETY: the callees have the same contract.
     unsafe {
-        make_room(lists, at(lists, offset));
+        let list = at(lists, offset);
+        if (*list).count() < (*list).capacity() {
+            fetch_ahead(lists, list);
+        } else {
+            make_room(lists, list);
+        }
         if !push(lists, offset, block) {
             Heap::put(&mut [block], Upkeep::IfDue);
         }
@@ -298,7 +307,30 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(lists, list, count - kept, Upkeep::IfDue);
+            // In hardened mode a block comes here long after it was freed.
+            if (*list).is_long_streak_of_frees()
+                && !mode::is_hardened()
+                && (*lists).pace.note((count - kept) as u32, os::now() as u32)
+            {
+                fetch_ahead(lists, list);
+            }
         }
+    }
+}
+
+/// Has the processor fetch the blocks that are probably freed next, and the list stop when it has
+/// taken them; if none are, it does not stop before it is full.
+///
+/// # Safety
+/// As for [`pop`].
+unsafe fn fetch_ahead(lists: *mut Lists, list: *mut List) {
+    // SAFETY: as in `pop`; so many places hold blocks.
+    unsafe {
+        let count = (*list).count() as usize;
+        let last = count.min(ahead::GROUP);
+        let freed = blocks(lists, list).add(count - last).cast();
+        let goes_on = ahead::fetch(core::slice::from_raw_parts(freed, last), (*list).size.into());
+        (*list).stop_after(if goes_on { ahead::GROUP as u32 } else { u32::MAX >> 1 });
     }
 }
 
@@ -473,5 +505,57 @@ mod tests {
             assert!(!list.is_shut() && list.capacity() > 0 && wave_bottom(list).is_none());
             assert!(entry(lists, bottom).read().is_null());
         }
+    }
+
+    /// A list stops on the way if its thread frees many neighbours slowly, and only then; it still
+    /// takes as many blocks.
+    #[cfg(not(miri))]
+    #[test]
+    fn lists_stop_while_neighbours_are_freed_slowly() {
+        crate::os::alone::passes("global::native::lists::quick::tests::stops");
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn stops() {
+        use crate::global::Pagewise;
+        use crate::global::native::base::sizes;
+        use crate::global::native::lists::current;
+        const COUNT: usize = 20_000;
+        let pagewise = Pagewise::new();
+        let stops_after = |slow: bool, order: &dyn Fn(&mut Vec<NonNull<u8>>)| {
+            let allocated = (0..COUNT).map(|_| pagewise.allocate(48));
+            let mut blocks: Vec<_> = allocated.filter_map(NonNull::new).collect();
+            blocks.sort();
+            order(&mut blocks);
+            let lists = current::lists();
+            let (mut stops, mut most) = (0, 0);
+            for (nth, block) in (0..).zip(blocks) {
+                // SAFETY: the lists are the thread's, and have a list of this size; the block is in
+                // use, and freed once.
+                unsafe {
+                    // The pace is set before each free, so it is not the test's.
+                    let blocks = if slow { 0 } else { u32::MAX };
+                    (*lists).pace.note(0, nth);
+                    (*lists).pace.note(blocks, nth + 16);
+                    pagewise.free(block.as_ptr());
+                    let list = &*at(lists, sizes::offset(48));
+                    stops += u32::from(list.last_place.get() < list.bottom() + list.capacity());
+                    most = list.count().max(most);
+                    assert!(list.count() <= list.capacity());
+                }
+            }
+            assert!(most >= 256, "{most}");
+            stops
+        };
+        let mix = |blocks: &mut Vec<NonNull<u8>>| {
+            (0..COUNT).for_each(|at| blocks.swap(at, at * 7_001 % COUNT));
+        };
+        assert!(stops_after(true, &|_| ()) > 1_000);
+        assert!(stops_after(true, &|blocks| blocks.reverse()) > 1_000);
+        assert_eq!(stops_after(false, &|_| ()), 0);
+        assert_eq!(stops_after(true, &mix), 0);
+        assert!(stops_after(true, &|blocks| blocks.truncate(COUNT)) > 1_000);
     }
 }

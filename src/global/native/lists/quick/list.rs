@@ -15,15 +15,16 @@ use crate::global::native::base::mode;
 /// copies the thread's memory as of some point of its program order, so compiler fences suffice to
 /// keep that order.
 ///
-/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `most`, or + [`waves::room`] of `most` in
-/// [wave places](super::waves), except while the list is being changed. In a dummy list these
-/// fields are 0; place 0 never holds a block.
+/// Invariant: `bottom` ≤ `top` ≤ `last_place` ≤ `bottom` + `capacity`, and `capacity` ≤ `most`, or
+/// [`waves::room`] of `most` in [wave places](super::waves), except while the list is being
+/// changed. In a dummy list these fields are 0; place 0 never holds a block.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
     /// The [place](super::lists::entry) of the block pushed last; `bottom` if the list is empty.
     pub(super) top: AtomicU32,
-    /// The largest value that `top` may take at present.
+    /// The largest value that `top` may take until the next slow push: where the list is full, or
+    /// [stops](super::ahead) before.
     pub(super) last_place: Cell<u32>,
     /// Size of its blocks in bytes.
     pub(super) size: u16,
@@ -38,6 +39,8 @@ pub(super) struct List {
     streak: Cell<i8>,
     /// [Waves](super::waves) since the list was made or emptied; saturates.
     waves: Cell<u8>,
+    /// Number of blocks that the list takes at present.
+    capacity: Cell<u16>,
     /// The place before that of the first block. It holds null, which a pop from an empty list
     /// reads. Changes only while the list is [shut](Self::shut).
     bottom: AtomicU32,
@@ -56,6 +59,10 @@ const WIDEN: u8 = 8;
 
 /// Batches in the same direction after which the next ones are larger.
 const STREAK: i8 = 2;
+
+/// Batches put back in a row after which the thread counts as freeing something large: by default
+/// hundreds of kilobytes.
+const LONG: i8 = 8;
 
 impl List {
     /// Returns the place before that of the first block.
@@ -86,11 +93,19 @@ impl List {
     /// Returns the number of blocks that the list takes at present.
     #[inline(always)]
     pub(super) fn capacity(&self) -> u32 {
-        self.last_place.get().saturating_sub(self.bottom())
+        self.capacity.get().into()
     }
 
     pub(super) fn set_capacity(&self, capacity: u32) {
+        debug_assert!(capacity <= u16::MAX.into());
+        self.capacity.set(capacity as u16);
         self.last_place.set(self.bottom() + capacity);
+    }
+
+    /// Lets the list take `more` blocks, or as many as it has room for, before it stops the next
+    /// time.
+    pub(super) fn stop_after(&self, more: u32) {
+        self.last_place.set(self.bottom() + self.capacity().min(self.count() + more));
     }
 
     /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open),
@@ -131,6 +146,11 @@ impl List {
         let streak = self.streak.get().min(0);
         self.streak.set(streak.saturating_sub(1));
         streak <= -STREAK && self.is_wide()
+    }
+
+    /// Checks whether the last [`LONG`] batches were put back.
+    pub(super) fn is_long_streak_of_frees(&self) -> bool {
+        self.streak.get() <= -LONG
     }
 
     /// Checks whether the list takes all that is usual, or more than at first.
@@ -188,6 +208,7 @@ mod tests {
             batches: Cell::new(0),
             streak: Cell::new(0),
             waves: Cell::new(0),
+            capacity: Cell::new(capacity as u16),
             bottom: AtomicU32::new(BOTTOM),
         }
     }

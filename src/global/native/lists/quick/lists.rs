@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::super::countdown::Countdown;
+use super::ahead::Pace;
 use super::list::List;
 use super::waves;
 use crate::global::native::base::apart::Apart;
@@ -87,6 +88,8 @@ pub(in crate::global::native) struct Lists {
     pub(super) guard_drawn: Cell<bool>,
     /// Slow frees of small blocks while the background thread was wanted.
     pub(super) frees_while_wanted: Cell<u8>,
+    /// How fast the thread frees.
+    pub(super) pace: Pace,
     /// In a [face], the lists that it belongs to; null in lists.
     face_of: AtomicPtr<Lists>,
     /// Decides which blocks are sampled.
