@@ -330,7 +330,7 @@ unsafe fn fetch_ahead(lists: *mut Lists, list: *mut List) {
         let last = count.min(ahead::GROUP);
         let freed = blocks(lists, list).add(count - last).cast();
         let goes_on = ahead::fetch(core::slice::from_raw_parts(freed, last), (*list).size.into());
-        (*list).stop_after(if goes_on { ahead::GROUP as u32 } else { u32::MAX >> 1 });
+        (*list).stop_after(goes_on.then_some(ahead::GROUP as u32));
     }
 }
 

@@ -102,10 +102,11 @@ impl List {
         self.last_place.set(self.bottom() + capacity);
     }
 
-    /// Lets the list take `more` blocks, or as many as it has room for, before it stops the next
-    /// time.
-    pub(super) fn stop_after(&self, more: u32) {
-        self.last_place.set(self.bottom() + self.capacity().min(self.count() + more));
+    /// Lets the list take `more` blocks before it stops; with `None`, as many as it has room for.
+    pub(super) fn stop_after(&self, more: Option<u32>) {
+        let room = self.capacity();
+        let stop = more.map_or(room, |more| room.min(self.count() + more));
+        self.last_place.set(self.bottom() + stop);
     }
 
     /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open),
@@ -284,6 +285,30 @@ mod tests {
             (0..100).for_each(|_| _ = widen(&list));
             assert_eq!(list.capacity(), room, "{most}");
         }
+    }
+
+    /// A list stops before it is full, or does not, and has room for as many blocks.
+    #[test]
+    fn a_list_stops_on_the_way() {
+        let list = list(64, 256);
+        list.set_count(20);
+        for (more, stop) in [(Some(0), 20), (Some(30), 50), (Some(50), 64), (None, 64)] {
+            list.stop_after(more);
+            assert_eq!((list.last_place.get() - list.bottom(), list.capacity()), (stop, 64));
+        }
+    }
+
+    /// Only after eight batches in a row something large is being freed.
+    #[test]
+    fn many_batches_make_a_long_streak() {
+        let list = list(64, 256);
+        let mut put_back = |count| {
+            (0..count).for_each(|_| _ = list.note_batch_put_back());
+            list.is_long_streak_of_frees()
+        };
+        assert_eq!([7, 1, 200].map(&mut put_back), [false, true, true]);
+        list.note_batch_taken();
+        assert_eq!([0, 7, 1].map(put_back), [false, false, true]);
     }
 
     /// A list on its way to other places is empty and shut.
