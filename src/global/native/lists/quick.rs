@@ -308,9 +308,9 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(lists, list, count - kept, Upkeep::IfDue);
             // In hardened mode a block comes here long after it was freed.
-            if (*list).is_long_streak_of_frees()
+            if let Some(is_first) = (*list).begins_long_streak_of_frees()
                 && !mode::is_hardened()
-                && (*lists).pace.note((count - kept) as u32, os::now() as u32)
+                && (*lists).pace.note((count - kept) as u32, is_first, os::thread_time)
             {
                 fetch_ahead(lists, list);
             }
@@ -531,14 +531,12 @@ mod tests {
             order(&mut blocks);
             let lists = current::lists();
             let (mut stops, mut most) = (0, 0);
-            for (nth, block) in (0..).zip(blocks) {
+            for block in blocks {
                 // SAFETY: the lists are the thread's, and have a list of this size; the block is in
                 // use, and freed once.
                 unsafe {
                     // The pace is set before each free, so it is not the test's.
-                    let blocks = if slow { 0 } else { u32::MAX };
-                    (*lists).pace.note(0, nth);
-                    (*lists).pace.note(blocks, nth + 16);
+                    (*lists).pace.set(slow);
                     pagewise.free(block.as_ptr());
                     let list = &*at(lists, sizes::offset(48));
                     stops += u32::from(list.last_place.get() < list.bottom() + list.capacity());

@@ -6,7 +6,7 @@
 //! the order, and each read waits for memory. The list of the blocks' class does notice: while it
 //! puts batches of neighbours back to their heap, it also stops after each [`GROUP`] of blocks, to
 //! have the processor fetch the next ones. A list on which blocks come and go never stops, nor does
-//! one whose thread frees so [fast](Pace) that it cannot have waited: it does not read the blocks.
+//! one whose thread frees so [fast](Pace) that it does not wait: it does not read the blocks.
 //!
 //! ```text
 //!  freed, on the list    | fetched before    fetched now       |
@@ -29,39 +29,46 @@ const LINE: usize = 64;
 const LOOKS: usize = 8;
 const AGREE: usize = 6;
 
-/// How fast a thread frees while it puts back one batch after the other. The clock steps by
-/// milliseconds, far longer than a batch takes; so many batches are looked at together, however
-/// many other things the thread does in between.
+/// How fast a thread frees while it puts back one batch after the other.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// When the last batch was put back, in milliseconds, the lower 32 bits.
-    last: Cell<u32>,
-    /// Milliseconds between batches since the pace was last determined, and blocks in these.
-    elapsed: Cell<u32>,
+    /// The thread's processor time in nanoseconds when the pace was last determined, and the
+    /// batches and blocks since then.
+    since: Cell<u64>,
+    batches: Cell<u32>,
     blocks: Cell<u32>,
     is_slow: Cell<bool>,
 }
 
-/// Milliseconds over which the pace is determined, and blocks freed in each of them from which on
-/// it is fast: one in ten nanoseconds, where a read from memory takes dozens.
-const MEASURED: u32 = 16;
-const FAST: u32 = 100_000;
+/// Batches over which the pace is determined: to read the clock takes as long as dozens of frees.
+const BATCHES: u32 = 8;
+
+/// Nanoseconds for each block from which on the pace is slow: while the thread may wait for memory,
+/// which takes dozens, and while memory is fetched for it.
+const SLOW: u64 = 16;
+const STILL_SLOW: u64 = 8;
 
 impl Pace {
-    /// Notes that a batch of `blocks` blocks is put back at `now`, after others in a row; returns
-    /// whether the pace is slow.
-    pub(super) fn note(&self, blocks: u32, now: u32) -> bool {
-        let since = now.wrapping_sub(self.last.replace(now));
-        // A longer time was spent on other things.
-        if since <= MEASURED {
-            self.elapsed.set(self.elapsed.get() + since);
-            self.blocks.set(self.blocks.get().saturating_add(blocks));
-        }
-        if self.elapsed.get() >= MEASURED {
-            let elapsed = self.elapsed.replace(0);
-            self.is_slow.set(self.blocks.replace(0) / elapsed < FAST);
+    /// Notes that a batch of `blocks` blocks was put back, the first of a streak or not; returns
+    /// whether the pace is slow. `clock` returns the thread's processor time in nanoseconds.
+    pub(super) fn note(&self, blocks: u32, is_first: bool, clock: impl FnOnce() -> u64) -> bool {
+        self.batches.set(self.batches.get() + 1);
+        self.blocks.set(self.blocks.get().saturating_add(blocks));
+        if is_first || self.batches.get() >= BATCHES {
+            let (now, blocks) = (clock(), self.blocks.replace(0).max(1));
+            let each = now.wrapping_sub(self.since.replace(now)) / u64::from(blocks);
+            let slow = if self.is_slow.get() { STILL_SLOW } else { SLOW };
+            self.is_slow.set(!is_first && each >= slow);
+            self.batches.set(0);
         }
         self.is_slow.get()
+    }
+
+    /// Sets the pace, for as long as the clock is not read again.
+    #[cfg(test)]
+    pub(super) fn set(&self, slow: bool) {
+        self.batches.set(0);
+        self.is_slow.set(slow);
     }
 }
 
@@ -158,27 +165,36 @@ mod tests {
         );
     }
 
-    /// The pace is that of many batches together, without the time spent on other things.
+    /// The pace is that of eight batches of a streak. It stays slow down to half of what made it
+    /// so, and a new streak begins fast.
     #[test]
-    fn the_pace_is_determined_over_many_batches() {
+    fn the_pace_is_determined_over_several_batches() {
         let zero = || Cell::new(0);
-        let pace =
-            Pace { last: zero(), elapsed: zero(), blocks: zero(), is_slow: Cell::new(false) };
-        let mut now = u32::MAX - 20;
-        let mut batches = |each: u32, blocks| {
-            let noted: Vec<_> = (0..4)
-                .map(|_| {
-                    now = now.wrapping_add(each);
-                    pace.note(blocks, now)
-                })
-                .collect();
+        let pace = Pace {
+            since: Cell::new(0),
+            batches: zero(),
+            blocks: zero(),
+            is_slow: Cell::new(false),
+        };
+        let mut now = 0;
+        let mut batches = |each: u64| {
+            let mut noted = [false; 8];
+            for noted in &mut noted {
+                now += 100 * each;
+                *noted = pace.note(100, false, || now);
+            }
             noted
         };
-        assert_eq!(batches(MEASURED + 1, 1), [false; 4]);
-        assert_eq!(batches(4, 399_999), [false, false, false, true]);
-        assert_eq!(batches(4, 400_000), [true, true, true, false]);
-        assert_eq!(batches(MEASURED, 1), [true; 4]);
-        assert_eq!(batches(MEASURED + 1, u32::MAX), [true; 4]);
-        assert_eq!(batches(MEASURED, u32::MAX), [false; 4]);
+        let becomes = |slow: bool| core::array::from_fn(|nth| slow == (nth == 7));
+        assert!(!pace.note(7, true, || 0));
+        assert_eq!(batches(SLOW - 1), [false; 8]);
+        assert_eq!(batches(SLOW), becomes(true));
+        assert_eq!(batches(STILL_SLOW), [true; 8]);
+        assert_eq!(batches(STILL_SLOW - 1), becomes(false));
+        assert_eq!(batches(STILL_SLOW), [false; 8]);
+        assert_eq!(batches(SLOW), becomes(true));
+        assert!(!pace.note(100, true, || 1 << 40));
+        // A clock that stands still.
+        assert!((0..20).all(|_| !pace.note(100, false, || 1 << 40)));
     }
 }

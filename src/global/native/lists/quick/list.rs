@@ -149,9 +149,9 @@ impl List {
         streak <= -STREAK && self.is_wide()
     }
 
-    /// Checks whether the last [`LONG`] batches were put back.
-    pub(super) fn is_long_streak_of_frees(&self) -> bool {
-        self.streak.get() <= -LONG
+    /// If at least the last [`LONG`] batches were put back, returns whether it were just as many.
+    pub(super) fn begins_long_streak_of_frees(&self) -> Option<bool> {
+        (self.streak.get() <= -LONG).then(|| self.streak.get() == -LONG)
     }
 
     /// Checks whether the list takes all that is usual, or more than at first.
@@ -298,17 +298,21 @@ mod tests {
         }
     }
 
-    /// Only after eight batches in a row something large is being freed.
+    /// A streak of frees is long from the eighth batch on.
     #[test]
     fn many_batches_make_a_long_streak() {
         let list = list(64, 256);
-        let mut put_back = |count| {
-            (0..count).for_each(|_| _ = list.note_batch_put_back());
-            list.is_long_streak_of_frees()
-        };
-        assert_eq!([7, 1, 200].map(&mut put_back), [false, true, true]);
-        list.note_batch_taken();
-        assert_eq!([0, 7, 1].map(put_back), [false, false, true]);
+        for _ in 0..2 {
+            let put_back = || {
+                list.note_batch_put_back();
+                list.begins_long_streak_of_frees()
+            };
+            assert_eq!([(); 7].map(|()| put_back()), [None; 7]);
+            assert_eq!(put_back(), Some(true));
+            assert_eq!([(); 200].map(|()| put_back()), [Some(false); 200]);
+            list.note_batch_taken();
+            assert_eq!(list.begins_long_streak_of_frees(), None);
+        }
     }
 
     /// A list on its way to other places is empty and shut.
