@@ -356,6 +356,8 @@ several() {
     status=0
     "$0" "$1" "$name" </dev/null 2>&1 | tee "$logs/$name" || status=${PIPESTATUS[0]}
     passed=$(awk '/^test result:/ { passed += $4 } END { print passed + 0 }' "$logs/$name")
+    # Continuous integration does not run every target.
+    [ "$1" != in-ci ] || [ "$passed$status" != 00 ] || how='compiled only' what='the library'
     case $status in
     0) result=passed ;;
     75) result=skipped ;;
