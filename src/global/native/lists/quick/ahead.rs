@@ -43,8 +43,8 @@ pub(super) struct Pace {
 /// Batches over which the pace is determined: to read the clock takes as long as dozens of frees.
 const BATCHES: u32 = 8;
 
-/// Nanoseconds for each block from which on the pace is slow: while the thread may wait for memory,
-/// which takes dozens, and while memory is fetched for it.
+/// A fast pace becomes slow at this many nanoseconds a block, and stays slow down to the second:
+/// what is fetched makes it faster. To wait for memory takes dozens.
 const SLOW: u64 = 16;
 const STILL_SLOW: u64 = 8;
 
@@ -56,7 +56,7 @@ impl Pace {
         self.blocks.set(self.blocks.get().saturating_add(blocks));
         if is_first || self.batches.get() >= BATCHES {
             let (now, blocks) = (clock(), self.blocks.replace(0).max(1));
-            let each = now.wrapping_sub(self.since.replace(now)) / u64::from(blocks);
+            let each = now.saturating_sub(self.since.replace(now)) / u64::from(blocks);
             let slow = if self.is_slow.get() { STILL_SLOW } else { SLOW };
             self.is_slow.set(!is_first && each >= slow);
             self.batches.set(0);

@@ -71,11 +71,14 @@ impl List {
         self.bottom.load(Relaxed)
     }
 
-    /// Moves an empty list to the places behind `bottom`, which is above its places so far: until
-    /// it is [opened](Self::open), it counts as empty and shut.
+    /// Moves a list that is empty and [shut](Self::shut) to the places behind `bottom`, which is
+    /// above its places so far; it stays empty and shut.
     pub(super) fn move_to(&self, bottom: u32) {
         self.bottom.store(bottom, Relaxed);
         compiler_fence(Release);
+        self.set_count(0);
+        compiler_fence(Release);
+        self.last_place.set(bottom);
     }
 
     /// Returns the number of blocks on the list.
@@ -99,6 +102,8 @@ impl List {
     pub(super) fn set_capacity(&self, capacity: u32) {
         debug_assert!(capacity <= u16::MAX.into());
         self.capacity.set(capacity as u16);
+        // A fork must not find a list that takes blocks, but has no capacity.
+        compiler_fence(Release);
         self.last_place.set(self.bottom() + capacity);
     }
 
@@ -127,7 +132,7 @@ impl List {
 
     /// Checks whether the list is shut.
     pub(super) fn is_shut(&self) -> bool {
-        self.capacity() == 0 && self.most > 0
+        self.last_place.get() <= self.bottom() && self.most > 0
     }
 
     /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
@@ -149,7 +154,8 @@ impl List {
         streak <= -STREAK && self.is_wide()
     }
 
-    /// If at least the last [`LONG`] batches were put back, returns whether it were just as many.
+    /// Returns `Some(true)` if the last [`LONG`] batches were put back and the one before was not,
+    /// `Some(false)` if more were put back in a row, and `None` if fewer were.
     pub(super) fn begins_long_streak_of_frees(&self) -> Option<bool> {
         (self.streak.get() <= -LONG).then(|| self.streak.get() == -LONG)
     }
@@ -313,6 +319,23 @@ mod tests {
             list.note_batch_taken();
             assert_eq!(list.begins_long_streak_of_frees(), None);
         }
+    }
+
+    /// Wherever a fork finds a list on its way to other places, it is shut, or whole: no push goes
+    /// to its former places. (Regression: shut no longer, it still had its last block there.)
+    #[test]
+    fn a_fork_finds_a_moving_list_shut_or_whole() {
+        let list = list(256, 256);
+        list.set_count(100);
+        list.shut();
+        list.move_to(5000);
+        list.capacity.set(512);
+        assert!(list.is_shut());
+        list.set_capacity(512);
+        let (top, bottom) = (list.top.load(Relaxed), list.bottom());
+        assert!(!list.is_shut() && bottom <= top && top <= list.last_place.get());
+        list.open(512, 100);
+        assert_eq!((list.count(), list.last_place.get()), (100, 5512));
     }
 
     /// A list on its way to other places is empty and shut.
