@@ -109,13 +109,6 @@ emulate() {
     --skip a_log_that_cannot_be_created_leaves_the_reason)
 }
 
-musl() {
-  rust x86_64-unknown-linux-musl
-  export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
-  # A C file among the benchmarks' dependencies needs no C library.
-  export CC_x86_64_unknown_linux_musl=${CC-gcc}
-}
-
 portable() {
   export RUSTFLAGS='--cfg pagewise_portable_os' CARGO_TARGET_DIR=${CARGO_TARGET_DIR-target}/portable
 }
@@ -123,7 +116,10 @@ portable() {
 run() {
   case $1 in
   musl)
-    musl
+    rust x86_64-unknown-linux-musl
+    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+    # A C file among the benchmarks' dependencies needs no C library.
+    export CC_x86_64_unknown_linux_musl=${CC-gcc}
     features+=,guarded
     on x86_64-unknown-linux-musl "${tests[@]}" --test guarded --test hardened --test regressions --test survive
     # A program with this lock must bring the critical section; these tests do.
@@ -158,7 +154,15 @@ run() {
     on s390x-unknown-linux-gnu --lib --test catalogue --test properties --test arena --test misuse -- "${without[@]}"
     ;;
   windows)
-    windows "${@:2}"
+    export WINEPREFIX=$PWD/target/wine WINEDEBUG=-all CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
+    debian gcc-mingw-w64-x86-64 wine wine64
+    rust x86_64-pc-windows-gnu
+    tests/windows/prefix.sh "$WINEPREFIX"
+    export PROPTEST_CASES=${PROPTEST_CASES-8}
+    # wine is not Windows: it does not show what takes memory there, or how long calls take.
+    cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \
+      --lib --test arena --test arena_collections --test arena_global --test catalogue --test examples \
+      --test global --test guarded --test hardened --test misuse --test small --test theorem_6_1 "${@:2}"
     ;;
   cortex_m3)
     debian qemu-system-arm
@@ -173,7 +177,13 @@ run() {
     tests/wasm/run.sh
     ;;
   wasip1)
-    wasip1
+    node_is_there
+    [[ $(node --version) =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || skip 'node is older than 20'
+    rust wasm32-wasip1
+    # V8 of node 20 sometimes crashes when it collects young objects, or marks bit by bit or on other
+    # threads, while memory grows. So every collection is a full one, at once, on one thread.
+    export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --gc-global --no-concurrent-marking --no-incremental-marking $PWD/tests/wasm/wasi.mjs"
+    export PROPTEST_CASES=${PROPTEST_CASES-8}
     # WASI has no folder for temporary files.
     without_traces=(--skip each_start_has_a_new_odd_number --skip written_returns_the_bytes_so_far
       --skip is_asked_to_stop_once --skip claims_more_events_than_the_file_can_hold --skip bytes_written_are_in_the_file)
@@ -232,31 +242,8 @@ compile() {
   cargo check --target "$1" -p pagewise --features "$features"
 }
 
-# Tests the library in wine: `windows [CARGO ARGUMENTS]`.
-windows() {
-  export WINEPREFIX=$PWD/target/wine WINEDEBUG=-all CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
-  debian gcc-mingw-w64-x86-64 wine wine64
-  rust x86_64-pc-windows-gnu
-  tests/windows/prefix.sh "$WINEPREFIX"
-  export PROPTEST_CASES=${PROPTEST_CASES-8}
-  # wine is not Windows: it does not show what takes memory there, or how long calls take.
-  cargo test --no-fail-fast --target x86_64-pc-windows-gnu -p pagewise --features "$features,guarded" \
-    --lib --test arena --test arena_collections --test arena_global --test catalogue --test examples \
-    --test global --test guarded --test hardened --test misuse --test small --test theorem_6_1 "$@"
-}
-
 node_is_there() {
   command -v node >/dev/null || debian nodejs
-}
-
-wasip1() {
-  node_is_there
-  [[ $(node --version) =~ ^v([0-9]+) && ${BASH_REMATCH[1]} -ge 20 ]] || skip 'node is older than 20'
-  rust wasm32-wasip1
-  # V8 of node 20 sometimes crashes when it collects young objects, or marks bit by bit or on other
-  # threads, while memory grows. So every collection is a full one, at once, on one thread.
-  export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --gc-global --no-concurrent-marking --no-incremental-marking $PWD/tests/wasm/wasi.mjs"
-  export PROPTEST_CASES=${PROPTEST_CASES-8}
 }
 
 # Runs a command under qemu in its own namespace, where the kernel also starts its child processes
