@@ -1,8 +1,9 @@
 //! Builds and runs programs that must be packages of their own: one without `std`, which shows by
-//! linking that the library needs none; the README's arena; one for a nightly compiler; one built
-//! as on a system without support, where the global allocator forwards every request to the
-//! system's; and the models of the allocator's lock and lock-free protocols, which depend on the
-//! model checker. Also builds the library by itself.
+//! linking that the library needs none; the README's arena; one for a nightly compiler; one with
+//! the library's default features, to which the workspace's packages add; one built as on a system
+//! without support, where the global allocator forwards every request to the system's; and the
+//! models of the allocator's lock and lock-free protocols, which depend on the model checker. Also
+//! builds the library by itself.
 
 #[path = "package/mod.rs"]
 mod package;
@@ -39,6 +40,12 @@ fn the_readmes_arena_needs_no_std() {
 fn collections_of_the_standard_library_live_in_an_arena() {
     // The stable compiler in the mode that allows nightly features.
     builds_and_runs("examples/nightly", &[("RUSTC_BOOTSTRAP", "1")]);
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn default_features_suffice() {
+    assert_eq!(builds_and_runs("tests/default_features", &[]), "as usual\n");
 }
 
 #[test]
