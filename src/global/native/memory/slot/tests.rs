@@ -1,7 +1,12 @@
 //! How the memory of a slot becomes accessible, in slots that no heap reaches.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use super::*;
+use crate::global::native::base::mode;
 use crate::global::native::lists::registry;
+use crate::global::{Hardening, Tuning};
+use crate::os::alone;
 
 /// Returns a slot with this number, which no heap reaches. Each test uses another number.
 fn beyond_heaps(slot: usize) -> Slot {
@@ -93,4 +98,32 @@ fn the_extent_becomes_accessible_by_steps() {
     assert_eq!(slot.low, start + 18 * STEP);
     // SAFETY: nobody uses the slot any more.
     unsafe { slot.give_up() };
+}
+
+/// In hardened mode the states become accessible with the extent, in steps, and go with it.
+#[test]
+#[cfg(not(miri))]
+fn states_become_accessible_with_the_extent() {
+    alone::passes("global::native::memory::slot::tests::hardened");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn hardened() {
+    mode::open(&Tuning::new().hardening(Hardening::CHECKS));
+    let mut slot = beyond_heaps(197);
+    for _ in 0..10 {
+        let memory = slot.extend(1 << 20, 1).expect("there is memory").as_ptr();
+        for unit in (0..1 << 20).step_by(UNIT) {
+            let state = SPACE.state_of(memory.wrapping_add(unit));
+            assert_eq!(state.swap(7, Relaxed), 0, "no other unit has it");
+        }
+    }
+    let (states, _) = SPACE.states_of(197).expect("there are some");
+    // SAFETY: nobody uses the slot any more; then its addresses are nobody's.
+    unsafe {
+        slot.give_up();
+        assert!(SPACE.commit(states, 12 << 20, None), "nothing is left");
+        SPACE.give_up(states, 12 << 20);
+    }
 }
