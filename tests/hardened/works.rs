@@ -233,6 +233,42 @@ fn forks() {
     });
 }
 
+/// The first blocks of a class may be any of its page's. Without the random choice, they are the
+/// lowest.
+#[test]
+fn a_class_begins_anywhere_in_its_page() {
+    for (test, parts) in [("works::begin_anywhere", "random"), ("works::begin_below", "checks")] {
+        passes_when(test, |command| {
+            command.env("PAGEWISE_HARDENED", parts);
+        });
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn begin_anywhere() {
+    let begun = begun_above();
+    assert!(begun > 15, "{begun} of 64");
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn begin_below() {
+    let begun = begun_above();
+    assert!(begun < 10, "{begun} of 64");
+}
+
+/// Returns for how many of 64 sizes one of the first blocks is lower than the first one, by more
+/// blocks than the random choice is among.
+fn begun_above() -> usize {
+    let is_above = |size: &usize| {
+        let blocks = [(); 24].map(|()| ALLOCATOR.allocate(*size).addr());
+        let lower = blocks.map(|block| blocks[0].saturating_sub(block) / size);
+        lower.iter().any(|blocks| (9..100).contains(blocks))
+    };
+    (2..66).map(|n| 16 * n).filter(is_above).count()
+}
+
 /// Blocks of many kilobytes are in heaps, and take little more memory than their bytes.
 #[test]
 fn large_blocks_take_little_more_than_their_size() {
