@@ -16,8 +16,10 @@ fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
     let name = folder.rsplit('/').next().expect("the folder has the package's name");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     package::build(folder, &target, |command| {
-        // `.ci/run` sets this for the workspace; a package has a profile of its own.
-        command.env_remove("CARGO_PROFILE_DEV_LTO").envs(environment.iter().copied());
+        // `.ci/run` sets these for the workspace; a package has a profile of its own. No test looks
+        // at its stacks.
+        command.env_remove("CARGO_PROFILE_DEV_LTO").env("CARGO_PROFILE_DEV_DEBUG", "false");
+        command.envs(environment.iter().copied());
     });
     let run = Command::new(target.join("debug").join(name)).output();
     let run = run.expect("the program starts");
