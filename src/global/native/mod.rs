@@ -17,6 +17,20 @@
 //! | [`profile`], `unprofiled` | which call stacks allocated the bytes in use, by samples; its stand-in without it |
 //! | [`hardened`] | checks every block: `own` comes before `thread`, `paths` after `blocks` |
 //!
+//! Terms used throughout:
+//!
+//! | term | meaning |
+//! |---|---|
+//! | unit, granule | 16 bytes, the least distance of blocks; 16 KiB, for which the tables beside the heaps have an entry |
+//! | slot | the addresses of one heap; a block in no slot is a mapping or a guarded block |
+//! | small, medium | a block up to FFCROSSOVER, which quick lists serve; a larger one in a heap, which [`lists::medium`] keep up to 128 KiB |
+//! | batch | the blocks that cross a heap's lock at once |
+//! | fast path, slow path | a pop or a push on a list; everything else |
+//! | visit | the time that a thread on its slow path spends on giving memory back |
+//! | token | a number that names a running thread |
+//! | stayed behind | said of a thread that exists in the parent of a fork, but not in the child |
+//! | interposed function | a function of the program that replaces one of the C library, such as `mmap`. It may allocate: then a request begins within another one of the same thread, perhaps while that holds a lock |
+//!
 //! Each folder's `mod.rs` lists its files. A file uses only the folders above its own, the files
 //! above it there, and extras; a test checks that. `statics` and `on_a_heap` are for tests.
 //!

@@ -1,5 +1,5 @@
-//! A lock that knows its owner, never allocates, and never makes its owner or a fork wait for
-//! themselves (after Drepper 2011, *Futexes are tricky*).
+//! A lock that knows its owner and never allocates. Neither its owner nor a thread that forks ever
+//! waits for itself (after Drepper 2011, *Futexes are tricky*).
 //!
 //! ```text
 //!  bits 31 … 2          bit 1            bit 0
@@ -13,10 +13,9 @@
 //! - the lock is lost: this is the child of a fork, and the lock's owner stayed behind;
 //! - the calling thread is forking, and handlers of the program run before or after ours: in the
 //!   child it is not known yet which locks are lost;
-//! - after a tenth of a second, the calling thread turns out to hold another lock: it is within a
-//!   function of the program that takes the place of a system call and allocates, and the owner of
-//!   this lock may wait for the other one;
-//! - after a millisecond, in a program that was seen to allocate within such functions: the owner
+//! - after a tenth of a second, the calling thread turns out to hold another lock: it is within an
+//!   interposed function that allocates, and the owner of this lock may wait for the other one;
+//! - after a millisecond, in a program whose interposed functions were seen to allocate: the owner
 //!   may be within one that waits for the calling thread, by a mutex of the program;
 //! - after a tenth of a second, this turns out to be a child that the program made without telling
 //!   the C library (the system call `clone`, `_Fork`): the owner may have stayed behind. The lock
@@ -25,7 +24,7 @@
 //!   namespace of its own), an owner that a debugger stopped. The lock counts as lost likewise.
 //!
 //! The caller then goes elsewhere: to another heap, or to a list that the lock's next holder
-//! empties. A lost lock is nobody's: only its owner, if it exists, makes it free.
+//! empties. Nobody takes a lost lock any more, unless its owner turns out to exist and unlocks it.
 //!
 //! A fork [takes](Locked::take_for_fork) every lock, so that the values they protect are consistent
 //! in the child. Handlers of the program that run in between may allocate, so the forking thread

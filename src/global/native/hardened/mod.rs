@@ -5,10 +5,10 @@
 //!  a thread's memory        | lists: blocks | face: zeros                | own: random state, quarantine |
 //!                             ▲ taken here    ▲ what the thread points at   ▲ behind the face
 //! ```
-//! The usual mode pays nothing for this. There a thread points at its lists, and pops and pushes in
-//! a few instructions. In hardened mode it points at the *face* instead: dummy lists, always empty
-//! and full, so that every call takes the slow path, which first asks whether the mode
-//! [is on](crate::global::native::base::mode::is_hardened).
+//! The default mode pays nothing for this. There a thread's pointer leads to its lists, and it pops
+//! and pushes in a few instructions. In hardened mode the pointer leads to the *face* instead:
+//! dummy lists, on which every pop and push fails. So every call takes the slow path, which first
+//! asks whether the mode [is on](crate::global::native::base::mode::is_hardened).
 //!
 //! | file | |
 //! |---|---|

@@ -63,8 +63,8 @@ pub(in crate::global::native) fn enable() {
     let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
 }
 
-/// Has the thread stopped at exit, if it is allowed; called once. Not when it is created: the C
-/// library frees memory under the lock that this takes.
+/// Arranges that the thread is stopped at exit, if it is allowed; called once. Not when it is
+/// created: the C library frees memory under the lock that this takes.
 pub(in crate::global::native) fn register() {
     if STATE.load(Relaxed) != OFF && !os::at_exit(stop) {
         STATE.store(OFF, Release);

@@ -7,10 +7,11 @@
 //!   it grows:  | header, block ……………………… | what is left … |
 //! ```
 //! A freed mapping is kept if the one freed before was wanted again within the purge delay: by a
-//! block that grows, or a new one that may hold anything. [`MOST`] bytes are kept; more only for a
-//! while after a mapping went back for want of room, so that no more than [`RATE`] does on average.
-//! Together with mappings in use, they never exceed the most bytes ever in use. As a program frees
-//! most of its mappings, they [go back](Decline).
+//! block that grows, or a new one that may hold anything. At most [`MOST`] bytes are kept. More are
+//! kept only for a while after a mapping went back for want of room, so that on average this
+//! happens to no more than [`RATE`] bytes for each millisecond. Together with mappings in use, they
+//! never exceed the most bytes ever in use. As a program frees most of its mappings, they [go
+//! back](Decline).
 //!
 //! A block that is longer than every run begins with the longest, to which pages of others and new
 //! memory [are added](super::mapping). A run that is not taken within a purge delay goes back when
@@ -160,8 +161,7 @@ pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() != 0).then(|| restored(|kept| kept.take_more(len))).flatten()
 }
 
-/// Notes that the system may take the pages before `address` and those from there on for two
-/// mappings.
+/// Notes that a mapping may end before `address` and another begin there, as the system sees it.
 pub(super) fn note_seam(address: *mut u8) {
     with(|kept| kept.seams.note(address));
 }

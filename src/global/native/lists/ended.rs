@@ -234,9 +234,9 @@ impl Ended {
         Some(taken)
     }
 
-    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest are checked.
-    /// A thread that was stopped between its clock and [`LEFT`] comes behind others that ended
-    /// later, and waits for these.
+    /// As [`take_idle`](Self::take_idle), among those received. Only the oldest are checked. If a
+    /// thread was stopped between reading the clock and the push to [`LEFT`], its lists come behind
+    /// those of threads that ended later, and wait for these.
     fn take_known_idle(&mut self, now: u32, delay: u32) -> Option<NonNull<Lists>> {
         let is_due =
             |lists: &NonNull<Lists>| now.wrapping_sub(waiting(*lists).since.load(Relaxed)) >= delay;

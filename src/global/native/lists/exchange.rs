@@ -135,7 +135,8 @@ impl Heap {
         // SAFETY: the caller guarantees that this heap owns the blocks, and does not use them any
         // more.
         if unsafe { self.deferred.push(blocks) } {
-            // The user may have let go before the push, and the next may be long in coming.
+            // The holder may have unlocked before the push, and the heap may have no other user for
+            // long.
             let _ = self.enter(Wait::Never, |_| ());
             return;
         }

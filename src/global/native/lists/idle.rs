@@ -146,8 +146,8 @@ pub(in crate::global::native) fn put_back_all() -> bool {
     any
 }
 
-/// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the next [`LOOKS`] lists from `at` on, those for
-/// which `wants` is true, and puts these of their blocks back. Returns whether there were any, and
+/// Visits up to [`AT_ONCE`](medium::AT_ONCE) of the next [`LOOKS`] lists from `at` on, if `wants`
+/// is true for them, and puts the `blocks` of these lists back. Returns whether there were any, and
 /// the next lists to visit; null if there are no more.
 fn put_back(
     mut at: *mut quick::Lists,

@@ -71,7 +71,7 @@ pub(in crate::global::native) fn round(size: usize, align: usize) -> usize {
     }
 }
 
-/// Returns the lists of the calling thread, if it has some. Not for hardened mode.
+/// Returns the lists of the calling thread; `None` if it has none. Not for hardened mode.
 #[inline(always)]
 fn own() -> Option<&'static Lists> {
     let lists = current::lists();
@@ -82,8 +82,8 @@ fn own() -> Option<&'static Lists> {
 /// static: they are empty, have no room, and must not be written.
 #[inline(always)]
 pub(in crate::global::native) fn of(lists: *mut quick::Lists) -> &'static Lists {
-    // SAFETY: in the usual mode every thread's quick lists contain these, zeros at first; they are
-    // never freed, and consist of atomics only.
+    // SAFETY: in the default mode every thread's quick lists contain these, zeros at first; they
+    // are never freed, and consist of atomics only.
     unsafe { &*quick::medium(lists).cast() }
 }
 
@@ -102,7 +102,8 @@ pub(in crate::global::native) unsafe fn allocate(
         return None;
     }
     let class = Class::served_at_once(size)?;
-    // SAFETY: the lists are the calling thread's, which has lists of its own: there is a block.
+    // SAFETY: the lists are the calling thread's. They are its own, not a stand-in: there is a
+    // block.
     of(lists).pop(class, || unsafe { quick::count_pop(lists) })
 }
 

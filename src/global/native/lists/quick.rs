@@ -67,8 +67,8 @@ pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> O
     unsafe {
         let top = (*list).top.load(Relaxed);
         let block = NonNull::new(entry(lists, top).read())?;
-        // Not reached with the lists of a thread without lists, which must not be written: they are
-        // empty.
+        // `EMPTY`, the stand-in for the lists of a thread that has none, must not be written. Its
+        // lists have no blocks, so they never get here.
         if !(*lists).countdown.count_pop() {
             return None;
         }
@@ -78,9 +78,9 @@ pub(in crate::global::native) unsafe fn pop(lists: *mut Lists, offset: u32) -> O
     }
 }
 
-/// Lets the next pop pass even if periodic work is due. For a request that has done what was due: a
-/// handler of a signal, or a function of the program in the place of a system call, may have popped
-/// blocks since.
+/// Lets the next pop pass even if periodic work is due. For a request that has just done this work:
+/// a signal handler or an interposed function may have popped blocks since, so that it is due
+/// again.
 ///
 /// # Safety
 /// As for [`pop`], and the thread has lists of its own.
@@ -142,10 +142,10 @@ pub(in crate::global::native) unsafe fn pop_any(
     }
 }
 
-/// Moves the `before` blocks that were on a list before a [batch](refill) came on top of the batch,
-/// so that they are popped first, and the addresses go on where they end. A batch that does not
-/// begin [near](NEAR) that end begins anywhere: its first `choose(its length)` blocks are popped
-/// last.
+/// Puts the `before` blocks that were on a list before a [refill](refill) above the new batch, so
+/// that they are popped first and the batch after them. A batch that does not start [near](NEAR)
+/// their end begins at any of its blocks instead of the first: the `choose(its length)` blocks
+/// before that one are popped last. For hardened mode, so that nobody knows which block comes next.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -169,7 +169,8 @@ pub(in crate::global::native) unsafe fn deal(
     }
 }
 
-/// Bytes within which a batch goes on where the blocks before it end.
+/// A batch continues the blocks before it if it starts less than this many bytes behind the last of
+/// them.
 const NEAR: usize = 4 << 10;
 
 /// As [`deal`], of a list with these blocks.
@@ -256,8 +257,8 @@ pub(in crate::global::native) unsafe fn refill(
         widen(lists, list);
         let capacity = (*list).capacity() as usize;
         if before > capacity / 2 {
-            // A handler of a signal, or a function of the program in the place of a system call,
-            // has freed blocks since the list had too few.
+            // A signal handler or an interposed function has freed blocks since the list had too
+            // few.
             return true;
         }
         let goes_on = (*list).note_batch_taken();
@@ -307,7 +308,8 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
             let count = (*list).count() as usize;
             let kept = if (*list).note_batch_put_back() { count / 8 } else { count / 2 };
             put_back(lists, list, count - kept, Upkeep::IfDue);
-            // In hardened mode a block comes here long after it was freed.
+            // In hardened mode a block gets here from the quarantine, long after the program freed
+            // it.
             if let Some(is_first) = (*list).begins_long_streak_of_frees()
                 && !mode::is_hardened()
                 && (*lists).pace.note((count - kept) as u32, is_first, os::thread_time)
@@ -318,13 +320,13 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
     }
 }
 
-/// Has the processor fetch the blocks that are probably freed next, and the list stop when it has
-/// taken them; if none are, it does not stop before it is full.
+/// Has the processor fetch the blocks that are probably freed next, and makes the list stop once it
+/// has taken as many. If nothing tells which blocks these are, the list stops only when it is full.
 ///
 /// # Safety
 /// As for [`pop`].
 unsafe fn fetch_ahead(lists: *mut Lists, list: *mut List) {
-    // SAFETY: as in `pop`; so many places hold blocks.
+    // SAFETY: as in `pop`; the first `count` places of the list hold blocks.
     unsafe {
         let count = (*list).count() as usize;
         let last = count.min(ahead::GROUP);
@@ -378,8 +380,8 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
     }
 }
 
-/// Checks whether a list is shut: its thread is just taking or putting back a batch, and the caller
-/// is within a function of the program that takes the place of a system call.
+/// Checks whether a list is shut: its thread is in the middle of taking or putting back a batch. So
+/// the caller runs within an interposed function or a signal handler, or in the child of a fork.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -388,17 +390,18 @@ pub(in crate::global::native) unsafe fn is_shut(lists: *mut Lists, offset: u32) 
     unsafe { (*at(lists, offset)).is_shut() }
 }
 
-/// Opens the lists that are shut, without blocks: those that were on their way stay in use.
+/// Opens the lists that are shut, and leaves them empty: the blocks of the interrupted batch stay
+/// in use.
 ///
 /// # Safety
-/// Their thread stayed behind in a fork.
+/// No thread of this process has the lists: theirs stayed behind in a fork.
 pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
     for_each(|offset| {
         let list = at(lists, offset);
         // SAFETY: no thread has these lists; `offset` names one.
         unsafe {
             if (*list).is_shut() {
-                // It may have been on its way to other places.
+                // It may have been moving to its wave places.
                 (*list).set_count(0);
                 (*list).narrow();
             }

@@ -251,7 +251,8 @@ impl Registry {
         let forks = UNADOPTED.load(Relaxed);
         if forks != 0 {
             self.adopt(FORKED.load(Relaxed), FORKER.load(Relaxed));
-            // Unless a handler has forked once more, in the child of which this goes on.
+            // Unless a signal handler has forked once more: then this goes on in the child of that
+            // fork.
             let _ = UNADOPTED.compare_exchange(forks, 0, Release, Relaxed);
         }
         self
@@ -270,8 +271,8 @@ impl Registry {
             let known = unsafe { &*lists };
             let is_held = NonNull::new(lists).is_some_and(|lists| ended::is_held_by(lists, forker));
             if is_held && lists != own {
-                // A handler forked while the thread began, ended, or put these lists back: it goes
-                // on with that in the child.
+                // A signal handler forked while the thread began, ended, or put these lists back:
+                // the thread goes on with that in the child.
                 if !mode::is_hardened() {
                     medium::of(lists).forget_visitor();
                 }
@@ -299,8 +300,7 @@ impl Registry {
 }
 
 /// Checks whether the thread with this token holds the registry's lock or a heap's. If the calling
-/// thread does where it asks for memory, it is within a function of the program that takes the
-/// place of a system call. O(heaps).
+/// thread does while it asks for memory, it is within an interposed function. O(heaps).
 pub(super) fn holds_a_lock(thread: u32) -> bool {
     REGISTRY.is_held_by(thread) || pool::all().any(|heap| heap.is_held_by(thread))
 }
@@ -362,7 +362,7 @@ pub(in crate::global::native) fn after_fork_in_child() {
 }
 
 /// Checks whether the lists of threads that a fork left behind are still to be adopted. Until then,
-/// no other thread may visit any lists: the one that adopts them takes nobody else to be there.
+/// no other thread may visit any lists: the one that adopts them relies on being alone there.
 pub(super) fn has_orphans() -> bool {
     UNADOPTED.load(Acquire) != 0
 }

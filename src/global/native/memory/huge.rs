@@ -26,9 +26,9 @@
 //! unless large blocks are dense: the parts that went back to the system would return as huge
 //! pages.
 //!
-//! The advice is also taken back from a region much of which, but not all, [was found
-//! free](Huge::note_free) and went back. Linux scans advised memory all the time (`khugepaged`)
-//! and makes a huge page of any region with a single resident OS page, so the free part would take
+//! The advice is also taken back from a region if much of it, but not all, [was found
+//! free](Huge::note_free) and went back. Linux scans advised memory all the time (`khugepaged`) and
+//! makes a huge page of any region with a single resident OS page, so the free part would take
 //! memory again. Once all of the region is free, it is advised again. Where the system backs all
 //! memory with huge pages, as Debian's kernels do, this applies to every region of the extent.
 

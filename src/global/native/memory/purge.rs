@@ -105,7 +105,7 @@ pub(in crate::global::native) const LARGE: usize = 1 << 20;
 /// Uses of the heap between two looks at the clock.
 const LOOK: u32 = 16;
 
-/// Uses of the heap between two trims, one of which costs a thread a few dozen uses.
+/// Uses of the heap between two trims. A trim costs a thread as much as a few dozen uses.
 const TRIM: u32 = 128;
 
 /// Visits that may put off a purge while threads' lists are emptied.
@@ -153,8 +153,8 @@ impl Purge {
     pub(in crate::global::native) fn note_usage(&mut self, engine: &PageHeap<Slot>) {
         let usage = engine.usage();
         let (used, held) = (usage.block, usage.held);
-        // New memory is resident beside what is free: that did not serve, so it stays free. Small
-        // blocks here and there in pages of their size keep most of it from other sizes.
+        // New memory is resident beside the free memory. That did not serve, so it stays free:
+        // mostly it lies in pages of small blocks, which serve only one size.
         let new = held.saturating_sub(self.held);
         self.held = held;
         let most = (self.most_resident + new).max(used);

@@ -90,7 +90,7 @@ extern "C" fn in_child() {
 #[cold]
 pub(in crate::global::native) fn wait_for_end() -> bool {
     let under_way = || FORKS.load(Relaxed) > 0;
-    // In a child of which no handler tells, no thread is left to end the fork.
+    // In a child for which no fork handler ran, no thread is left to end the fork.
     let forking = under_way() && !sync::is_unannounced_child();
     for _ in 0..MOST_PAUSES {
         if !forking || !under_way() {

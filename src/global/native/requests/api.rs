@@ -160,7 +160,7 @@ impl Pagewise {
         unsafe { by_address::reallocate(&self.tuning, block, new_size) }
     }
 
-    /// Returns the bytes of a block in use, all of which may be used; 0 for null.
+    /// Returns how many bytes of a block in use the program may use; 0 for null.
     ///
     /// # Safety
     /// The block is null, or in use.

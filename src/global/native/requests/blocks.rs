@@ -1,4 +1,4 @@
-//! Blocks from heaps, and back: the slow half of every path, where no list serves, in the usual
+//! Blocks from heaps, and back: the slow half of every path, where no list serves, in the default
 //! mode and in [hardened mode](crate::global::native::hardened).
 
 use core::alloc::Layout;

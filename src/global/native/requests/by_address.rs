@@ -142,7 +142,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     }
 }
 
-/// As [`reallocate_slowly`], in the usual mode.
+/// As [`reallocate_slowly`], in the default mode.
 ///
 /// # Safety
 /// As for [`reallocate`].

@@ -6,7 +6,7 @@
 //! | `thread` | how a thread begins and ends |
 //! | `blocks` | allocates blocks from heaps, and puts them back |
 //! | `mapped` | allocates, resizes and frees blocks in no heap |
-//! | `usual` | serves requests that quick lists do not, in the usual mode |
+//! | `usual` | serves requests that quick lists do not, in the default mode |
 //! | `paths` | the paths of a request through all of these |
 //! | `by_address` | measures and resizes blocks whose size the caller does not remember |
 //! | `api` | the interfaces for programs |

@@ -1,4 +1,4 @@
-//! The slow path of the usual mode: requests that a thread's quick lists cannot serve.
+//! The slow path of the default mode: requests that a thread's quick lists cannot serve.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

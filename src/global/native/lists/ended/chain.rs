@@ -1,5 +1,5 @@
 //! A chain of lists in order of arrival, doubly linked through their [`Waiting`] part: both ends
-//! are at hand, and any lists can be removed.
+//! are known, and any lists can be removed.
 
 use core::iter;
 use core::ptr::{self, NonNull};

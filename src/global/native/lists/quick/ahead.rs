@@ -40,17 +40,19 @@ pub(super) struct Pace {
     is_slow: Cell<bool>,
 }
 
-/// Batches over which the pace is determined: to read the clock takes as long as dozens of frees.
+/// Batches over which the pace is determined: reading the clock takes as long as dozens of frees.
 const BATCHES: u32 = 8;
 
-/// A fast pace becomes slow at this many nanoseconds a block, and stays slow down to the second:
-/// what is fetched makes it faster. To wait for memory takes dozens.
+/// A fast pace becomes slow at `SLOW` nanoseconds for each block, and a slow one becomes fast below
+/// `STILL_SLOW`: fetching ahead makes frees faster, and must not switch itself off. Waiting for
+/// memory takes dozens of nanoseconds.
 const SLOW: u64 = 16;
 const STILL_SLOW: u64 = 8;
 
 impl Pace {
-    /// Notes that a batch of `blocks` blocks was put back, the first of a streak or not; returns
-    /// whether the pace is slow. `clock` returns the thread's processor time in nanoseconds.
+    /// Notes that a batch of `blocks` blocks was put back; returns whether the pace is slow.
+    /// `is_first`: it is the first of a streak. `clock` returns the thread's processor time in
+    /// nanoseconds.
     pub(super) fn note(&self, blocks: u32, is_first: bool, clock: impl FnOnce() -> u64) -> bool {
         self.batches.set(self.batches.get() + 1);
         self.blocks.set(self.blocks.get().saturating_add(blocks));

@@ -115,8 +115,8 @@ impl List {
     }
 
     /// Shuts the list while blocks go to or from its places: until it is [opened](Self::open),
-    /// nothing can be pushed or popped. A system call in between may be a function of the program's
-    /// own, which allocates.
+    /// nothing can be pushed or popped. A system call in between may be an interposed function that
+    /// allocates.
     pub(super) fn shut(&self) {
         self.set_count(0);
         compiler_fence(Release);

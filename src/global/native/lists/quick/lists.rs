@@ -38,11 +38,12 @@ static WAVE_PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Bytes of a thread's own state in hardened mode, behind its lists and their [face].
 pub(in crate::global::native) const OWN: usize = 20 << 10;
 
-/// Bytes for a thread's [medium](super::super::medium) lists, which only the usual mode uses.
+/// Bytes for a thread's [medium](super::super::medium) lists, which only the default mode uses.
 pub(in crate::global::native) const MEDIUM: usize = 12928;
 
-/// The lists of a thread without lists: all zeros. Made of `AtomicU32` because not every target has
-/// atomics of eight bytes. The two extra words are for [`gone`].
+/// Stands in for the lists of a thread that has none: all zeros, so every list in it is a dummy.
+/// Made of `AtomicU32` because not every target has atomics of eight bytes. The two extra words are
+/// for [`gone`].
 pub(in super::super) static EMPTY: Zeros =
     Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
 
@@ -52,13 +53,14 @@ pub(in super::super) struct Zeros(
     #[allow(dead_code, reason = "read through pointers to lists")] [AtomicU32; 2 * (MAX_WORDS + 2)],
 );
 
-/// Returns the lists of a thread that has no lists yet.
+/// Returns the stand-in for the lists of a thread that has none yet.
 #[inline(always)]
 pub(in crate::global::native) const fn empty() -> *mut Lists {
     (&raw const EMPTY).cast_mut().cast()
 }
 
-/// Returns the lists of a thread that has given up its own because it is about to end.
+/// Returns the stand-in for the lists of a thread that has given up its own because it is about to
+/// end.
 pub(in crate::global::native) fn gone() -> *mut Lists {
     empty().wrapping_byte_add(16)
 }
@@ -190,7 +192,8 @@ pub(in crate::global::native) fn of_face(face: *mut Lists) -> *mut Lists {
     behind_face(face).map_or(face, |(lists, _)| lists)
 }
 
-/// Checks whether these are the lists of a thread without lists ([`empty`] or [`gone`]).
+/// Checks whether these only stand in for the lists of a thread that has none ([`empty`] or
+/// [`gone`]).
 #[inline(always)]
 pub(in crate::global::native) fn is_none(lists: *mut Lists) -> bool {
     // Both are at the start of the static zeros.
@@ -201,8 +204,8 @@ pub(in crate::global::native) fn is_none(lists: *mut Lists) -> bool {
 /// the face as the lists are before it; `None` if `face` is no face, but lists.
 #[inline(always)]
 pub(in crate::global::native) fn behind_face(face: *mut Lists) -> Option<(*mut Lists, *mut u8)> {
-    // SAFETY: a thread's pointer leads to lists or a face, neither of which is ever freed; `EMPTY`
-    // is zeros.
+    // SAFETY: a thread's pointer leads to lists, a face or `EMPTY`, and none of these is ever
+    // freed.
     let lists = unsafe { (*face).face_of.load(Relaxed) };
     (!lists.is_null()).then(|| (lists, face.wrapping_byte_add(face.addr() - lists.addr()).cast()))
 }

@@ -14,9 +14,10 @@ const PAUSE: u32 = 64;
 /// most of the time, one for each millisecond in which it runs would take minutes.
 const CATCH_UP: u32 = 8;
 
-/// Returns the milliseconds that count as passed since a visit that was made `since` milliseconds
-/// after the one before, at least [`PAUSE`]. If there is `more` to give back, time that was not
-/// used for visits counts, up to [`CATCH_UP`] milliseconds.
+/// Returns the milliseconds by which the next visit is brought forward, at a visit that came
+/// `since` milliseconds after the last one (at least [`PAUSE`]). None, unless there is `more` to
+/// give back: then the next visit is due after a millisecond, and visits that were missed, up to
+/// [`CATCH_UP`], are due at once.
 fn since_visit(since: u32, more: bool) -> u32 {
     if more { (since - 1).min(PAUSE - 1 + CATCH_UP) } else { 0 }
 }
@@ -45,8 +46,8 @@ impl Lists {
         }
         let guarded = self.countdown.is_due(Due::Guarded) && self.decide_guard();
         if self.countdown.is_due(Due::Sample) {
-            // Whether this block is sampled was decided before this call. To draw anew leaves a
-            // trial out, which does no harm: any may be left out.
+            // Whether this block is sampled was decided before this call. Drawing anew leaves a
+            // trial out. That does no harm: any trial may be left out.
             let in_trials = mode::is_profiled() && !mode::is_hardened();
             let trials = if in_trials { self.sampler.draw() } else { NEVER - 1 };
             self.countdown.set(Due::Sample, trials + i32::from(is_popped));

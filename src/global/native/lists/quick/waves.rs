@@ -35,8 +35,8 @@ pub(super) fn room(most: u32) -> u32 {
     (TIMES * most).max((TIMES_SHORT * most).min(FEW))
 }
 
-/// Returns the places of `lists` lists together, which have `usual` usual ones. So those of one list
-/// begin where the places of the lists before it end.
+/// Returns how many wave places `lists` lists have together, if they have `usual` usual places
+/// together. The wave places of a list begin behind those of the lists before it.
 pub(super) const fn places(lists: usize, usual: usize) -> usize {
     TIMES as usize * usual + FEW as usize * lists
 }
@@ -44,8 +44,8 @@ pub(super) const fn places(lists: usize, usual: usize) -> usize {
 /// The most bytes of blocks that all lists together may take beyond the usual.
 const EXTRA: usize = 8 << 20;
 
-/// Bytes of blocks that lists may take beyond the usual at present. A list that a fork found
-/// [shut](super::list::List::shut) stays counted in the child.
+/// Bytes of blocks that lists may take beyond the usual at present. A list that was
+/// [shut](super::list::List::shut) at a fork stays counted in the child.
 static TAKEN: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
 /// Counts `more` bytes; `false`, and nothing is counted, if all lists together would take too many.
@@ -81,7 +81,7 @@ mod tests {
     const USUAL: usize = 256;
 
     /// A list whose blocks come and go in waves takes more than usual, also in the child of a fork,
-    /// and no more once it was emptied. What it has goes back if its thread stays behind in a fork.
+    /// and no more once it was emptied. Its blocks go back if its thread stays behind in a fork.
     #[test]
     fn lists_with_waves_take_more() {
         alone::passes("global::native::lists::quick::waves::tests::waves");
