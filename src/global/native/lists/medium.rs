@@ -39,7 +39,9 @@
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
 //! list, that the program wrote to it after it was freed. In hardened mode there are no such lists.
 
+mod budget;
 mod class;
+mod list;
 mod lists;
 mod run;
 

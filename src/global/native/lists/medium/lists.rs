@@ -1,36 +1,24 @@
 //! A thread's lists of medium blocks, behind its [gate](crate::global::native::base::gate).
 
 use core::iter;
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::slice;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{
     AtomicIsize, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence,
 };
 
-use super::super::{current, quick};
+use super::super::quick;
+use super::budget::{budget_of_thread, share_of_heap};
 use super::class::{CLASSES, Class, STEP, mark};
+use super::list::{List, ROOM, block_of, fence, mark_in_use};
 use crate::global::native::base::gate::Gate;
 use crate::global::native::base::visit::Upkeep;
-use crate::global::native::heaps::heap::Heap;
-use crate::global::native::heaps::{background, pool};
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::heaps::background;
 use crate::global::native::memory::slot::Slot;
-use crate::global::native::memory::space::SPACE;
 use crate::pages::PageHeap;
 
-/// Blocks that a list holds at most.
-pub(super) const ROOM: usize = 63;
-
-/// Limits of bytes on medium lists: of all threads together, and of one thread. The threads of a
-/// heap also keep at most a share of its bytes in use: a quarter, up to `QUARTER` bytes, or an
-/// eighth if that is more. But each thread may always keep `LEAST` bytes, and up to `MORE` bytes
-/// [beyond its share](Lists::note_miss).
-const ALL: usize = 64 << 20;
-const OF_THREAD: usize = 16 << 20;
-const QUARTER: usize = 4 << 20;
-pub(super) const LEAST: usize = 2 << 20;
+/// The most bytes that a thread's lists may hold beyond its share of its heap's bytes in use, since
+/// blocks that they turned away were [wanted](Lists::note_miss) again.
 pub(super) const MORE: usize = 2 << 20;
 
 /// How many next larger classes are tried if the list of a class is empty. Their blocks are longer
@@ -75,71 +63,11 @@ pub(in super::super) enum Blocks {
     All,
 }
 
-/// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
-/// the block was there at the [last visit](Lists::put_back_at_visit).
-///
-/// Invariant: `count` and `room` are at most [`ROOM`].
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct List {
-    count: AtomicU32,
-    /// Number of blocks that the list takes at present.
-    pub(super) room: AtomicU16,
-    /// Blocks that went back to their heaps because the list was full, less those wanted since.
-    pub(super) overflown: AtomicU16,
-    entries: [AtomicPtr<u8>; ROOM],
-}
-
 const _: () = assert!(size_of::<Lists>() <= quick::MEDIUM && align_of::<Lists>() <= 16);
-
-/// Returns the block of an entry.
-#[inline(always)]
-fn block_of(entry: *mut u8) -> *mut u8 {
-    entry.map_addr(|address| address & !1)
-}
-
-/// Returns the two words at the start of a block on a list, by which a write after free is noticed
-/// when it leaves the list. The complement of the block's address is no address that a program can
-/// have.
-#[inline(always)]
-pub(super) fn fence(block: *mut u8) -> [usize; 2] {
-    [!block.addr(); 2]
-}
 
 /// Returns the usable bytes of a block of `size` bytes, the size of a class.
 pub(in crate::global::native) fn usable(size: usize) -> usize {
     PageHeap::<Slot>::tagged_size_for(size)
-}
-
-impl List {
-    /// Returns the number of blocks on the list.
-    #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        self.count.load(Relaxed) as usize
-    }
-
-    /// Takes the blocks for which `wants`, given their index and entry, returns true, and keeps the
-    /// others. Call behind the gate.
-    fn take(&self, class: Class, mut wants: impl FnMut(usize, &AtomicPtr<u8>) -> bool) -> Taken {
-        let mut taken = Taken::new();
-        let entries = self.entries.get(..self.len()).unwrap_or(&self.entries);
-        // The list is empty meanwhile: the child of a fork must not find a block that is in its
-        // heap already.
-        self.count.store(0, Relaxed);
-        compiler_fence(Release);
-        let mut left = 0;
-        for (number, entry) in entries.iter().enumerate() {
-            if wants(number, entry) {
-                taken.add(block_of(entry.load(Relaxed)), class);
-            } else {
-                self.entries[left].store(entry.load(Relaxed), Relaxed);
-                left += 1;
-            }
-        }
-        compiler_fence(Release);
-        self.count.store(left as u32, Relaxed);
-        taken
-    }
 }
 
 impl Lists {
@@ -502,95 +430,9 @@ fn add(number: &AtomicU16, more: u16) {
     number.store(number.load(Relaxed).saturating_add(more), Relaxed);
 }
 
-/// Returns the calling thread's budget: its part of the bytes that all threads' lists may hold.
-fn budget_of_thread() -> usize {
-    let threads: usize = pool::all().map(|heap| heap.threads.load(Relaxed) as usize).sum();
-    budget_of(threads)
-}
-
-/// Returns the budget of each of `threads` threads in bytes.
-fn budget_of(threads: usize) -> usize {
-    OF_THREAD.min(ALL / threads.max(1))
-}
-
-/// Returns the calling thread's share of the bytes that its heap has in use.
-pub(super) fn share_of_heap() -> usize {
-    // SAFETY: the calling thread has lists, which are never freed.
-    let heap = unsafe { &*current::lists() }.heap();
-    share_of(heap.used.load(Relaxed), heap.threads.load(Relaxed) as usize)
-}
-
-/// Returns the share of each of `threads` threads of a heap that has `used` bytes in use.
-fn share_of(used: usize, threads: usize) -> usize {
-    let share = (used / 4).min(QUARTER).max(used / 8);
-    (share / threads.max(1)).max(LEAST)
-}
-
-/// Marks a block that was taken off the list of a class as in use.
-///
-/// # Safety
-/// As for [`check_fence`].
-#[inline(always)]
-unsafe fn mark_in_use(block: NonNull<u8>, class: Class) {
-    // Stored whole: clearing the bit in memory would wait for the store before it.
-    let block_mark = mark::in_use(block.as_ptr(), class.0);
-    SPACE.mark_of(block.as_ptr()).store(block_mark, Relaxed);
-    // SAFETY: the caller guarantees what it requires.
-    unsafe { check_fence(block) };
-}
-
-/// Stops the process if the program wrote to a block while it was on a list.
-///
-/// # Safety
-/// The block was taken off a list, and is the caller's alone.
-#[inline(always)]
-unsafe fn check_fence(block: NonNull<u8>) {
-    // SAFETY: the caller guarantees that the block was on a list: these words were written then.
-    let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
-    let [known, also] = fence(block.as_ptr());
-    if first != known || second != also {
-        fault::stop(Fault::Damaged, block.as_ptr());
-    }
-}
-
-/// Blocks that were taken off a list and go back to their heaps.
-struct Taken {
-    blocks: [MaybeUninit<NonNull<u8>>; ROOM],
-    count: usize,
-}
-
-impl Taken {
-    fn new() -> Self {
-        Self { blocks: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
-    }
-
-    /// Adds a block that was on the list of `class`. Skips it if its mark says otherwise.
-    fn add(&mut self, block: *mut u8, class: Class) {
-        let kept = mark::in_use(block, class.0) | mark::KEPT;
-        if let Some(known) = NonNull::new(block)
-            && SPACE.mark_of(block).load(Relaxed) == kept
-        {
-            // SAFETY: the block was just taken off a list, as its mark says.
-            unsafe { check_fence(known) };
-            SPACE.mark_of(block).store(mark::NONE, Relaxed);
-            self.blocks[self.count].write(known);
-            self.count += 1;
-        }
-    }
-
-    /// Puts the blocks back to their heaps; `upkeep` as for [`Heap::put_medium`].
-    fn put_back(self, upkeep: Upkeep) {
-        // SAFETY: the first `count` blocks were written; each was freed, and nothing else has taken
-        // it.
-        unsafe {
-            let blocks = slice::from_raw_parts(self.blocks.as_ptr().cast(), self.count);
-            Heap::put_medium(blocks, upkeep);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::budget::LEAST;
     use super::*;
 
     /// The room under a limit is counted in steps; while the limit is unknown, the lists take
@@ -613,29 +455,5 @@ mod tests {
         assert!(lists.left.load(Relaxed) < -(1 << 24) && !lists.is_used());
         lists.change_byte_limit(LEAST);
         assert_eq!(lists.left.load(Relaxed), (LEAST / STEP).cast_signed(), "none was known");
-    }
-
-    /// Up to four threads keep 16 MiB each; more threads keep 64 MiB together.
-    #[test]
-    fn threads_have_their_budgets() {
-        assert_eq!([0, 1, 4, 8, 64].map(|threads| budget_of(threads) >> 20), [16, 16, 16, 8, 1]);
-        assert_eq!(budget_of(5), (64 << 20) / 5);
-    }
-
-    /// The threads of a heap together keep a quarter of the bytes in use, 4 MiB at most, or an
-    /// eighth; but each may keep 2 MiB.
-    #[test]
-    fn threads_share_with_their_heap() {
-        const MIB: usize = 1 << 20;
-        assert_eq!(
-            [0, 1, 2, 5].map(|threads| share_of(80 * MIB, threads)),
-            [10, 10, 5, 2].map(|mib| mib * MIB)
-        );
-        assert_eq!(
-            [12, 16, 32, 33].map(|mib| share_of(mib * MIB, 1)),
-            [3 * MIB, 4 * MIB, 4 * MIB, 33 * MIB / 8]
-        );
-        assert_eq!([0, 1, 9].map(|threads| share_of(8 * MIB + 3, threads)), [2 * MIB; 3]);
-        assert_eq!(share_of(8 * MIB + 4, 1), 2 * MIB + 1);
     }
 }

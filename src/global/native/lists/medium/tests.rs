@@ -6,8 +6,10 @@ use core::sync::atomic::AtomicU32;
 use core::{iter, ptr};
 use std::collections::BTreeSet;
 
+use super::budget::{LEAST, share_of_heap};
 use super::class::{ABOVE, CLASSES, MOST};
-use super::lists::{LEAST, MORE, ROOM, fence, share_of_heap};
+use super::list::{ROOM, fence};
+use super::lists::MORE;
 use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
