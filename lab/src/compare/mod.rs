@@ -49,7 +49,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Comparison")]
 pub(crate) struct Options {
-    /// A trace to compare over; may be given more than once
+    /// A trace to compare over, the same as TRACE of `compare`; may be given more than once
     #[arg(long = "trace", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more

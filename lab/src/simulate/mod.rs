@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
-    /// than once [default: the best of each family, LEA and SYSTEM]
+    /// than once [default: the best-known strategies, LEA and SYSTEM]
     #[arg(long = "strategy", value_name = "NAME", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Also simulate this allocator's shared library, as SYSTEM with that library's malloc; may be

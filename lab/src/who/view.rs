@@ -5,7 +5,7 @@ use super::count::Figures;
 /// A figure that sites are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum View {
-    /// Bytes live at the chosen point
+    /// Bytes live at the moment that --at chooses
     Live,
     /// Bytes allocated in all
     Allocated,
