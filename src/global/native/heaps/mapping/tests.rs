@@ -2,9 +2,11 @@
 
 use core::ops::Range;
 
+use super::header::mark;
 use super::*;
 #[cfg(unix)]
 use crate::global::native::lists::registry;
+use crate::global::native::memory::space::SPACE;
 use crate::global::{Hardening, Pagewise, Tuning};
 use crate::os::alone;
 

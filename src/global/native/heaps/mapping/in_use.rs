@@ -1,0 +1,51 @@
+//! Counts the mappings in use, and keeps them and the [kept] ones together below their peak.
+
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::kept;
+use crate::global::native::base::apart::Apart;
+
+/// Counts of the mappings in use.
+pub(super) struct InUse {
+    pub(super) count: AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+    /// Bytes of mappings that threads are making of kept memory.
+    pub(super) coming: AtomicUsize,
+    /// Most bytes in use so far.
+    pub(super) most: AtomicUsize,
+    /// Most bytes in use so far together with those kept.
+    peak: AtomicUsize,
+}
+
+pub(super) static IN_USE: Apart<InUse> = Apart::new(InUse {
+    count: AtomicUsize::new(0),
+    bytes: AtomicUsize::new(0),
+    coming: AtomicUsize::new(0),
+    most: AtomicUsize::new(0),
+    peak: AtomicUsize::new(0),
+});
+
+/// Returns the number of mappings in use, their bytes, and the most bytes ever, kept ones included.
+pub(in crate::global::native) fn usage() -> (usize, usize, usize) {
+    (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
+}
+
+/// Counts bytes of mappings in use. Gives back kept ones as far as both together exceed the most
+/// ever in use.
+pub(super) fn count_bytes(added: usize, removed: usize) {
+    let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
+    let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
+    let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
+    let coming = IN_USE.coming.load(Relaxed);
+    let excess = bytes.saturating_add(coming).saturating_add(kept::bytes()).saturating_sub(most);
+    if excess != 0 {
+        kept::give_back(excess);
+    }
+    IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
+}
+
+/// In the child of a fork: forgets the mappings that threads which stayed behind were making.
+pub(in crate::global::native) fn after_fork_in_child() {
+    IN_USE.coming.store(0, Relaxed);
+}
