@@ -215,7 +215,7 @@ mod tests {
         assert!(holds_a_lock_again(HOLDER) && !holds_a_lock_again(HOLDER + 4));
     }
 
-    /// A child that makes no announcement is told by its process number.
+    /// A child for which no fork handler ran is recognised by its process number.
     #[cfg(not(miri))]
     #[test]
     fn a_process_is_known_by_its_number() {

@@ -190,8 +190,8 @@ impl Own {
 }
 
 /// Draws a random state for the calling thread, and empties its quarantine without putting anything
-/// back. Lists that a fork left behind may have had a quarantine, perhaps half changed; its blocks
-/// stay in use.
+/// back. Lists whose thread stayed behind in a fork may have had a quarantine, perhaps half
+/// changed; its blocks stay in use.
 pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()

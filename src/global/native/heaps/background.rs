@@ -15,9 +15,11 @@
 //! after a request, or when a thread ends, while no lock is held. It has every signal blocked and a
 //! small stack, and never allocates.
 //!
-//! A C program may end its main thread, and goes on until its last thread ends. That must not be
-//! this one: the process would stay for ever, and ignore signals. So where no thread has lists, it
-//! looks whether it is alone, and then leaves the end of the process to a successor.
+//! A C program may end its main thread; its process then ends with its last thread. The background
+//! thread must not be that one: the process would stay for ever, and ignore signals. So where no
+//! thread has lists, the background thread checks whether it is alone. If so, it leaves its end,
+//! and with it that of the process, to a successor: a thread with a stack of the usual size, on
+//! which the exit functions run.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -48,8 +50,8 @@ const STOPPED: u32 = 6;
 /// The thread has ended.
 const ENDED: u32 = 7;
 
-/// Milliseconds between two looks whether there are other threads: at first, since the last one may
-/// be about to end, and at most.
+/// Milliseconds between two checks whether there are other threads: the first time, when the last
+/// of them may be about to end; and at most.
 const FIRST_LOOK: u64 = 1;
 const LONGEST_LOOK: u64 = 1000;
 

@@ -48,8 +48,8 @@ const PART: usize = HUGE;
 /// The least bytes of a run: moving fewer is no cheaper than touching new memory.
 pub(super) const LEAST: usize = 64 << 10;
 
-/// Bytes of mappings that may hold anything that get huge pages before one was seen written all
-/// over.
+/// The most bytes of mappings that get huge pages before one was seen written all over; without
+/// mappings of zeros, which get none before that.
 const TRIED: usize = 64 << 20;
 
 /// The most runs that are kept.
@@ -58,7 +58,7 @@ const RUNS: usize = 128;
 /// The most seams that are known.
 const SEAMS: usize = 512;
 
-/// The most runs that one use of the lock leaves to be given back.
+/// The most runs that go back after one use of the lock.
 const GONE: usize = 4;
 
 /// Contiguous OS pages that are mapped, unused, and not known to be zeros.

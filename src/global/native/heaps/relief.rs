@@ -1,6 +1,6 @@
 //! Gives free memory of all heaps back before the process as a whole grows, once there is too much
-//! of it. Otherwise threads that allocate by turns, each in a heap of its own, would each keep a
-//! peak.
+//! of it. Otherwise threads that take turns at allocating, each in a heap of its own, would each
+//! keep a peak.
 //!
 //! | free memory, relative to memory in use | goes back |
 //! |---|---|

@@ -94,7 +94,7 @@ impl Reader {
         i32::try_from((value << unused).cast_signed() >> unused).ok()
     }
 
-    /// Reads an offset that is told as an unsigned number.
+    /// Reads an offset that is encoded as an unsigned number.
     ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
