@@ -9,6 +9,11 @@ const IN_PASSING: u64 = 100_000;
 /// Time in which the system takes back a mebibyte at the slowest, nanoseconds.
 const MEBIBYTE: u64 = 100_000;
 
+/// Bytes per millisecond that go back on average where the program may soon want them again: giving
+/// them back and touching them again then takes a few hundredths of the time. The system can supply
+/// memory some thirty times as fast.
+pub(in crate::global::native) const RATE: usize = 64 << 10;
+
 /// Whether a thread that visits a heap also does the upkeep that is due: a step of a purge, idle
 /// lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

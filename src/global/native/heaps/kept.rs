@@ -25,7 +25,7 @@ use core::{mem, ptr};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
 use crate::global::native::base::sync;
-use crate::global::native::base::visit::Visit;
+use crate::global::native::base::visit::{RATE, Visit};
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::purge::Decline;
 use crate::global::native::memory::refused;
@@ -37,10 +37,6 @@ use density::MappingDensity;
 
 /// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
 const MOST: usize = 64 << 20;
-
-/// Bytes per millisecond that go back on average for want of room: touching them again takes a few
-/// hundredths of the time.
-const RATE: usize = 64 << 10;
 
 /// Bytes of a run from which on a longer block starts with it.
 const PART: usize = HUGE;

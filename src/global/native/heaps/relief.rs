@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::heap::Heap;
 use super::{mapping, pool};
 use crate::global::native::base::apart::Apart;
-use crate::global::native::base::visit::Visit;
+use crate::global::native::base::visit::{RATE, Visit};
 use crate::global::native::memory::purge::Parts;
 use crate::os;
 
@@ -26,10 +26,6 @@ const LEAST: usize = 4 << 20;
 /// `LARGE` bytes.
 const LARGE_SHARE: usize = 6;
 const LARGE: usize = 16 << 20;
-
-/// Bytes per millisecond that go back on average: giving them back and faulting them in again takes
-/// a few hundredths of the time.
-const RATE: usize = 64 << 10;
 
 /// A heap gives memory back if it has a fourth of the average free memory of all heaps. Where the
 /// free memory of the heap that grows lies in many small pieces, a walk through it would take the

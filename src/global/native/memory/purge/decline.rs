@@ -1,14 +1,11 @@
 //! Memory that goes back at once while a program frees its larger blocks: such a program may stand
 //! still afterwards, and then nobody would give the memory back after the purge delay.
 
+use crate::global::native::base::visit::RATE;
 use crate::os;
 
 /// Larger blocks freed in one decline, bytes, before memory goes back at once.
 const AT_ONCE: usize = 64 << 20;
-
-/// The rate at which memory goes back at once, on average, in bytes a millisecond: about a
-/// thirtieth of the rate at which the system can supply it again.
-const AT_ONCE_RATE: u64 = 64 << 10;
 
 /// A decline ends when the bytes in use rise this far above their lowest.
 const RISE: usize = 1 << 20;
@@ -92,7 +89,7 @@ impl Decline {
 
     /// Returns when the next decline may give memory back, milliseconds.
     fn again(&self, purged: u64, delay: u32) -> u64 {
-        let wait = ((purged - self.before) / AT_ONCE_RATE).max(delay.into());
+        let wait = ((purged - self.before) / RATE as u64).max(delay.into());
         if self.at > 0 { self.at + wait } else { 0 }
     }
 }
@@ -136,7 +133,7 @@ mod tests {
     fn what_went_back_before_a_decline_does_not_count() {
         let decline = Decline { freed: 5, before: 100, at: 1_000, ..Decline::NONE };
         assert_eq!([100, 103, 110, 111].map(|purged| decline.left(purged)), [10, 7, 0, 0]);
-        let again = |purged| decline.again(100 + purged * AT_ONCE_RATE, 50);
+        let again = |purged| decline.again(100 + purged * RATE as u64, 50);
         assert_eq!([0, 50, 51, 90].map(again), [1_050, 1_050, 1_051, 1_090]);
         assert_eq!(Decline { at: 0, ..decline }.again(1 << 40, 50), 0, "there was none");
     }
@@ -161,7 +158,7 @@ mod tests {
     #[test]
     fn the_next_decline_waits() {
         let purged = 65 * MIB as u64;
-        for (delay, least) in [(LONG, LONG.into()), (0, purged / AT_ONCE_RATE)] {
+        for (delay, least) in [(LONG, LONG.into()), (0, purged / RATE as u64)] {
             let mut decline = Decline::NONE;
             decline.note(85 * MIB);
             assert!(decline.note_freed(21 * MIB, 64 * MIB, 7, delay));
@@ -175,7 +172,7 @@ mod tests {
             assert!(!decline.note_freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
             // It asks the clock again a mebibyte later, and starts to count anew. (With no purge
             // delay: the machine may be up for less than the long one.)
-            decline.at = now - purged / AT_ONCE_RATE;
+            decline.at = now - purged / RATE as u64;
             assert!(!decline.note_freed(99 * MIB, MIB, 7 + purged, 0));
             assert!(decline.note_freed(99 * MIB - 1, 1, 7 + purged, 0));
             assert_eq!((decline.before, decline.next), (7 + purged, (99 * MIB - 1) / 2));
