@@ -6,6 +6,7 @@ use super::header::mark;
 use super::*;
 #[cfg(unix)]
 use crate::global::native::lists::registry;
+#[cfg(target_os = "linux")]
 use crate::global::native::memory::space::SPACE;
 use crate::global::{Hardening, Pagewise, Tuning};
 use crate::os::alone;
