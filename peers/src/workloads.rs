@@ -34,6 +34,7 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("vec growth", vec_growth),
     ("large vec growth", large_vec_growth),
     ("growth to tens of MiB", tens_of_mib),
+    ("copies", copies),
     ("btreemap", btreemap),
     ("hashmap", hashmap),
     ("json", json),
@@ -296,6 +297,19 @@ fn tens_of_mib(parts: usize) -> usize {
         total += pair[0].len();
     }
     total
+}
+
+/// Replaces buffers of 2 to 100 KB by copies of themselves, and now and then by others.
+fn copies(parts: usize) -> usize {
+    let mut random = Random::new(13);
+    let mut buffer = || vec![7_u8; 2_000 + random.below(98_000)];
+    let mut buffers: Vec<Vec<u8>> = (0..24).map(|_| buffer()).collect();
+    for step in 0..80_000 / parts {
+        let index = step % buffers.len();
+        let other = if step % 50 == 0 { buffer() } else { black_box(&buffers[index]).clone() };
+        buffers[index] = other;
+    }
+    buffers.iter().map(Vec::len).sum()
 }
 
 fn text(random: &mut Random) -> String {

@@ -57,7 +57,7 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 pub struct Tuning {
     /// The pages that serve small blocks: page size p (at least 16 KiB), SIZEMAP, FREETOL, and
     /// FFCROSSOVER (a multiple of 16, at most 32 KiB). The unit must be 16. By default p is 64 KiB,
-    /// FFCROSSOVER 16,368 bytes, FREETOL 1, and there are four size classes for each doubling.
+    /// FFCROSSOVER 16,352 bytes, FREETOL 1, and there are four size classes for each doubling.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
     /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
@@ -112,13 +112,14 @@ pub enum HugePages {
 }
 
 /// The default size classes: four for each doubling, at least 16 bytes apart. In addition, 4608
-/// serves a page of 4 KiB with a header, which databases allocate by the thousand. 8176 and 16368
-/// are the largest sizes that fit eight and four times into a 64 KiB page beside its tag. 16 KiB
-/// would fit only three times, so the boundary-tag part of the heap serves that size.
+/// serves a page of 4 KiB with a header, which databases allocate by the thousand. 8160 and 16352
+/// are the largest multiples of 32 that fit eight and four times into a 64 KiB page beside its tag.
+/// (With multiples of 16, neighbours would be slow to copy on some processors: see `PAIR` of the
+/// page heap.) 16 KiB would fit only three times, so the boundary-tag part of the heap serves it.
 pub(super) const CLASSES: &[u32] = &[
     16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
-    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8176, 8192, 10240,
-    12288, 16368,
+    1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8160, 8192, 10240,
+    12288, 16352,
 ];
 
 impl Tuning {
@@ -132,7 +133,7 @@ impl Tuning {
                 unit: UNIT,
                 sizemap: SizeMap::Classes(CLASSES),
                 freetol: 1,
-                ffcrossover: 16_368,
+                ffcrossover: 16_352,
                 seed: 0,
             },
             quick_blocks: 256,

@@ -74,7 +74,7 @@ const SETTINGS: &[Setting] = &[
         documented: Documented {
             field: "pages.sizemap",
             value: "map",
-            default: "4 classes for each doubling, 16 B apart at least, to 12 KiB; 4608, 8176 and 16368 B",
+            default: "4 classes for each doubling, 16 B apart at least, to 12 KiB; 4608, 8160 and 16352 B",
             about: "SIZEMAP: `linear`, `page-fitting`, `geometric=1.25`, or the classes, as `16,32,48,272,1024`",
         },
     },
@@ -103,7 +103,7 @@ const SETTINGS: &[Setting] = &[
         documented: Documented {
             field: "pages.ffcrossover",
             value: "bytes",
-            default: "16368",
+            default: "16352",
             about: "FFCROSSOVER: the largest size that pages serve, to 32K, and to a page's size",
         },
     },

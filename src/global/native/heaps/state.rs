@@ -105,6 +105,9 @@ impl State {
         layout: Layout,
         ask: impl FnOnce(&Zeros, NonNull<u8>),
     ) -> Option<NonNull<u8>> {
+        let layout =
+            Layout::from_size_align(PageHeap::<Slot>::paired(layout.size()), layout.align())
+                .ok()?;
         let held = self.engine.usage().held;
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
@@ -298,6 +301,7 @@ impl State {
         new_size: usize,
         then: impl FnOnce(&mut Self),
     ) -> Option<bool> {
+        let new_size = PageHeap::<Slot>::paired(new_size);
         let len = self.len_of(block)?;
         // SAFETY: the caller guarantees that the block was allocated here and not freed.
         if !unsafe { self.engine.is_tagged_sound(block) } {

@@ -227,6 +227,30 @@ mod tests {
         std::thread::spawn(work).join().expect("it ends");
     }
 
+    /// So no copy from one block of 2 KiB or more to another starts 1 to 31 bytes behind the
+    /// original, modulo 4 KiB, which is slow on some processors (`PAIR` of the page heap).
+    #[test]
+    fn larger_blocks_lie_at_multiples_of_32() {
+        let mut live = Vec::new();
+        for step in 0..6_000_usize {
+            let size = match step % 4 {
+                0 => 2_049 + step * 37 % 6_144,
+                1 => 8_000 + step * 41 % 8_500,
+                2 => 16_384 + step * 997 % 120_000,
+                _ => 131_073 + step * 9_973 % 500_000,
+            };
+            let block = PAGEWISE.allocate(size);
+            assert!(block.addr().is_multiple_of(32), "{size} bytes at {block:p}");
+            live.push(block);
+            if live.len() > 100 {
+                // SAFETY: the block is in use, and freed once.
+                unsafe { PAGEWISE.free(live.swap_remove(step * 31 % live.len())) };
+            }
+        }
+        // SAFETY: as above.
+        live.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+    }
+
     /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
     /// holds its heap's lock.
     fn hops() -> bool {

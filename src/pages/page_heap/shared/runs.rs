@@ -43,7 +43,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         let each = Self::tagged_size_for(size);
         let whole = Self::tagged_size_of_run(size, parts);
         debug_assert_eq!(self.engine.pages.below.len_of(block), whole);
-        self.engine.pages.below.divide(block, size);
+        self.engine.pages.below.divide(block, each);
         self.backing.tally.divided(whole, parts, each);
         for part in 1..parts {
             // SAFETY: the caller guarantees that the block has this many bytes.
