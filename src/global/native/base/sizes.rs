@@ -96,18 +96,20 @@ pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, mos
 /// Sets these entries, unless they have the values already. Before that they are in ascending
 /// order, zeros last.
 fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
+    // Borrowed once: Miri takes milliseconds for each reference to all tables.
+    let tables: &Tables = &TABLES;
     let is_set = |entry: usize| {
-        let has = (TABLES.sizes[entry].load(Relaxed), TABLES.offsets[entry].load(Relaxed));
+        let has = (tables.sizes[entry].load(Relaxed), tables.offsets[entry].load(Relaxed));
         has == (size as u16, offset as u16)
     };
     if entries.is_empty() || is_set(entries.start) && is_set(entries.end - 1) {
         return;
     }
     for entry in entries {
-        TABLES.sizes[entry].store(size as u16, Relaxed);
-        TABLES.offsets[entry].store(offset as u16, Relaxed);
-        TABLES.popped[entry].store(offset, Relaxed);
-        allow_freed(entry, offset);
+        tables.sizes[entry].store(size as u16, Relaxed);
+        tables.offsets[entry].store(offset as u16, Relaxed);
+        tables.popped[entry].store(offset, Relaxed);
+        allow_freed(&tables.freed[entry], offset);
     }
 }
 
@@ -116,11 +118,11 @@ fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
 /// offsets.)
 pub(in crate::global::native) const LOOKED_UP: u32 = 1;
 
-/// Lets blocks of an entry's sizes be freed onto their list, unless they are [looked
-/// up](LOOKED_UP).
-fn allow_freed(entry: usize, offset: u32) {
+/// Lets blocks of the sizes of an entry in the table of freed sizes be freed onto their list, unless
+/// they are [looked up](LOOKED_UP).
+fn allow_freed(entry: &AtomicU32, offset: u32) {
     let allow = |list: u32| (list != LOOKED_UP).then_some(offset);
-    let _ = TABLES.freed[entry].fetch_update(Relaxed, Relaxed, allow);
+    let _ = entry.fetch_update(Relaxed, Relaxed, allow);
 }
 
 /// Has blocks that are freed with a small size looked up by their addresses for good. Call before a
@@ -169,7 +171,7 @@ pub(in crate::global::native) fn enable_fast_paths() {
     set_medium_fast_path(true);
     for (entry, offset) in TABLES.offsets.iter().enumerate() {
         let offset = offset.load(Relaxed).into();
-        allow_freed(entry, offset);
+        allow_freed(&TABLES.freed[entry], offset);
         TABLES.popped[entry].store(offset, Relaxed);
     }
 }
