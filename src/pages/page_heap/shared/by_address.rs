@@ -22,6 +22,7 @@ const PAIR: u32 = 2;
 /// Returns the cells of a block that is requested with this many bytes.
 #[inline(always)]
 pub(super) fn cells_of(requested: usize) -> u32 {
+    // Rounds up: what is added costs nothing beside what `Large` adds.
     Large::cells_of(requested + (PAIR as usize - 1) * CELL) & !(PAIR - 1)
 }
 
