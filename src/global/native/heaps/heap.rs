@@ -76,9 +76,11 @@ impl Heap {
         // guard in between.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         let heap = start.cast::<Self>();
-        // SAFETY: nothing else uses the slot, and it is not accessible yet. The marks are where the
-        // heap will be, and zeros once it is accessible.
-        let memory = unsafe {
+        // SAFETY: nothing else uses the slot, and it is not accessible yet. Then it is accessible,
+        // large enough, aligned, and zeros, which is a valid value of all fields that are not
+        // written here; most of them are never touched. The state is written where it stays: a
+        // thread may have little stack.
+        let opened = unsafe {
             if !SPACE.reserve_slot(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;
             }
@@ -86,21 +88,17 @@ impl Heap {
                 os::guard(start.add(own), guard);
             }
             let front = if guard == 0 { size_of::<Self>() } else { from };
-            Slot::new(slot, front, from, tuning.huge_pages, &(*heap).marks)
+            let memory = Slot::new(slot, front, from, tuning.huge_pages, &(*heap).marks);
+            (&raw mut (*heap).state).write(Locked::new(State::new(memory, tuning)));
+            (&raw mut (*heap).turn).write(AtomicUsize::new(slot));
+            &*heap
         };
-        let Some(state) = State::open(memory, tuning) else {
-            // SAFETY: nothing uses this memory.
+        if opened.state.with(State::begin).flatten().is_none() {
+            // SAFETY: the heap is not published, so nothing uses this memory.
             unsafe { SPACE.give_up(start, from) };
             return None;
-        };
-        // SAFETY: the memory is accessible, large enough, aligned, and never given up. It is zeros,
-        // which is a valid value of all fields that are not written here; most of them are never
-        // touched.
-        unsafe {
-            (&raw mut (*heap).state).write(Locked::new(state));
-            (&raw mut (*heap).turn).write(AtomicUsize::new(slot));
-            Some(&*heap)
         }
+        Some(opened)
     }
 
     /// Returns the heap of a slot that was opened.

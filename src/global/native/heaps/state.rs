@@ -35,24 +35,29 @@ fn is_small(block: NonNull<u8>) -> bool {
 }
 
 impl State {
-    /// Makes an engine in this memory. If the memory does not suffice for the engine's bookkeeping,
-    /// gives it up and returns `None`.
-    pub(super) fn open(memory: Slot, tuning: &Tuning) -> Option<Self> {
-        let mut state = Self {
+    /// Makes a state for this memory, without an engine in it yet: see [`begin`](Self::begin).
+    #[inline(always)]
+    pub(super) fn new(memory: Slot, tuning: &Tuning) -> Self {
+        Self {
             zeros: Zeros::new(memory.extent().start),
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
-        };
-        state.engine.vet_all();
-        if mode::pins() {
-            state.engine.pin_pages();
         }
-        if state.engine.open().is_err() {
+    }
+
+    /// Begins the engine. If the memory does not suffice for its bookkeeping, gives the memory up
+    /// and returns `None`.
+    pub(super) fn begin(&mut self) -> Option<()> {
+        self.engine.vet_all();
+        if mode::pins() {
+            self.engine.pin_pages();
+        }
+        if self.engine.open().is_err() {
             // SAFETY: nothing uses this memory.
-            unsafe { state.engine.source().give_up() };
+            unsafe { self.engine.source().give_up() };
             return None;
         }
-        Some(state)
+        Some(())
     }
 
     /// Allocates a block that is not small.
