@@ -1,4 +1,4 @@
-//! Medium blocks, 16 to 128 KiB: each thread keeps a few freed ones on its medium lists.
+//! Medium blocks, 16 KiB to 1 MiB: each thread keeps a few freed ones on its medium lists.
 
 use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -59,6 +59,14 @@ impl Drop for Block {
     }
 }
 
+/// Returns the size of a medium block: up to 128 KiB, or now and then an eighth of a doubling above.
+fn size(random: &mut Random) -> usize {
+    match random.below(8) {
+        0 => (128 << 10 << random.below(3)) / 8 * (8 + random.below(9)),
+        _ => 15_000 + random.below(116_000),
+    }
+}
+
 /// Threads allocate, resize and free medium blocks, also each other's, while another thread keeps
 /// emptying the lists. No block may have two owners at a time.
 #[test]
@@ -74,10 +82,10 @@ fn a_medium_block_has_one_owner_at_a_time() {
                 let mut blocks: Vec<Block> = Vec::new();
                 for number in 0..1500 {
                     match random.below(8) {
-                        0..4 => blocks.push(Block::new(15_000 + random.below(120_000), number)),
+                        0..4 => blocks.push(Block::new(size(&mut random), number)),
                         4 if !blocks.is_empty() => {
                             let index = random.below(blocks.len());
-                            blocks[index].resize(15_000 + random.below(120_000));
+                            blocks[index].resize(size(&mut random));
                         }
                         5 if !blocks.is_empty() => {
                             let block = blocks.swap_remove(random.below(blocks.len()));

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | unit, granule | 16 bytes, the least distance of blocks; 16 KiB, for which the tables beside the heaps have an entry |
 //! | slot | the addresses of one heap; a block in no slot is a mapping or a guarded block |
-//! | small, medium | a block up to FFCROSSOVER, which quick lists serve; a larger one in a heap, which [`lists::medium`] keep up to 128 KiB |
+//! | small, medium | a block up to FFCROSSOVER, which quick lists serve; a larger one in a heap, which [`lists::medium`] keep up to 1 MiB |
 //! | extent, dedicated memory | the parts of a slot: blocks, from below; bookkeeping, from above (see [`source`](crate::source)) |
 //! | batch | the blocks that cross a heap's lock at once |
 //! | fast path, slow path | a pop or a push on a list; everything else |

@@ -1,18 +1,24 @@
-//! Quick lists of medium blocks, above FFCROSSOVER and up to 128 KiB: dozens of blocks for each
-//! class and thread, under a budget of bytes over all threads.
+//! Quick lists of medium blocks, above FFCROSSOVER and up to 1 MiB: dozens of blocks for each class
+//! and thread, under a budget of bytes over all threads.
 //!
 //! ```text
 //!  size  16,385 … 18,432 … 20,480 … | 32,768 … 36,864 … | 65,536 … 73,728 …  131,072
 //!                                                        eight classes for each doubling
+//!        147,456   163,840   180,224 … | 262,144   294,912 … | 524,288 …  1,048,576
+//!                                                        these sizes only
 //!
 //!             allocated            freed                   allocated
 //!  mark  none ─────────▶ in use ─────────▶ kept, on a list ─────────▶ in use
 //!         ▲                 └─────▶ none      │ put back, by its thread or by any other
 //!         └───────────────────────────────────┘
 //! ```
-//! A request is rounded up to its class, by 12.5 % at most, so that a freed block serves all
-//! requests of the class. (Powers of two, and eighths between them, are classes, so they are not
-//! rounded.) If the list of a class is empty, a block of one of the next two classes serves.
+//! A request of up to 128 KiB is rounded up to its class, by 12.5 % at most, so that a freed block
+//! serves all requests of the class. (Powers of two, and eighths between them, are classes, so they
+//! are not rounded.) If the list of a class is empty, a block of one of the next two classes serves.
+//!
+//! Above 128 KiB only requests of exactly a class's size have one: buffers often have these sizes.
+//! Rounding up all sizes there would waste memory, and keep back blocks of many sizes in a program
+//! that uses each of them once.
 //!
 //! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
 //! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.
@@ -32,6 +38,8 @@
 //! block, and for twice as many each further time. Once it has all the room, the thread's lists may
 //! hold as many more bytes instead, up to a bound. So blocks that a program frees once and for all,
 //! as when it copies an array into a larger one, coalesce in the heap with their free neighbours.
+//! Above 128 KiB the block that is wanted must be the last that was turned away, and none makes
+//! smaller blocks give way.
 //!
 //! **Runs.** A list that was full and now runs dry gets several blocks at once, which are
 //! [adjacent](Run) and go back to their heap together.
@@ -48,7 +56,7 @@ mod run;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use self::class::{Class, mark};
+use self::class::{Class, ROUNDED, mark};
 pub(super) use self::lists::Blocks;
 pub(in crate::global::native) use self::lists::{Lists, usable};
 pub(in crate::global::native) use self::run::Run;
@@ -211,8 +219,10 @@ unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
     }
 }
 
-/// As [`free`], if the list has no room or something is wrong; `false` if the block has no class,
-/// or the thread has no lists. Stops the process if the block's header was overwritten.
+/// As [`free`], if the list has no room or something is wrong. If it is full, the block goes back to
+/// its heap. `false` if the block has no class, the thread has no lists, or a list turns a block
+/// above [`ROUNDED`] away, which is then freed as large blocks are. Stops the process if the block's
+/// header was overwritten.
 ///
 /// # Safety
 /// As for [`free`].
@@ -227,10 +237,14 @@ pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool 
     // SAFETY: the caller guarantees that the block is in use and freed once; its tag says that it
     // is of the class.
     unsafe {
-        if !lists.push_slowly(class, block, mark) {
-            mark.store(mark::NONE, Relaxed);
-            Heap::put_medium(&[block], Upkeep::IfDue);
+        if lists.push_slowly(class, block, mark) {
+            return true;
         }
+        mark.store(mark::NONE, Relaxed);
+        if class.size() > ROUNDED {
+            return false;
+        }
+        Heap::put_medium(&[block], Upkeep::IfDue);
     }
     true
 }

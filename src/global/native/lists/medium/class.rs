@@ -3,9 +3,11 @@
 use crate::global::native::base::sizes;
 use crate::global::tuning::SMALL_MAX;
 
-/// Sizes above this and up to [`MOST`] have classes.
+/// Sizes above this and up to [`ROUNDED`] have classes, and so have those classes' sizes up to
+/// [`MOST`].
 pub(super) const ABOVE: usize = FIRST - STEP;
-pub(super) const MOST: usize = 128 << 10;
+pub(super) const ROUNDED: usize = 128 << 10;
+pub(super) const MOST: usize = 1 << 20;
 
 /// Bytes of the smallest class; classes for each doubling above it; bytes from the smallest class
 /// to the next.
@@ -47,7 +49,13 @@ impl Class {
     #[inline(always)]
     pub(super) fn of(size: usize) -> Option<Self> {
         let class = *CLASS.get(size.wrapping_sub(1) / STEP)?;
-        (class > 0).then_some(Self(class))
+        (class > 0 && Self(class).suits(size)).then_some(Self(class))
+    }
+
+    /// Checks whether a request is rounded up to this class, the least that is large enough.
+    #[inline(always)]
+    fn suits(self, size: usize) -> bool {
+        size <= ROUNDED || size == self.size()
     }
 
     /// Returns the class of `size` bytes, unless a quick list serves that size: a block that is
@@ -62,8 +70,9 @@ impl Class {
         if size > MOST || size <= sizes::most_small() {
             return None;
         }
-        // SAFETY: the size has a class: it is at most that of the last step.
-        Some(Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) }))
+        // SAFETY: the size is above 0, and at most that of the last step.
+        let class = Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) });
+        class.suits(size).then_some(class)
     }
 
     #[inline(always)]
@@ -92,20 +101,20 @@ impl Class {
 /// A mark describes the block that starts in a granule; 0 if none that has a class does.
 ///
 /// ```text
-///  bit 31 … 18                      13       12     11 … 7   6 … 0
-///  | start within its granule | 0 | known | kept | class  | steps of its size |
+///  bit 31 … 18                 17      16     15 … 10  9 … 0
+///  | start within its granule | known | kept | class  | steps of its size |
 /// ```
 pub(super) mod mark {
     use super::{CLASSES, MOST, STEP};
-    use crate::global::tuning::GRANULE;
+    use crate::global::tuning::{GRANULE, UNIT};
 
     pub(in super::super) const NONE: u32 = 0;
-    pub(in super::super) const KEPT: u32 = 1 << 12;
-    const KNOWN: u32 = 1 << 13;
-    const PLACE: u32 = GRANULE.leading_zeros() + 1 + u32::BITS - usize::BITS;
-    const CLASS: u32 = 7;
+    pub(in super::super) const KEPT: u32 = 1 << 16;
+    const KNOWN: u32 = KEPT << 1;
+    const PLACE: u32 = KNOWN.ilog2() + 1 - UNIT.ilog2();
+    const CLASS: u32 = 10;
     const _: () = assert!(MOST / STEP < 1 << CLASS && (CLASSES as u32) << CLASS <= KEPT);
-    const _: () = assert!(1 << PLACE > KNOWN);
+    const _: () = assert!(GRANULE.ilog2() + PLACE <= u32::BITS);
 
     /// Returns the bits that the marks of all blocks of a class have in common.
     pub(super) const fn class(number: usize, size: usize) -> u32 {
@@ -128,7 +137,8 @@ pub(super) mod mark {
         place(block) | KNOWN | class
     }
 
-    /// Returns where in its granule a block starts. (Slots are aligned to granules.)
+    /// Returns where in its granule a block starts. (Slots are aligned to granules, and blocks to
+    /// [`UNIT`].)
     #[inline(always)]
     fn place(block: *mut u8) -> u32 {
         (block.addr() as u32) << PLACE

@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use super::super::quick;
 use super::budget::{budget_of_thread, share_of_heap};
-use super::class::{CLASSES, Class, STEP, mark};
+use super::class::{CLASSES, Class, ROUNDED, STEP, mark};
 use super::list::{List, ROOM, block_of, fence, mark_in_use};
 use crate::global::native::base::gate::Gate;
 use crate::global::native::base::visit::Upkeep;
@@ -52,6 +52,8 @@ pub(in crate::global::native) struct Lists {
     pub(super) lists: [List; CLASSES],
     /// For each list, the blocks that were turned away for want of room, less those wanted since.
     turned_away: [AtomicU16; CLASSES],
+    /// The class above [`ROUNDED`] of the block that was last turned away.
+    last_turned_away: AtomicU32,
 }
 
 /// Which blocks a visit puts back.
@@ -229,14 +231,17 @@ impl Lists {
         let limit = limit.min(self.budget.load(Relaxed));
         let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
         let room = list.room.load(Relaxed) as usize;
-        if size > limit || list.len() >= room && room < ROOM {
+        let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
+        // Blocks of many smaller requests do not give way to one that is not rounded up.
+        let is_refused = size > limit || size > ROUNDED && is_full();
+        if is_refused || list.len() >= room && room < ROOM {
             self.count_turned_away(class, 1);
             return false;
         }
         if list.len() == ROOM {
             self.put_back_oldest(class);
         }
-        if self.left.load(Relaxed) < class.steps() as isize {
+        if is_full() {
             match self.next_to_give_way(class) {
                 Some(turn) => self.put_back(turn, self.list(turn).len().div_ceil(2)),
                 None => {
@@ -331,13 +336,21 @@ impl Lists {
     /// yet, or give way to another one because the lists may not hold more bytes.
     fn count_turned_away(&self, class: Class, blocks: u16) {
         add(&self.turned_away[class.number()], blocks);
+        if class.size() > ROUNDED {
+            self.last_turned_away.store(class.0, Relaxed);
+        }
     }
 
     /// Notes that a block was wanted and its list was empty. If a block was turned away before,
-    /// gives the list more room, or all lists as many more bytes.
+    /// gives the list more room, or all lists as many more bytes. Above [`ROUNDED`] that must have
+    /// been the last block that was turned away: arrays that grow by doubling, again and again, are
+    /// not kept.
     pub(super) fn note_miss(&self, class: Class) {
         let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
         self.note_taken(class, 1);
+        if class.size() > ROUNDED && class.0 != self.last_turned_away.load(Relaxed) {
+            return;
+        }
         let Some(left) = turned_away.load(Relaxed).checked_sub(1) else { return };
         turned_away.store(left, Relaxed);
         if room.load(Relaxed) < ROOM as u16 {
