@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 
 use super::sealed::Sealed;
-use crate::global::tuning::{CLASSES, SMALL_MAX, Tuning, UNIT};
+use crate::global::tuning::{CLASSES, GRANULE, SMALL_MAX, Tuning, UNIT};
 
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;
@@ -205,24 +205,35 @@ pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {
     TABLES.freed.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed))
 }
 
-/// Returns the list for blocks of this size and alignment; 0 if they are not small. Blocks start at
-/// multiples of their size in pages aligned to the page size, so they are aligned to `align` iff
-/// their size is a multiple of it.
+/// Returns the list for blocks of this size and alignment; 0 if they are not small.
 pub(in crate::global::native) fn offset_aligned(
     size: usize,
     align: usize,
     page_size: usize,
 ) -> u32 {
+    size_aligned(size, align, page_size).map_or(0, offset)
+}
+
+/// As [`offset_of_popped`], for blocks of this size and alignment.
+#[inline(always)]
+pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: usize) -> u32 {
+    size_aligned(size, align, GRANULE).map_or(0, offset_of_popped)
+}
+
+/// Returns a size whose class is the least that has blocks of this size and alignment, if the blocks
+/// are small. Blocks start at multiples of their size in pages aligned to the page size, `page_size`
+/// or more, so they are aligned to `align` iff their size is a multiple of it.
+#[inline(always)]
+fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
     let mut wanted = size.max(1);
     while wanted <= SMALL_MAX && align <= page_size {
-        let list = offset(wanted);
         let class = TABLES.sizes[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
-        if list == 0 || class & (align - 1) == 0 {
-            return list;
+        if class == 0 || class & (align - 1) == 0 {
+            return (class > 0).then_some(wanted);
         }
         wanted = (class + 1).next_multiple_of(align);
     }
-    0
+    None
 }
 
 /// Returns the size of a list's blocks in bytes, for callers that may have no lists.
@@ -278,6 +289,11 @@ mod tests {
             assert_eq!(list > 0, size <= most, "{size}");
             let serves = sizes.iter().find(|&&served| size <= served);
             assert!(list == 0 || Some(&class_size(list)) == serves, "{size}");
+            for align in [32, 64, 4096, GRANULE] {
+                let list = offset_aligned(size, align, Tuning::new().pages.page_size);
+                assert_eq!(offset_of_popped_aligned(size, align), list, "{size} at {align}");
+            }
+            assert_eq!(offset_of_popped_aligned(size, 2 * GRANULE), 0);
         }
     }
 

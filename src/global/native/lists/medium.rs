@@ -132,6 +132,12 @@ pub(in crate::global::native) fn allocate_slowly(size: usize, align: usize) -> O
     }
 }
 
+/// Returns whether lists serve requests of `size` bytes for zeros. Longer ones are served by the
+/// heap, which clears only what is not known to hold zeros.
+pub(in crate::global::native) fn serves_zeroed(size: usize) -> bool {
+    size <= ROUNDED
+}
+
 /// Marks a block that the heap has just allocated for `size` bytes as in use, if that is a class's
 /// size, so that a list may keep it when it is freed. Tells the class's list that it was empty.
 #[inline]

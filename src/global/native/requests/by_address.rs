@@ -69,10 +69,13 @@ fn stays(size: usize, new_size: usize) -> bool {
 
 /// Returns the size to resize a block of `size` bytes to, which is not small or does not stay so,
 /// for a request of `new_size`. A block that `gets_room` grows by a quarter at least, so that growing
-/// by a little does not copy it each time. Above [`HUGE`] it gets none, since unwritten room would
-/// make it look sparse when it is [checked](crate::global::native::memory::huge::is_dense).
+/// by a little does not copy it each time. Smaller blocks get no more room than their class has,
+/// since they write most of it. Nor do those above [`HUGE`], since unwritten room would make them
+/// look sparse when they are [checked](crate::global::native::memory::huge::is_dense).
 fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
-    let grows = gets_room && size < HUGE && new_size > size;
+    /// The least size that gets room, in bytes.
+    const LEAST: usize = 32 << 10;
+    let grows = gets_room && (LEAST..HUGE).contains(&size) && new_size > size;
     if grows { new_size.max(size + size / 4) } else { new_size }
 }
 
@@ -202,13 +205,14 @@ mod tests {
     fn room_is_for_blocks_that_grow_in_heaps() {
         const KIB: usize = 1 << 10;
         assert_eq!(with_room(256 * KIB, 257 * KIB, true), 320 * KIB);
-        assert_eq!(with_room(20 * KIB, 21 * KIB, true), 25 * KIB);
+        assert_eq!(with_room(32 * KIB, 33 * KIB, true), 40 * KIB);
         for (size, new_size, gets_room) in [
             (256, usize::MAX / KIB, true),
             (256, 320, true),
             (256, 256, true),
             (256, 100, true),
             (256, 257, false),
+            (31, 32, true),
             (2048, 2049, true),
         ] {
             assert_eq!(with_room(size * KIB, new_size * KIB, gets_room), new_size * KIB);

@@ -119,8 +119,17 @@ fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 
 #[cold]
 #[inline(never)]
 unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut Lists) -> *mut u8 {
-    // SAFETY: the caller guarantees that `lists` are this thread's.
-    match unsafe { medium::allocate(lists, size, align) } {
+    // SAFETY: the caller guarantees that `lists` are this thread's; the offset is from the tables.
+    let block = unsafe {
+        if align <= UNIT {
+            medium::allocate(lists, size, align)
+        } else if size <= sizes::most_small() {
+            quick::pop(lists, sizes::offset_of_popped_aligned(size, align))
+        } else {
+            None
+        }
+    };
+    match block {
         Some(block) => block.as_ptr(),
         None => allocate_past_lists(asked, size, align),
     }

@@ -25,7 +25,8 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     let Ok(layout) = Layout::from_size_align(rounded, align) else {
         return ptr::null_mut();
     };
-    if let Some(block) = medium::allocate_slowly(size, align) {
+    let is_listed = medium::serves_zeroed(size);
+    if is_listed && let Some(block) = medium::allocate_slowly(size, align) {
         // SAFETY: the block has `size` bytes, and belongs to this thread.
         unsafe { block.write_bytes(0, size) };
         return block.as_ptr();
@@ -55,7 +56,9 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
             // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that
             // `known` is about.
             unsafe { known.clear(block.as_ptr(), size) };
-            medium::set_mark(block, rounded, align);
+            if is_listed {
+                medium::set_mark(block, rounded, align);
+            }
             block.as_ptr()
         }
         None => mapped::instead_of_heap(tuning, size, align),

@@ -401,6 +401,15 @@ fn buffers() {
             assert_eq!(kept() - before, if number > 0 { expected } else { 0 }, "{size}");
         }
     }
+    // A buffer of zeros is the heap's, which knows what holds zeros already.
+    let before = kept();
+    for _ in 0..3 {
+        let block = PAGEWISE.allocate_zeroed(1 << 20);
+        assert_eq!(kept(), before);
+        // SAFETY: the block is freed once.
+        unsafe { PAGEWISE.free(block) };
+        assert_eq!(kept(), before);
+    }
 }
 
 /// Arrays that grow by doubling and copying, again and again, are not kept: a block above 128 KiB
