@@ -76,10 +76,10 @@ impl Heap {
         // guard in between.
         let from = (own + guard - page).next_multiple_of(tuning.pages.page_size) + page;
         let heap = start.cast::<Self>();
-        // SAFETY: nothing else uses the slot, and it is not accessible yet. Then it is accessible,
-        // large enough, aligned, and zeros, which is a valid value of all fields that are not
-        // written here; most of them are never touched. The state is written where it stays: a
-        // thread may have little stack.
+        // SAFETY: nothing else uses the slot. Once it is committed, the memory is accessible, large
+        // enough, aligned, and zeros, which is a valid value of all fields that are not written
+        // here; most of them are never touched. The state is built where it stays, since a thread
+        // may have little stack.
         let opened = unsafe {
             if !SPACE.reserve_slot(slot) || !SPACE.commit(start, from, tuning.huge_pages.advice()) {
                 return None;

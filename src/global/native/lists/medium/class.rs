@@ -106,15 +106,15 @@ impl Class {
 /// ```
 pub(super) mod mark {
     use super::{CLASSES, MOST, STEP};
-    use crate::global::tuning::{GRANULE, UNIT};
+    use crate::global::tuning::GRANULE;
 
     pub(in super::super) const NONE: u32 = 0;
     pub(in super::super) const KEPT: u32 = 1 << 16;
     const KNOWN: u32 = KEPT << 1;
-    const PLACE: u32 = KNOWN.ilog2() + 1 - UNIT.ilog2();
+    const PLACE: u32 = GRANULE.leading_zeros() + 1 + u32::BITS - usize::BITS;
     const CLASS: u32 = 10;
     const _: () = assert!(MOST / STEP < 1 << CLASS && (CLASSES as u32) << CLASS <= KEPT);
-    const _: () = assert!(GRANULE.ilog2() + PLACE <= u32::BITS);
+    const _: () = assert!(1 << PLACE > KNOWN);
 
     /// Returns the bits that the marks of all blocks of a class have in common.
     pub(super) const fn class(number: usize, size: usize) -> u32 {
@@ -137,8 +137,7 @@ pub(super) mod mark {
         place(block) | KNOWN | class
     }
 
-    /// Returns where in its granule a block starts. (Slots are aligned to granules, and blocks to
-    /// [`UNIT`].)
+    /// Returns where in its granule a block starts. (Slots are aligned to granules.)
     #[inline(always)]
     fn place(block: *mut u8) -> u32 {
         (block.addr() as u32) << PLACE

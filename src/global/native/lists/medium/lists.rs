@@ -232,7 +232,7 @@ impl Lists {
         let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
         let room = list.room.load(Relaxed) as usize;
         let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
-        // Blocks of many smaller requests do not give way to one that is not rounded up.
+        // No others give way to a block above the sizes that are rounded up.
         let is_refused = size > limit || size > ROUNDED && is_full();
         if is_refused || list.len() >= room && room < ROOM {
             self.count_turned_away(class, 1);

@@ -236,7 +236,8 @@ fn far_apart() {
     serves_above(8 << 10);
 }
 
-/// A mark tells its block's class, kept or not, and matches no other address in its granule.
+/// A mark tells its block's class, kept or not, and matches no other address in its granule, aligned
+/// or not.
 #[test]
 fn a_mark_is_of_one_block() {
     let granule = SPACE.slot(0).wrapping_add(1 << 20);
@@ -248,6 +249,9 @@ fn a_mark_is_of_one_block() {
                 for other in 0..1024 {
                     let known = mark::class_of(mark, at(other)).map(Class);
                     assert_eq!(known, (other == unit).then_some(class), "{unit}, {other}");
+                }
+                for bytes in 1..UNIT {
+                    assert_eq!(mark::class_of(mark, at(unit).wrapping_add(bytes)), None, "{bytes}");
                 }
             }
         }
