@@ -16,7 +16,7 @@
 use core::ptr::NonNull;
 use core::time::Duration;
 
-use super::{mapped, thread, usual};
+use super::{mapped, sampled, thread, usual};
 use crate::global::native::base::mode::{self, Parts};
 use crate::global::native::base::sizes;
 use crate::global::native::heaps::heap::Heap;
@@ -25,7 +25,7 @@ use crate::global::native::lists::quick::Lists;
 use crate::global::native::lists::{current, idle, medium, quick, registry};
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::{guarded, hardened, profile};
+use crate::global::native::{guarded, hardened};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
@@ -103,7 +103,7 @@ unsafe fn allocate_zeroed_small(
 fn allocate_zeroed_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let parts = mode::parts();
     if parts.are_unusual() {
-        return sampling(asked, size, align, || match mode::is_hardened() {
+        return sampled::sample(asked, size, align, || match mode::is_hardened() {
             true => hardened::paths::allocate_zeroed(parts, asked, size, align),
             false => usual::allocate_zeroed(asked, size, align),
         });
@@ -152,61 +152,8 @@ fn allocate_past_lists(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
 fn allocate_unusually(parts: Parts, asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     match parts.are_only_hardened() {
         true => hardened::paths::allocate(parts, asked, size, align),
-        false => allocate_sampling(asked, size, align),
+        false => sampled::allocate(asked, size, align),
     }
-}
-
-/// As [`allocate`], while blocks are sampled.
-#[cold]
-#[inline(never)]
-fn allocate_sampling(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
-    sampling(asked, size, align, || {
-        if mode::is_hardened() {
-            return hardened::paths::allocate(mode::parts(), asked, size, align);
-        }
-        if size <= SMALL_MAX && align <= UNIT {
-            // Usually the list has a block, and the fast path only stopped for a trial.
-            // SAFETY: the lists are this thread's; the offset is from the tables.
-            if let Some(block) = unsafe { quick::pop(current::lists(), sizes::offset(size)) } {
-                return block.as_ptr();
-            }
-        }
-        usual::allocate(asked, size, align)
-    })
-}
-
-/// Returns the block that `allocate` allocates, after sampling it if it is chosen.
-#[inline(always)]
-fn sampling(
-    asked: &Tuning,
-    size: usize,
-    align: usize,
-    allocate: impl FnOnce() -> *mut u8,
-) -> *mut u8 {
-    if !mode::is_profiled() {
-        return allocate();
-    }
-    let _errno = KeepErrno::new();
-    if current::lists() == quick::empty() {
-        // Gives a new thread its lists, so that its first block counts.
-        let _ = thread::enter(registry::tuning(asked));
-    }
-    let is_wanted = profile::decide_sample(asked, size, align);
-    let block = allocate();
-    if is_wanted {
-        // Calls from here on belong to the allocator.
-        let here = 0_u8;
-        profile::enter_sample(block, size, (&raw const here).addr());
-        if SPACE.list_of(block) == Some(0)
-            && let Some(block) = NonNull::new(block)
-        {
-            // Keeps it off the medium lists, so that its free takes the slow path, which forgets
-            // it.
-            medium::clear_mark(block);
-        }
-        profile::dump_if_wanted();
-    }
-    block
 }
 
 /// Frees a block of up to [`SMALL_MAX`] bytes, aligned to the unit at most, whose size the caller
@@ -380,30 +327,7 @@ unsafe fn free_unusually(
     unsafe {
         match parts.are_only_hardened() {
             true => hardened::paths::free(parts, asked, block, list, size),
-            false => free_sampling(asked, block, size),
-        }
-    }
-}
-
-/// As [`free`], while blocks are sampled.
-///
-/// # Safety
-/// As for [`free`].
-#[cold]
-#[inline(never)]
-unsafe fn free_sampling(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
-    if mode::is_profiled() {
-        profile::forget(block.as_ptr());
-    }
-    // SAFETY: the caller guarantees that the block is in use. It is of the unshadowed list, even
-    // where its granule names the shadow; the lists are this thread's.
-    unsafe {
-        let list = SPACE.list_of(block.as_ptr()).unwrap_or(0);
-        if mode::is_hardened() {
-            return hardened::paths::free(mode::parts(), asked, block, list, size);
-        }
-        if list == 0 || !quick::push(current::lists(), quick::unshadowed(list), block) {
-            usual::free(asked, block);
+            false => sampled::free(asked, block, size),
         }
     }
 }
@@ -485,49 +409,11 @@ pub(super) unsafe fn reallocate_unusually(
     unsafe {
         match parts.are_only_hardened() {
             true => hardened::resize::reallocate(parts, asked, block, align, new_size),
-            false => reallocate_sampling(asked, block, size, align, new_size),
+            false => sampled::reallocate(asked, block, size, align, new_size, || {
+                relocate(asked, block, size, align, new_size, || free(asked, block))
+            }),
         }
     }
-}
-
-/// As [`reallocate`], while blocks are sampled. For the profile, a small block that stays in place
-/// is unchanged; every other block is freed, and allocated with the new size.
-///
-/// # Safety
-/// As for [`reallocate`].
-#[cold]
-#[inline(never)]
-unsafe fn reallocate_sampling(
-    asked: &Tuning,
-    block: *mut u8,
-    size: usize,
-    align: usize,
-    new_size: usize,
-) -> *mut u8 {
-    let taken = if mode::is_profiled() { profile::take(block) } else { None };
-    // SAFETY: the callees have the same contract.
-    let (resized, is_new) = unsafe {
-        if mode::is_hardened() {
-            (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
-        } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
-            (resized.as_ptr(), false)
-        } else if let Some(moved) = mapped::move_to_mapping(asked, block, size, align, new_size) {
-            (moved.as_ptr(), false)
-        } else {
-            let free = || free(asked, block);
-            (relocate(asked, block, size, align, new_size, free), true)
-        }
-    };
-    if mode::is_profiled() {
-        let stays = resized == block && SPACE.list_of(resized).is_some_and(|list| list > 0);
-        if resized.is_null() || stays {
-            profile::restore(block, taken);
-        } else if !is_new {
-            // `relocate` allocated a new block, which was sampled there.
-            sampling(asked, new_size, align, || resized);
-        }
-    }
-    resized
 }
 
 /// Copies a block to a new one, and frees it; null, and nothing changed, if there is no memory.
