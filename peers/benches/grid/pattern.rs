@@ -281,7 +281,7 @@ impl Run {
         16 * self.blocks.len()
     }
 
-    /// Shrinks a block to half its size and to a quarter.
+    /// Shrinks a block to half its size and to a quarter; a call is one of the two.
     fn shrink(&mut self) -> usize {
         for _ in 0..CALLS / 2 {
             // SAFETY: a call of `malloc`.

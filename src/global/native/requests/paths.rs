@@ -382,11 +382,8 @@ pub(super) unsafe fn reallocate(
         if parts.are_unusual() {
             return reallocate_unusually(parts, asked, block, size, align, new_size);
         }
-        if let Some(resized) = usual::resize(asked, block, align, new_size) {
+        if let Some(resized) = usual::resize_or_move(asked, block, size, align, new_size) {
             return resized.as_ptr();
-        }
-        if let Some(moved) = mapped::move_to_mapping(asked, block, size, align, new_size) {
-            return moved.as_ptr();
         }
         relocate(asked, block, size, align, new_size, || free(asked, block))
     }

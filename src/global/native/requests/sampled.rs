@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use super::{mapped, thread, usual};
+use super::{thread, usual};
 use crate::global::native::base::{mode, sizes};
 use crate::global::native::lists::{current, medium, quick, registry};
 use crate::global::native::memory::space::SPACE;
@@ -86,7 +86,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>, size: Option<usize
     }
 }
 
-/// Resizes a block; `relocate` copies it to a new one if that is necessary. For the profile, a small
+/// Resizes a block; `relocate` copies it to a new one where it must be copied. For the profile, a small
 /// block that stays in place is unchanged; every other block is freed, and allocated with the new
 /// size.
 ///
@@ -107,10 +107,8 @@ pub(super) unsafe fn reallocate(
     let (resized, is_new) = unsafe {
         if mode::is_hardened() {
             (hardened::resize::reallocate(mode::parts(), asked, block, align, new_size), false)
-        } else if let Some(resized) = usual::resize(asked, block, align, new_size) {
+        } else if let Some(resized) = usual::resize_or_move(asked, block, size, align, new_size) {
             (resized.as_ptr(), false)
-        } else if let Some(moved) = mapped::move_to_mapping(asked, block, size, align, new_size) {
-            (moved.as_ptr(), false)
         } else {
             (relocate(), true)
         }

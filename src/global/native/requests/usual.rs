@@ -175,12 +175,32 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
     }
 }
 
+/// Resizes a block in place, or moves it to a mapping where one is better; `None`, and nothing
+/// changed, if it must be copied to a new block.
+///
+/// # Safety
+/// As for [`reallocate`](super::paths::reallocate).
+#[inline]
+pub(super) unsafe fn resize_or_move(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> Option<NonNull<u8>> {
+    // SAFETY: the callees have the same contract; a block that moves could not be resized in place.
+    unsafe {
+        resize(asked, block, align, new_size)
+            .or_else(|| mapped::move_to_mapping(asked, block, size, align, new_size))
+    }
+}
+
 /// Resizes a block without copying; `None`, and nothing changed, if that cannot be done. A mapping
 /// stays one down to a quarter of [`mapping_from`](Tuning::mapping_from).
 ///
 /// # Safety
 /// As for [`reallocate`](super::paths::reallocate).
-pub(super) unsafe fn resize(
+unsafe fn resize(
     asked: &Tuning,
     block: *mut u8,
     align: usize,
