@@ -129,9 +129,9 @@ fn options() -> Result<Option<Options>, String> {
     Ok(Some(options))
 }
 
-/// Parses parts separated by commas. (A pattern's name may have a comma and a space.)
+/// Parses parts separated by commas.
 fn list<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
-    text.replace(", ", "\0").split(',').map(|part| parse(&part.replace('\0', ", "))).collect()
+    text.split(',').map(parse).collect()
 }
 
 fn number(text: &str) -> Result<usize, String> {

@@ -46,7 +46,7 @@ impl Pattern {
         Self::several("at random", |run| run.replace_with(Run::any, |run| run.size)),
         Self::several("random sizes", |run| run.replace_with(Run::any, Run::any_size)),
         Self::several("waves", |run| run.wave(|run| run.size, false)),
-        Self::several("waves, last first", |run| run.wave(|run| run.size, true)),
+        Self::several("reversed waves", |run| run.wave(|run| run.size, true)),
         Self::several("waves of sizes", |run| run.wave(Run::any_size, false)),
         Self::several("calloc", |run| run.replace(Run::any, Run::zeroed)),
         Self::several("aligned to 64", |run| run.replace(Run::any, |run| run.aligned(64))),
