@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pagewise::trace::{ReadError, Reason};
 use pagewise_replay::output;
 use pagewise_replay::printable::printable;
@@ -30,13 +30,14 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Prints clap's error about the command line on one line. Help and version, which clap also passes
 /// as errors, go to stdout unchanged.
-pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_usage(mut error: clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match output::print(&error.render().to_string()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => report(&error),
         };
     }
+    forget_hidden_commands(&mut error);
     let rendered = error.render().to_string();
     let message = rendered.split("\nUsage: pagewise").next().unwrap_or_default();
     let words = std::env::args_os().skip(1);
@@ -49,6 +50,20 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let text = format!("pagewise: {message} (see `pagewise{command} --help`)");
     output::say(&printable(&text));
     ExitCode::from(USAGE)
+}
+
+/// Takes the commands that only pagewise itself calls out of clap's suggestions.
+fn forget_hidden_commands(error: &mut clap::Error) {
+    let Some(ContextValue::Strings(mut names)) = error.remove(ContextKind::SuggestedSubcommand)
+    else {
+        return;
+    };
+    let cli = Cli::command();
+    let hidden = |name: &str| cli.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    names.retain(|name| !hidden(name));
+    if !names.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+    }
 }
 
 /// Returns the subcommand that a command line names, whose help has details, after a space.

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     default_sigpipe();
     match Cli::try_parse() {
         Ok(cli) => run(cli).unwrap_or_else(|error| error::report(&error)),
-        Err(usage) => error::report_usage(&usage),
+        Err(usage) => error::report_usage(usage),
     }
 }
 

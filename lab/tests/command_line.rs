@@ -33,6 +33,14 @@ fn fits_a_terminal(of: &[&str], text: &str) {
 }
 
 #[test]
+fn the_usage_of_record_says_that_it_needs_a_command_or_a_process() {
+    let help = pagewise(&["record", "--help"]).succeeds();
+    let usage = "Usage: pagewise record [OPTIONS] [--] <COMMAND>...\n       \
+                 pagewise record [OPTIONS] --pid <PID>\n";
+    assert!(help.contains(usage), "{help}");
+}
+
+#[test]
 fn every_help_fits_80_columns() {
     let help = pagewise(&["--help"]).succeeds();
     fits_a_terminal(&["--help"], &help);
@@ -100,6 +108,8 @@ fn a_command_that_does_not_exist_is_refused() {
         2,
         "subcommand 'compere'; tip: some similar subcommands exist: 'completions', 'compare'",
     );
+    // The nearest is a command that only pagewise itself calls.
+    pagewise(&["cut"]).fails(2, "unrecognized subcommand 'cut' (see `pagewise --help`)");
     pagewise(&["--frobnicate"]).fails(2, "--frobnicate");
     pagewise(&["replay"]).fails(2, "<TRACE>");
     pagewise(&["info"]).fails(2, "<TRACE>");

@@ -42,7 +42,7 @@ use watch::Watch;
 /// Records every process that the command starts, also through fork and exec, and writes the one
 /// that allocates most. Cannot record statically linked and setuid programs.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(override_usage = USAGE, after_help = HELP)]
 pub(crate) struct Args {
     /// The trace to write [default: PROGRAM.pwt]; `-` is standard output, and the command's own
     /// output then goes to stderr.
@@ -97,6 +97,10 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+const USAGE: &str = "\
+pagewise record [OPTIONS] [--] <COMMAND>...
+       pagewise record [OPTIONS] --pid <PID>";
 
 const HELP: &str = "\
 Examples:
