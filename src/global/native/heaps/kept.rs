@@ -20,7 +20,6 @@
 
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
-use core::{mem, ptr};
 
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
@@ -32,88 +31,24 @@ use crate::global::native::memory::refused;
 use crate::os;
 
 mod density;
+mod runs;
+mod seams;
 
 use density::MappingDensity;
+pub(super) use runs::LEAST;
+use runs::{GONE, Run, Runs, Unrestored};
+use seams::Seams;
 
 /// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
 const MOST: usize = 64 << 20;
-
-/// Bytes of a run from which on a longer block starts with it.
-const PART: usize = HUGE;
-
-/// The least bytes of a run: moving fewer is no cheaper than touching new memory.
-pub(super) const LEAST: usize = 64 << 10;
 
 /// The most bytes of mappings that get huge pages before one was seen written all over; without
 /// mappings of zeros, which get none before that.
 const TRIED: usize = 64 << 20;
 
-/// The most runs that are kept.
-const RUNS: usize = 128;
-
-/// The most seams that are known.
-const SEAMS: usize = 512;
-
-/// The most runs that go back after one use of the lock.
-const GONE: usize = 4;
-
-/// Contiguous OS pages that are mapped, unused, and not known to be zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    start: *mut u8,
-    /// Bytes; 0 if the entry is free.
-    len: usize,
-    /// When the run was freed, in milliseconds.
-    since: u64,
-    /// Whether what the program set on the pages was [undone](os::restore).
-    is_restored: bool,
-}
-
-/// A run that was taken out of the runs, since it has to be [restored](os::restore) first, which is
-/// not done under the lock.
-#[derive(Debug, PartialEq, Eq)]
-struct Unrestored(Run);
-
-impl Run {
-    /// Returns the bytes before the first place that a huge page follows at a distance of `before`
-    /// bytes.
-    fn skipped(&self, before: usize) -> usize {
-        self.start.addr().wrapping_add(before).wrapping_neg() % HUGE
-    }
-
-    /// Returns the bytes from that place to the end.
-    fn usable(&self, before: usize) -> usize {
-        self.len.saturating_sub(self.skipped(before))
-    }
-}
-
-const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0, is_restored: false };
-
-/// The last places where pages of different mappings were joined. They save questions to the
-/// system: a forgotten one is found by asking, and one that is gone splits what could move as one.
-#[derive(Debug)]
-struct Seams {
-    addresses: [usize; SEAMS],
-    next: usize,
-}
-
-impl Seams {
-    fn note(&mut self, address: *mut u8) {
-        self.addresses[self.next] = address.addr();
-        self.next = (self.next + 1) % SEAMS;
-    }
-
-    fn until(&self, start: *mut u8, len: usize) -> usize {
-        let distances = self.addresses.iter().map(|seam| seam.wrapping_sub(start.addr()));
-        distances.filter(|&distance| distance > 0).fold(len, usize::min)
-    }
-}
-
 #[derive(Debug)]
 struct Kept {
-    runs: [Run; RUNS],
-    /// Runs that go back once the lock is let go: another thread may be waiting for it.
-    gone: [Run; GONE],
+    runs: Runs,
     /// When a mapping was last freed, in milliseconds.
     freed: u64,
     /// Whether freed mappings are wanted again, as far as is known.
@@ -148,13 +83,13 @@ pub(in crate::global::native) fn bytes() -> usize {
 /// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
 /// and its bytes. The caller lengthens it, or [puts it back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
-    (bytes() != 0).then(|| restored(|kept| kept.take_part(len))).flatten()
+    (bytes() != 0).then(|| restored(|kept| kept.runs.take_part(len))).flatten()
 }
 
 /// Takes pages to be moved behind others of a mapping that needs `len` bytes more, not 0: their
 /// start, and their bytes. They are whole huge pages as long as there are some.
 pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
-    (bytes() != 0).then(|| restored(|kept| kept.take_more(len))).flatten()
+    (bytes() != 0).then(|| restored(|kept| kept.runs.take_more(len))).flatten()
 }
 
 /// Notes that a mapping may end before `address` and another begin there, as the system sees it.
@@ -183,7 +118,7 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
 /// # Safety
 /// The pages are the caller's, which does not use them any more.
 unsafe fn put(run: Run) {
-    if with(|kept| kept.put(run)) != Some(true) {
+    if with(|kept| kept.runs.put(run)) != Some(true) {
         // SAFETY: the caller guarantees that the pages are its own.
         unsafe { refused::release(run.start, run.len) };
     }
@@ -264,7 +199,7 @@ pub(super) fn take(len: usize, delay: u32) -> Option<*mut u8> {
 
 /// Takes the `more` bytes of OS pages from `end` on; returns whether they were kept.
 pub(super) fn take_at(end: *mut u8, more: usize) -> bool {
-    bytes() != 0 && restored(|kept| kept.take_at(end, more)).is_some()
+    bytes() != 0 && restored(|kept| kept.runs.take_at(end, more)).is_some()
 }
 
 /// Gives back runs that nobody took for `delay` milliseconds, in steps, until the visit is over.
@@ -301,7 +236,7 @@ pub(in crate::global::native) fn due_in(delay: u32) -> Option<u64> {
     if bytes() == 0 {
         return None;
     }
-    match with(|kept| kept.used().map(|run| run.since).min()) {
+    match with(|kept| kept.runs.used().map(|run| run.since).min()) {
         Some(first) => Some(first?.saturating_add(delay.into()).saturating_sub(os::now())),
         // Another thread has the lock.
         None => Some(delay.into()),
@@ -328,8 +263,8 @@ pub(in crate::global::native) fn after_fork_in_child() {
 fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
     let (result, gone) = KEPT.with(|kept| {
         let result = action(kept);
-        BYTES.store(kept.bytes(), Relaxed);
-        (result, kept.take_gone())
+        BYTES.store(kept.runs.bytes(), Relaxed);
+        (result, kept.runs.take_gone())
     })?;
     release(gone);
     Some(result)
@@ -354,7 +289,7 @@ fn restored<R>(take: impl Fn(&mut Kept) -> Result<Option<R>, Unrestored>) -> Opt
     }
 }
 
-/// Gives back the runs that were [taken out](Kept::take_gone).
+/// Gives back the runs that were [taken out](Runs::take_gone).
 fn release(gone: [Run; GONE]) {
     for run in gone.into_iter().filter(|run| run.len != 0) {
         // SAFETY: the pages were mapped, nothing uses them, and no other thread has the runs.
@@ -365,12 +300,11 @@ fn release(gone: [Run; GONE]) {
 impl Kept {
     const fn new() -> Self {
         Self {
-            runs: [NONE; RUNS],
-            gone: [NONE; GONE],
+            runs: Runs::new(),
             freed: 0,
             wanted: false,
             again: 0,
-            seams: Seams { addresses: [0; SEAMS], next: 0 },
+            seams: Seams::new(),
             decline: Decline::NONE,
             given: 0,
             density: MappingDensity::new(TRIED),
@@ -385,17 +319,9 @@ impl Kept {
         self.zeroed.learn(start, len).or(learned)
     }
 
-    fn used(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(|run| run.len != 0)
-    }
-
-    fn bytes(&self) -> usize {
-        self.used().map(|run| run.len).sum()
-    }
-
     /// Adds the run of a freed mapping if it may be wanted. `most` and `delay` are as for [`keep`].
     fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
-        let (wanted, after) = (self.wanted, self.bytes() + run.len);
+        let (wanted, after) = (self.wanted, self.runs.bytes() + run.len);
         self.freed = run.since;
         if !wanted || delay == 0 || delay == u32::MAX || after > most {
             return false;
@@ -404,7 +330,7 @@ impl Kept {
             self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
             return false;
         }
-        self.put(run)
+        self.runs.put(run)
     }
 
     /// Records that a mapping of `len` bytes was freed, which leaves `used` bytes in use. Returns
@@ -415,138 +341,19 @@ impl Kept {
         if goes_back { self.decline.left(self.given) } else { 0 }
     }
 
-    /// Adds a run, joined with adjacent runs. Where there is no room, the shortest goes back;
-    /// returns whether that is another.
-    fn put(&mut self, run: Run) -> bool {
-        let mut run = run;
-        for other in self.runs.iter_mut().filter(|other| other.len != 0) {
-            let is_below = other.start.wrapping_add(other.len) == run.start;
-            if is_below || run.start.wrapping_add(run.len) == other.start {
-                let start = if is_below { other.start } else { run.start };
-                let is_restored = run.is_restored && other.is_restored;
-                run = Run { start, len: run.len + other.len, is_restored, ..run };
-                *other = NONE;
-            }
-        }
-        if run.len < LEAST {
-            self.give_up(run);
-            return true;
-        }
-        let place = self.runs.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
-        let Some(place) = place else { return false };
-        let shortest = mem::replace(place, run);
-        self.give_up(shortest);
-        true
-    }
-
-    /// Gives a run back, after the lock is let go if there is a place for that.
-    fn give_up(&mut self, run: Run) {
-        match self.gone.iter_mut().find(|other| other.len == 0) {
-            Some(place) => *place = run,
-            // SAFETY: the pages were mapped, and nothing uses them.
-            None => unsafe { refused::release(run.start, run.len) },
-        }
-    }
-
-    /// Takes from the longest run that fits, so that the block has room to grow.
+    /// Takes [a block's bytes](Runs::take), and learns that they were wanted.
     fn take(&mut self, len: usize, delay: u32) -> Result<Option<*mut u8>, Unrestored> {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
         }
-        let page = os::page_size();
-        let index = self.longest(|run| run.usable(page) >= len);
-        self.if_restored(index, |kept, index| kept.take_from(index, page, len).0)
+        self.runs.take(len)
     }
 
-    fn take_part(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
-        let page = os::page_size();
-        let index = self.longest(|run| run.usable(page) >= PART);
-        self.if_restored(index, |kept, index| kept.take_from(index, page, len))
-    }
-
-    /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If none
-    /// has, or less is wanted, takes the end of the shortest run that suffices, or all of the
-    /// longest.
-    fn take_more(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
-        if len >= HUGE
-            && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
-        {
-            return self.if_restored(Some(index), |kept, index| {
-                let whole = kept.runs[index].usable(0).min(len) & !(HUGE - 1);
-                kept.take_from(index, 0, whole)
-            });
-        }
-        let index = self.shortest(|run| run.len >= len).or_else(|| self.longest(|run| run.len > 0));
-        self.if_restored(index, |kept, index| {
-            let run = &mut kept.runs[index];
-            let part = run.len.min(len);
-            run.len -= part;
-            (run.start.wrapping_add(run.len), part)
-        })
-    }
-
-    /// Takes from a run, if there is one. One that is not restored is taken out instead.
-    fn if_restored<R>(
-        &mut self,
-        index: Option<usize>,
-        take: impl FnOnce(&mut Self, usize) -> R,
-    ) -> Result<Option<R>, Unrestored> {
-        let Some(index) = index else { return Ok(None) };
-        if !self.runs[index].is_restored {
-            return Err(Unrestored(mem::replace(&mut self.runs[index], NONE)));
-        }
-        Ok(Some(take(self, index)))
-    }
-
-    /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
-    /// `before` bytes, and their number.
-    fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
-        let run = mem::replace(&mut self.runs[index], NONE);
-        let (Run { start, len: whole, .. }, skipped) = (run, run.skipped(before));
-        let len = most.min(run.usable(before));
-        let taken = start.wrapping_add(skipped);
-        for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
-            let run = Run { start, len, ..run };
-            if len != 0 && !self.put(run) {
-                self.give_up(run);
-            }
-        }
-        (taken, len)
-    }
-
-    fn take_at(&mut self, end: *mut u8, more: usize) -> Result<Option<()>, Unrestored> {
-        let index = self.runs.iter().position(|run| run.start == end && run.len >= more);
-        self.if_restored(index, |kept, index| {
-            let run = &mut kept.runs[index];
-            run.len -= more;
-            run.start = run.start.wrapping_add(more);
-        })
-    }
-
-    /// Gives back up to `wanted` bytes of the shortest of `which` runs, and what is left of a huge
-    /// page. Returns their number.
+    /// Gives back [up to `wanted` bytes of a run](Runs::give_back). Returns their number.
     fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
-        let Some(index) = self.shortest(|run| run.len != 0 && which(run)) else { return 0 };
-        let run = &mut self.runs[index];
-        let len = wanted.checked_next_multiple_of(HUGE).unwrap_or(wanted).min(run.len);
-        run.len -= len;
-        let gone = Run { start: run.start.wrapping_add(run.len), len, ..*run };
-        self.give_up(gone);
-        self.given += len as u64;
-        len
-    }
-
-    /// Takes out the runs that go back.
-    fn take_gone(&mut self) -> [Run; GONE] {
-        mem::replace(&mut self.gone, [NONE; GONE])
-    }
-
-    fn longest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
-        (0..RUNS).filter(|&index| which(&self.runs[index])).max_by_key(|&i| self.runs[i].len)
-    }
-
-    fn shortest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
-        (0..RUNS).filter(|&index| which(&self.runs[index])).min_by_key(|&i| self.runs[i].len)
+        let given = self.runs.give_back(wanted, which);
+        self.given += given as u64;
+        given
     }
 }
 

@@ -1,5 +1,9 @@
 //! Which mappings are kept, for which blocks, and when they go back.
 
+use core::ptr;
+
+use super::runs::{NONE, RUNS};
+use super::seams::SEAMS;
 use super::*;
 #[cfg(unix)]
 use crate::global::native::lists::{idle, registry};
@@ -63,26 +67,26 @@ fn wanted() {
 
     // A block takes what it needs, and grows into the rest.
     assert_eq!(kept.take(HUGE + page, DELAY), Ok(Some(run.start)));
-    assert_eq!(kept.bytes(), 3 * HUGE);
+    assert_eq!(kept.runs.bytes(), 3 * HUGE);
     let grown = run.start.wrapping_add(HUGE + page);
-    assert_eq!(kept.take_at(grown.wrapping_add(page), HUGE), Ok(None));
-    assert_eq!(kept.take_at(grown, 3 * HUGE + page), Ok(None));
-    assert_eq!(kept.take_at(grown, HUGE), Ok(Some(())));
+    assert_eq!(kept.runs.take_at(grown.wrapping_add(page), HUGE), Ok(None));
+    assert_eq!(kept.runs.take_at(grown, 3 * HUGE + page), Ok(None));
+    assert_eq!(kept.runs.take_at(grown, HUGE), Ok(Some(())));
     // The rest holds one huge page behind an OS page.
     let second = run.start.wrapping_add(3 * HUGE);
     assert_eq!(kept.take(HUGE + page, DELAY), Ok(Some(second)));
-    assert_eq!(kept.bytes(), HUGE - page);
+    assert_eq!(kept.runs.bytes(), HUGE - page);
     assert!(is_there(end));
 
     // Freed again, the pieces are one run.
     assert!(kept.keep(Run { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
     assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
-    assert_eq!((kept.used().count(), kept.bytes()), (1, run.len));
+    assert_eq!((kept.runs.used().count(), kept.runs.bytes()), (1, run.len));
     assert_eq!(kept.give_back(1, |_| true), HUGE);
-    release(kept.take_gone());
+    release(kept.runs.take_gone());
     assert!(!is_there(end));
     assert_eq!(kept.give_back(usize::MAX, |_| true), run.len - HUGE);
-    assert_eq!(kept.used().count(), 0);
+    assert_eq!(kept.runs.used().count(), 0);
 }
 
 /// The longest run is taken, so that blocks that grow side by side have room.
@@ -97,7 +101,7 @@ fn blocks_get_runs_of_their_own() {
     for _ in 0..2 {
         let start = kept.take(HUGE + page, DELAY).expect("restored").expect("there is a run");
         let behind = start.wrapping_add(HUGE + page);
-        assert_eq!(kept.take_at(behind, 2 * HUGE), Ok(Some(())), "nobody is in the way");
+        assert_eq!(kept.runs.take_at(behind, 2 * HUGE), Ok(Some(())), "nobody is in the way");
         // SAFETY: it belongs to nobody else.
         unsafe { os::release(start, 3 * HUGE + page) };
     }
@@ -109,29 +113,29 @@ fn blocks_get_runs_of_their_own() {
 fn a_part_is_as_much_as_there_is() {
     let page = os::page_size();
     let mut kept = Kept { wanted: true, ..Kept::new() };
-    assert_eq!(kept.take_part(9 * HUGE), Ok(None));
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None));
     let runs = [mapping(1), mapping(2), mapping(3)];
     for run in runs {
         assert!(kept.keep(run, usize::MAX, DELAY));
     }
-    assert_eq!(kept.take_part(9 * HUGE), Ok(Some((runs[2].start, 3 * HUGE + page))));
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(Some((runs[2].start, 3 * HUGE + page))));
     assert_eq!(
-        kept.take_part(2 * HUGE),
+        kept.runs.take_part(2 * HUGE),
         Ok(Some((runs[1].start, 2 * HUGE))),
         "no more than is wanted"
     );
-    assert_eq!(kept.bytes(), HUGE + page, "the single page that was left went back");
-    assert_eq!(kept.take_part(9 * HUGE), Ok(Some((runs[0].start, HUGE + page))));
-    assert_eq!(kept.take_part(9 * HUGE), Ok(None));
+    assert_eq!(kept.runs.bytes(), HUGE + page, "the single page that was left went back");
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(Some((runs[0].start, HUGE + page))));
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None));
 
     let late = Run { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
-    assert!(kept.put(late));
+    assert!(kept.runs.put(late));
     assert_eq!(
-        kept.take_part(9 * HUGE),
+        kept.runs.take_part(9 * HUGE),
         Ok(Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)))
     );
-    assert_eq!(kept.bytes(), HUGE - page, "what lies before stays");
-    assert_eq!(kept.take_part(9 * HUGE), Ok(None), "too little to begin with");
+    assert_eq!(kept.runs.bytes(), HUGE - page, "what lies before stays");
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None), "too little to begin with");
     kept.give_back(usize::MAX, |_| true);
     // SAFETY: the test took them.
     unsafe {
@@ -152,22 +156,22 @@ fn a_run_is_restored_before_it_is_taken() {
     type Take = fn(&mut Kept, Run) -> bool;
     let takes: [Take; 4] = [
         |kept, run| kept.take(HUGE, DELAY) == Err(Unrestored(run)),
-        |kept, run| kept.take_part(9 * HUGE) == Err(Unrestored(run)),
-        |kept, run| kept.take_more(HUGE) == Err(Unrestored(run)),
-        |kept, run| kept.take_at(run.start, HUGE) == Err(Unrestored(run)),
+        |kept, run| kept.runs.take_part(9 * HUGE) == Err(Unrestored(run)),
+        |kept, run| kept.runs.take_more(HUGE) == Err(Unrestored(run)),
+        |kept, run| kept.runs.take_at(run.start, HUGE) == Err(Unrestored(run)),
     ];
     for take in takes {
         assert!(kept.keep(freed, usize::MAX, DELAY) && take(&mut kept, freed));
-        assert_eq!(kept.used().count(), 0, "nobody else takes it meanwhile");
+        assert_eq!(kept.runs.used().count(), 0, "nobody else takes it meanwhile");
     }
-    assert!(kept.put(run));
+    assert!(kept.runs.put(run));
     assert_eq!(kept.take(HUGE + page, DELAY), Ok(Some(run.start)));
-    assert_eq!(kept.take_at(run.start.wrapping_add(HUGE + page), HUGE), Ok(Some(())));
+    assert_eq!(kept.runs.take_at(run.start.wrapping_add(HUGE + page), HUGE), Ok(Some(())));
     let rest = Run { start: run.start.wrapping_add(2 * HUGE + page), len: 2 * HUGE, ..run };
-    assert_eq!(kept.used().collect::<Vec<_>>(), [&rest]);
+    assert_eq!(kept.runs.used().collect::<Vec<_>>(), [&rest]);
 
     assert!(kept.keep(Run { len: 2 * HUGE + page, ..freed }, usize::MAX, DELAY));
-    assert_eq!(kept.take_more(9 * HUGE), Err(Unrestored(freed)));
+    assert_eq!(kept.runs.take_more(9 * HUGE), Err(Unrestored(freed)));
     // SAFETY: it belongs to nobody else.
     unsafe { os::release(run.start, run.len) };
 }
@@ -301,21 +305,26 @@ fn replaced() {
     let short = os::allocate(LEAST).expect("there is memory");
     // SAFETY: it is the test's.
     unsafe { short.write(1) };
-    assert!(kept.put(Run { start: short, len: LEAST, since: 0, is_restored: true }));
+    assert!(kept.runs.put(Run { start: short, len: LEAST, since: 0, is_restored: true }));
     // The memory of the others is not accessed.
     let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index * HUGE);
     for index in 1..RUNS {
-        assert!(kept.put(Run { start: at(index), len: 2 * LEAST, since: 0, is_restored: true }));
+        assert!(kept.runs.put(Run {
+            start: at(index),
+            len: 2 * LEAST,
+            since: 0,
+            is_restored: true
+        }));
     }
     assert!(
-        !kept.put(Run { start: at(RUNS), len: LEAST, since: 0, is_restored: true }),
+        !kept.runs.put(Run { start: at(RUNS), len: LEAST, since: 0, is_restored: true }),
         "it is as short"
     );
     assert!(os::is_resident(short));
-    assert!(kept.put(Run { start: at(RUNS), len: 2 * LEAST, since: 0, is_restored: true }));
-    release(kept.take_gone());
+    assert!(kept.runs.put(Run { start: at(RUNS), len: 2 * LEAST, since: 0, is_restored: true }));
+    release(kept.runs.take_gone());
     assert!(!os::is_resident(short), "it went back");
-    assert_eq!((kept.used().count(), kept.bytes()), (RUNS, 2 * RUNS * LEAST));
+    assert_eq!((kept.runs.used().count(), kept.runs.bytes()), (RUNS, 2 * RUNS * LEAST));
 }
 
 /// Mappings are kept up to the limits, and beyond them only for a while after one went back for
@@ -329,19 +338,19 @@ fn as_much_stays_as_is_allowed() {
     for delay in [1, 2, DELAY] {
         let mut kept = Kept { wanted: true, ..Kept::new() };
         // The memory is not accessed: one run stands for others.
-        kept.runs[0] =
+        kept.runs.places[0] =
             Run { start: ptr::null_mut(), len: fills * run.len, since: 0, is_restored: true };
-        let (full, pause) = (kept.bytes(), u64::from(delay).max((run.len / RATE) as u64));
+        let (full, pause) = (kept.runs.bytes(), u64::from(delay).max((run.len / RATE) as u64));
         assert!(full <= MOST && full + run.len > MOST);
-        kept.runs[0].len = MOST - run.len;
+        kept.runs.places[0].len = MOST - run.len;
         assert!(kept.keep(at(1000), usize::MAX, delay), "it fits to the byte");
-        (kept.runs[0].len, kept.runs[1]) = (full, NONE);
+        (kept.runs.places[0].len, kept.runs.places[1]) = (full, NONE);
         assert!(!kept.keep(at(1000), usize::MAX, delay), "it goes back");
-        assert_eq!(kept.bytes(), full);
+        assert_eq!(kept.runs.bytes(), full);
         assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than may stay");
         assert!(kept.keep(at(1000 + pause - 1), usize::MAX, delay), "another one has just gone");
-        assert_eq!(kept.bytes(), full + run.len);
-        kept.runs[1] = NONE;
+        assert_eq!(kept.runs.bytes(), full + run.len);
+        kept.runs.places[1] = NONE;
         assert!(!kept.keep(at(1000 + pause), usize::MAX, delay), "one goes from time to time");
         assert!(!kept.keep(at(1000 + pause), usize::MAX, u32::MAX));
         assert!(!kept.keep(at(1000 + pause), usize::MAX, 0), "without a delay nothing stays");
@@ -372,7 +381,8 @@ fn taken_runs_never_overlap() {
             blocks.push(mapping(1 + below(3) as usize));
         } else if let Some(at) = (below(blocks.len().max(1) as u64) as usize).checked_sub(1) {
             let run = blocks.swap_remove(at);
-            if below(3) == 0 && kept.take_at(run.start.wrapping_add(run.len), page) == Ok(Some(()))
+            if below(3) == 0
+                && kept.runs.take_at(run.start.wrapping_add(run.len), page) == Ok(Some(()))
             {
                 blocks.push(Run { len: run.len + page, ..run });
             } else if !kept.keep(Run { since: os::now(), ..run }, 2 * MOST, DELAY) {
@@ -380,12 +390,15 @@ fn taken_runs_never_overlap() {
                 unsafe { os::release(run.start, run.len) };
             }
         }
-        let mut all: Vec<(usize, usize)> = (kept.used().chain(&blocks))
+        let mut all: Vec<(usize, usize)> = (kept.runs.used().chain(&blocks))
             .map(|run| (run.start.addr(), run.start.addr() + run.len))
             .collect();
         all.sort_unstable();
         assert!(all.is_sorted_by(|one, next| one.1 <= next.0), "{all:x?}");
-        assert!(kept.bytes() <= 2 * MOST && kept.used().all(|run| run.len.is_multiple_of(page)));
+        assert!(
+            kept.runs.bytes() <= 2 * MOST
+                && kept.runs.used().all(|run| run.len.is_multiple_of(page))
+        );
     }
     kept.give_back(usize::MAX, |_| true);
     // SAFETY: they belong to nobody else.
@@ -630,7 +643,7 @@ fn others() {
                 since: 0,
                 is_restored: true,
             };
-            assert_eq!(with(|kept| kept.put(run)), Some(true));
+            assert_eq!(with(|kept| kept.runs.put(run)), Some(true));
             heap.maintain();
             refused += usize::from(give_back(1));
             // Lets the other thread run at any moment, even on one CPU.

@@ -1,0 +1,28 @@
+//! Where pages of different mappings were joined.
+
+/// The most seams that are known.
+pub(super) const SEAMS: usize = 512;
+
+/// The last places where pages of different mappings were joined. They save questions to the
+/// system: a forgotten one is found by asking, and one that is gone splits what could move as one.
+#[derive(Debug)]
+pub(super) struct Seams {
+    addresses: [usize; SEAMS],
+    next: usize,
+}
+
+impl Seams {
+    pub(super) const fn new() -> Self {
+        Self { addresses: [0; SEAMS], next: 0 }
+    }
+
+    pub(super) fn note(&mut self, address: *mut u8) {
+        self.addresses[self.next] = address.addr();
+        self.next = (self.next + 1) % SEAMS;
+    }
+
+    pub(super) fn until(&self, start: *mut u8, len: usize) -> usize {
+        let distances = self.addresses.iter().map(|seam| seam.wrapping_sub(start.addr()));
+        distances.filter(|&distance| distance > 0).fold(len, usize::min)
+    }
+}
