@@ -74,7 +74,8 @@ pub(crate) fn backs_all_with_huge_pages() -> bool {
 
 /// Returns whether the word at `address` may be readable, whether or not it is this allocator's.
 /// The call reads a limit at the address before it finds that no such limit exists: EFAULT means
-/// that it could not read. Any other error means nothing.
+/// that it could not read. Any other error means nothing. (Linux takes null for no limit, and reads
+/// nothing.)
 pub(crate) fn is_readable(address: *mut u8) -> bool {
     /// More limits than any system has. (Linux refuses negative numbers before it reads.)
     const NO_LIMIT: c_int = 1 << 20;
@@ -83,6 +84,6 @@ pub(crate) fn is_readable(address: *mut u8) -> bool {
     // exists.
     unsafe {
         let refused = libc::setrlimit(NO_LIMIT as _, limit.cast()) != 0;
-        !(refused && *crate::os::errno_location() == libc::EFAULT)
+        !limit.is_null() && !(refused && *crate::os::errno_location() == libc::EFAULT)
     }
 }

@@ -178,6 +178,7 @@ fn a_run_is_restored_before_it_is_taken() {
 
 /// A run that cannot be restored goes back, and the next one serves.
 #[cfg(target_os = "linux")]
+#[cfg_attr(pagewise_portable_os, ignore = "pages are taken as they are there")]
 #[test]
 fn a_run_that_cannot_be_restored_goes_back() {
     alone::passes("global::native::heaps::kept::tests::unrestored");
@@ -208,6 +209,7 @@ fn unrestored() {
 /// else would be mapped at their addresses. None are kept that the program has locked in memory,
 /// which count against what it may lock. (Regression: both were undone only when pages were taken.)
 #[cfg(target_os = "linux")]
+#[cfg_attr(pagewise_portable_os, ignore = "pages are taken as they are there")]
 #[test]
 fn pages_that_would_do_harm_are_not_kept_as_they_are() {
     alone::passes("global::native::heaps::kept::tests::harmful");
