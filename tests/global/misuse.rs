@@ -129,6 +129,69 @@ fn freed_among_others() {
     }
 }
 
+/// A block that its thread's list keeps: the heap does not know that it is free.
+#[test]
+fn a_block_on_a_medium_list_freed_again_stops_the_process() {
+    for test in ["misuse::freed_on_a_list", "misuse::freed_on_another_threads_list"] {
+        aborts(test, "pagewise: a block was freed twice");
+    }
+    aborts("misuse::resized_on_a_list", "pagewise: a free block was resized or measured");
+}
+
+/// Frees a block of 50,000 bytes onto the thread's list, which has room for it and two others.
+fn freed_onto_list() -> *mut u8 {
+    let allocate = || [(); 3].map(|()| ALLOCATOR.allocate(50_000));
+    for _ in 0..4 {
+        // SAFETY: each block is freed once.
+        allocate().into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    }
+    let [block, ..] = allocate();
+    let before = ALLOCATOR.stats().quick;
+    // SAFETY: the block is freed once by right.
+    unsafe { ALLOCATOR.free(block) };
+    assert!(ALLOCATOR.stats().quick >= before + 50_000);
+    block
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn freed_on_a_list() {
+    let [other, block] = [ALLOCATOR.allocate(50_000), freed_onto_list()];
+    // SAFETY: the last free is the misuse to be detected.
+    unsafe {
+        ALLOCATOR.free(other);
+        ALLOCATOR.free(block);
+        libc::_exit(0);
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn freed_on_another_threads_list() {
+    let block = freed_onto_list().expose_provenance();
+    std::thread::spawn(move || {
+        freed_onto_list();
+        // SAFETY: the last free is the misuse to be detected.
+        unsafe {
+            ALLOCATOR.free(std::ptr::with_exposed_provenance_mut(block));
+            libc::_exit(0);
+        }
+    });
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn resized_on_a_list() {
+    // SAFETY: this is the misuse to be detected.
+    unsafe {
+        let _ = ALLOCATOR.reallocate(freed_onto_list(), 100_000);
+        libc::_exit(0);
+    }
+}
+
 #[test]
 fn a_free_block_resized_stops_the_process() {
     aborts("misuse::resized", "pagewise: a free block was resized or measured");

@@ -80,9 +80,10 @@ fn sequences() {
                     *layout = Layout::from_size_align(size, layout.align()).expect("valid");
                 }
                 1..=5 => {
-                    let align = if random.below(20) == 0 { 64 } else { 8 };
+                    let align = if random.below(4) == 0 { 64 } else { 8 };
                     let layout = Layout::from_size_align(size, align).expect("a layout");
                     let block = block_of(site, layout);
+                    assert!(block.addr().is_multiple_of(align), "{size}");
                     truth[site].count(size, mean, 1.0);
                     blocks.push((Block(block, layout, size), site));
                 }

@@ -390,7 +390,11 @@ mod tests {
             list.set_count(3);
             list.shut();
             let bottom = wave_bottom(list).expect("it is in its usual places");
+            let before = list.top.load(Relaxed);
             list.move_to(bottom);
+            // The fork came between the first and the second of its writes.
+            list.top.store(before, Relaxed);
+            list.last_place.set(before);
             open_shut(lists);
             assert_eq!((list.bottom(), list.top.load(Relaxed)), (bottom, bottom));
             assert!(!list.is_shut() && list.capacity() > 0 && wave_bottom(list).is_none());

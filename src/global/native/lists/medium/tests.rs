@@ -110,12 +110,12 @@ fn count(lists: &Lists, class: Class) -> usize {
 }
 
 /// An aligned request takes the last block of the list that is aligned so; the others stay in
-/// order.
+/// order. The lists may hold as many blocks again.
 #[test]
 fn an_aligned_block_is_the_last_that_is() {
     let heap = with_heap();
-    let lists = lists(LEAST);
     let class = Class::of(20 << 10).expect("there is one");
+    let lists = lists(8 * class.size());
     let mut blocks: Vec<_> = (0..8).map(|_| block(heap, class)).collect();
     blocks.iter().for_each(|&block| keep(&lists, class, block));
     for align in [4096, 2048, 1024, 512, 256, 128, 64, 32] {
@@ -134,6 +134,9 @@ fn an_aligned_block_is_the_last_that_is() {
         discard(block);
     }
     assert_eq!(pop(&lists, class), None);
+    (0..8).for_each(|_| keep(&lists, class, block(heap, class)));
+    assert_eq!(count(&lists, class), 8);
+    lists.put_back_all();
 }
 
 /// Aligned blocks are freed onto lists and reused; each is aligned, and given out once.
@@ -405,7 +408,9 @@ fn buffers() {
             assert_eq!(kept() - before, if number > 0 { expected } else { 0 }, "{size}");
         }
     }
-    // A buffer of zeros is the heap's, which knows what holds zeros already.
+    // A buffer of zeros is the heap's, which knows what holds zeros already, also where the list has
+    // room for it.
+    let listed = PAGEWISE.allocate(1 << 20);
     let before = kept();
     for _ in 0..3 {
         let block = PAGEWISE.allocate_zeroed(1 << 20);
@@ -414,6 +419,9 @@ fn buffers() {
         unsafe { PAGEWISE.free(block) };
         assert_eq!(kept(), before);
     }
+    // SAFETY: the block is freed once.
+    unsafe { PAGEWISE.free(listed) };
+    assert_eq!(kept(), before + 1);
 }
 
 /// Arrays that grow by doubling and copying, again and again, are not kept: a block above 128 KiB
@@ -442,6 +450,26 @@ fn doubling() {
         unsafe { PAGEWISE.free(array) };
         assert_eq!(kept(), before);
     }
+}
+
+/// A thread that has no lists frees a medium block to its heap, and nothing remains to say that it
+/// has a class: a longer block that starts there later would pass for one that is damaged.
+#[test]
+fn a_block_freed_by_a_thread_without_lists_has_no_mark() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    let heap = with_heap();
+    let block = block(heap, class_of_most());
+    let address = block.as_ptr().expose_provenance();
+    let freeing = std::thread::spawn(move || {
+        assert!(quick::is_none(current::lists()));
+        // SAFETY: the block is in use, and freed once.
+        unsafe { PAGEWISE.free(ptr::with_exposed_provenance_mut(address)) };
+        assert!(quick::is_none(current::lists()));
+    });
+    freeing.join().expect("it ends");
+    assert!(!is_in_use(heap, block));
+    assert_eq!(SPACE.mark_of(block.as_ptr()).load(Relaxed), mark::NONE);
 }
 
 fn class_of_most() -> Class {
@@ -507,8 +535,31 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     }
     assert_eq!(list.room.load(Relaxed), ROOM as u16);
     lists.remove_room(class);
+    keep(&lists, class, block(heap, class));
+    // What was turned away before the list lost its room does not count.
+    lists.remove_room(class);
     lists.note_miss(class);
     assert_eq!(list.room.load(Relaxed), 0);
+}
+
+/// A block above 128 KiB that is turned away and wanted gets room, though smaller blocks were turned
+/// away meanwhile.
+#[test]
+fn smaller_blocks_do_not_count_as_turned_away_last() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let [large, other] = [256 << 10, 512 << 10].map(|size| Class::of(size).expect("it has one"));
+    let room = |class| lists.list(class).room.load(Relaxed);
+    let turn_away = |class| {
+        lists.remove_room(class);
+        keep(&lists, class, block(heap, class));
+        assert_eq!(count(&lists, class), 0);
+    };
+    turn_away(other);
+    turn_away(large);
+    Class::all().take_while(|class| class.size() <= ROUNDED).for_each(turn_away);
+    lists.note_miss(other);
+    lists.note_miss(large);
+    assert_eq!([other, large].map(room), [0, 1]);
 }
 
 /// Where all blocks on the lists are of one class, the oldest quarter gives way to a block too many.
@@ -947,8 +998,13 @@ fn a_list_that_runs_dry_gets_a_run() {
     assert_eq!(wanted(made(class.size() - 1), class.size(), UNIT), None);
     own.list(class).overflown.store(3, Relaxed);
     assert_eq!(wanted(own, class.size(), UNIT), Some(2), "three went back");
-    own.note_taken(class, 2);
+    own.note_taken(class, 1);
+    own.note_miss(class);
     assert_eq!(wanted(own, class.size(), UNIT), None, "two were taken");
+    own.list(class).overflown.store(100, Relaxed);
+    own.remove_room(class);
+    open(own);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "it was idle");
     own.list(class).overflown.store(100, Relaxed);
     own.list(class).room.store(4, Relaxed);
     assert_eq!(wanted(own, class.size(), UNIT), Some(4), "it has room for four");

@@ -328,6 +328,8 @@ mod tests {
         let list = list(256, 256);
         list.set_count(100);
         list.shut();
+        list.bottom.store(5000, Relaxed);
+        assert!(list.is_shut());
         list.move_to(5000);
         list.capacity.set(512);
         assert!(list.is_shut());
@@ -346,6 +348,7 @@ mod tests {
         list.shut();
         list.move_to(5000);
         assert_eq!((list.count(), list.capacity(), list.is_shut()), (0, 0, true));
+        assert_eq!(list.top.load(Relaxed), list.last_place.get(), "a push fails");
         list.open(512, 100);
         assert_eq!((list.count(), list.capacity(), list.bottom()), (100, 512, 5000));
     }
