@@ -129,7 +129,7 @@ impl State {
             self.note_reused(start..start + layout.size());
         }
         self.zeros.note_used(start..start + allocated.len());
-        SPACE.set_list(block.as_ptr(), 0);
+        SPACE.set_not_small(block.as_ptr(), allocated.len());
         if layout.size() >= purge::LARGE {
             match is_extended {
                 true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
@@ -335,7 +335,11 @@ impl State {
         });
         self.engine.source().huge().allow(0);
         self.zeros.note_extended(self.engine.first_block(), self.engine.source().extent().end);
-        self.zeros.note_used(changed(block.addr().get(), len, new_len));
+        let changed = changed(block.addr().get(), len, new_len);
+        if new_len > len {
+            SPACE.set_not_small(block.as_ptr().with_addr(changed.start), changed.len());
+        }
+        self.zeros.note_used(changed);
         Some(resized)
     }
 
@@ -657,6 +661,12 @@ mod tests {
             }
             assert_eq!(blocks.len(), 80);
             assert_eq!(lists(&blocks), 0);
+            let behind = |kib: usize| {
+                move |block: &NonNull<u8>| block.map_addr(|at| at.saturating_add(kib << 10))
+            };
+            let within: Vec<_> =
+                [16, 20, 36].into_iter().flat_map(|kib| blocks.iter().map(behind(kib))).collect();
+            assert_eq!(lists(&within), 0, "a free of a pointer into a block is noticed");
             // SAFETY: each is put back once.
             unsafe { state.put_any(&blocks) }.expect("they are in use");
         });

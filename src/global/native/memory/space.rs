@@ -346,6 +346,16 @@ impl Space {
         self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
     }
 
+    /// Stores that no granule of these `len` bytes, at least one, has small blocks: they are, or
+    /// become, part of a block that is not small, and may have been pages before.
+    #[inline]
+    pub(in crate::global::native) fn set_not_small(&self, start: *mut u8, len: usize) {
+        let first = self.offset(start);
+        for granule in first / GRANULE..=(first + len - 1) / GRANULE {
+            self.entry(granule).store(0, Relaxed);
+        }
+    }
+
     /// Replaces the quick list `from` of the granule of `block` by `to`, unless it has changed.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     pub(in crate::global::native) fn change_list(&self, block: *mut u8, from: u32, to: u32) {
