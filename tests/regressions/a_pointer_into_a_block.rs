@@ -54,6 +54,29 @@ freed_within! {
     a_page_into_a_mapping: mapping_page, 40 << 20, 4096, 0, AT_ONCE;
 }
 
+/// Where pages of small blocks were before, a pointer 16 KiB into a larger block found their
+/// quick list, and went onto it.
+#[test]
+fn far_into_a_medium_block_where_small_ones_were() {
+    aborts("a_pointer_into_a_block::where_small_ones_were", AT_PUT_BACK);
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn where_small_ones_were() {
+    let small: Vec<*mut u8> = (0..8000).map(|_| ALLOCATOR.allocate(4096)).collect();
+    // SAFETY: each is freed once.
+    small.into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    ALLOCATOR.purge();
+    let blocks: Vec<*mut u8> = (0..60).map(|_| ALLOCATOR.allocate(100_000)).collect();
+    let granule = blocks[30].map_addr(|at| (at + (16 << 10)).next_multiple_of(16 << 10));
+    // SAFETY: the free is the misuse to be detected, before a list is put back.
+    unsafe {
+        ALLOCATOR.free(granule);
+        libc::_exit(0);
+    }
+}
+
 /// No lock is held when the line is written: a handler of the signal may allocate.
 #[test]
 fn a_handler_of_the_signal_may_allocate() {

@@ -962,19 +962,51 @@ fn written_second() {
     written(1);
 }
 
-/// A list that was full and runs dry gets several blocks, as many as went back and it may keep, and
-/// hands out the lowest first. If it does not take them after all, they go back to their heap.
+/// Makes lists that may keep `limit` bytes, each of which was full.
+fn full_before(limit: usize) -> &'static Lists {
+    let lists = lists(limit);
+    lists.lists.iter().for_each(|list| list.overflown.store(100, Relaxed));
+    Box::leak(lists)
+}
+
+/// A list that was full and runs dry gets several blocks: as many as went back, and it may keep.
+#[test]
+fn a_list_that_was_full_wants_a_run() {
+    with_heap();
+    let class = Class::of(20 << 10).expect("there is one");
+    let wanted = |lists, size, align| Run::wanted_by(lists, size, align).map(|run| run.wanted());
+    let own = full_before(LEAST);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(7));
+    assert_eq!(wanted(own, 128 << 10, UNIT), Some(3), "half a mebibyte");
+    assert_eq!(wanted(own, class.size() - 1, UNIT), None, "not a class's size");
+    assert_eq!(wanted(own, class.size(), 4096), None);
+    assert_eq!(
+        wanted(full_before(3 * class.size()), class.size(), UNIT),
+        Some(3),
+        "it may keep three"
+    );
+    assert_eq!(wanted(full_before(class.size() - 1), class.size(), UNIT), None);
+    own.list(class).overflown.store(3, Relaxed);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(2), "three went back");
+    own.note_taken(class, 1);
+    own.note_miss(class);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "two were taken");
+    own.list(class).overflown.store(100, Relaxed);
+    own.remove_room(class);
+    open(own);
+    assert_eq!(wanted(own, class.size(), UNIT), None, "it was idle");
+    own.list(class).overflown.store(100, Relaxed);
+    own.list(class).room.store(4, Relaxed);
+    assert_eq!(wanted(own, class.size(), UNIT), Some(4), "it has room for four");
+}
+
+/// The run's blocks are handed out lowest first. If the list does not take them after all, they go
+/// back to their heap.
 #[test]
 fn a_list_that_runs_dry_gets_a_run() {
     let heap = with_heap();
     let class = Class::of(20 << 10).expect("there is one");
     let layout = Layout::from_size_align(class.size(), UNIT).expect("it is one");
-    let made = |limit: usize| -> &'static Lists {
-        let lists = lists(limit);
-        lists.lists.iter().for_each(|list| list.overflown.store(100, Relaxed));
-        Box::leak(lists)
-    };
-    let wanted = |lists, size, align| Run::wanted_by(lists, size, align).map(|run| run.wanted());
     let filled = |lists| {
         let mut run = Run::wanted_by(lists, class.size(), UNIT).expect("it was full");
         let mut blocks = Vec::new();
@@ -989,26 +1021,9 @@ fn a_list_that_runs_dry_gets_a_run() {
         (run, first, blocks)
     };
 
-    let own = made(LEAST);
-    assert_eq!(wanted(own, class.size(), UNIT), Some(7));
-    assert_eq!(wanted(own, 128 << 10, UNIT), Some(3), "half a mebibyte");
-    assert_eq!(wanted(own, class.size() - 1, UNIT), None, "not a class's size");
-    assert_eq!(wanted(own, class.size(), 4096), None);
-    assert_eq!(wanted(made(3 * class.size()), class.size(), UNIT), Some(3), "it may keep three");
-    assert_eq!(wanted(made(class.size() - 1), class.size(), UNIT), None);
-    own.list(class).overflown.store(3, Relaxed);
-    assert_eq!(wanted(own, class.size(), UNIT), Some(2), "three went back");
-    own.note_taken(class, 1);
-    own.note_miss(class);
-    assert_eq!(wanted(own, class.size(), UNIT), None, "two were taken");
-    own.list(class).overflown.store(100, Relaxed);
-    own.remove_room(class);
+    let own = full_before(LEAST);
     open(own);
-    assert_eq!(wanted(own, class.size(), UNIT), None, "it was idle");
-    own.list(class).overflown.store(100, Relaxed);
     own.list(class).room.store(4, Relaxed);
-    assert_eq!(wanted(own, class.size(), UNIT), Some(4), "it has room for four");
-    open(own);
     let (run, first, blocks) = filled(own);
     run.put_on_list();
     let lowest_first: Vec<_> = iter::from_fn(|| pop(own, class)).collect();
