@@ -103,8 +103,8 @@ fn after_free() {
 #[test]
 fn another_size_before_a_medium_block_stops_the_process() {
     for size in [20_000, 30_000, 100_000] {
-        for resizes in [0, 1] {
-            stops("damage::another_size", &format!("{size} {resizes}"));
+        for (has_list, resizes) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            stops("damage::another_size", &format!("{size} {has_list} {resizes}"));
         }
     }
 }
@@ -114,7 +114,12 @@ fn another_size_before_a_medium_block_stops_the_process() {
 fn another_size() {
     const IN_USE: u32 = 1;
     const PREV_IN_USE: u32 = 2;
-    let [size, resizes] = numbers_of_child();
+    let [size, has_list, resizes] = numbers_of_child();
+    // The thread's list of the class then has room for the block.
+    for _ in 0..4 * has_list {
+        // SAFETY: each block is freed once.
+        side_by_side(size).into_iter().for_each(|block| unsafe { ALLOCATOR.free(block) });
+    }
     let block = side_by_side(size)[2];
     let cells = size as u32 / 2 / 16;
     // SAFETY: the write before the block is the misuse to be noticed.

@@ -472,6 +472,22 @@ fn a_block_freed_by_a_thread_without_lists_has_no_mark() {
     assert_eq!(SPACE.mark_of(block.as_ptr()).load(Relaxed), mark::NONE);
 }
 
+/// A block on a list whose mark says that it is in use does not go back to its heap.
+#[test]
+fn a_block_whose_mark_differs_is_not_put_back() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let class = Class::of(20 << 10).expect("there is one");
+    let blocks = [block(heap, class), block(heap, class)];
+    open(&lists);
+    blocks.into_iter().for_each(|block| keep(&lists, class, block));
+    let [block, other] = blocks;
+    assert_eq!(count(&lists, class), 2);
+    SPACE.mark_of(block.as_ptr()).store(mark::in_use(block.as_ptr(), class.0), Relaxed);
+    lists.put_back_all();
+    assert!(is_in_use(heap, block) && !is_in_use(heap, other));
+    discard(block);
+}
+
 fn class_of_most() -> Class {
     Class::of(ROUNDED).expect("it has one")
 }
