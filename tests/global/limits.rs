@@ -11,10 +11,20 @@ use crate::child::passes_when;
 
 const LIMIT: u64 = 512 << 20;
 
-/// The limit is set between `fork` and `exec`, before the allocator starts.
 #[test]
 fn exhaustion_returns_null_and_loses_nothing() {
-    passes_when("limits::exhaust", |command| {
+    passes_under_limit("limits::exhaust");
+}
+
+/// A block that grows gets a quarter more, unless there is memory only for what was asked.
+#[test]
+fn a_block_grows_into_the_last_memory() {
+    passes_under_limit("limits::grow");
+}
+
+/// Runs a test whose process has a limit from `exec` on, before the allocator starts.
+fn passes_under_limit(test: &str) {
+    passes_when(test, |command| {
         if is_emulated() {
             // qemu does not enforce address space limits, but the size of its own can be set.
             command.env("QEMU_RESERVED_VA", (2 * LIMIT).to_string());
@@ -74,4 +84,28 @@ fn exhaust() {
     // SAFETY: the layout has a size.
     assert!(unsafe { ALLOCATOR.alloc(huge) }.is_null());
     assert_eq!(String::from("still").len() + vec![0; 5000].len(), 5005);
+}
+
+#[test]
+#[ignore = "in a process of its own, under a limit"]
+fn grow() {
+    let mut blocks: Vec<*mut u8> = Vec::with_capacity(1 << 20);
+    let mut fill = |size| {
+        let first = blocks.len();
+        blocks.extend(
+            std::iter::repeat_with(|| ALLOCATOR.allocate(size)).take_while(|b| !b.is_null()),
+        );
+        blocks[first..].to_vec()
+    };
+    let block = ALLOCATOR.allocate(1_000_000);
+    let large = fill(1_100_000);
+    fill(50_000);
+    // SAFETY: each block is in use, and freed or resized once.
+    unsafe {
+        block.write_bytes(7, 1_000_000);
+        ALLOCATOR.free(large[large.len() / 2]);
+        let grown = ALLOCATOR.reallocate(block, 1_090_000);
+        assert!(!grown.is_null(), "there are 1,100,000 bytes");
+        assert!(std::slice::from_raw_parts(grown, 1_000_000).iter().all(|&byte| byte == 7));
+    }
 }
