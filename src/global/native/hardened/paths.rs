@@ -172,7 +172,6 @@ fn allocate_medium(
     // SAFETY: the block has `whole` bytes, room for the words on both sides.
     unsafe {
         let block = raw.add(front);
-        SPACE.set_list(block.as_ptr(), 0);
         if states::is_in_use(states::of(block).load(Relaxed)) {
             fault::stop(Fault::HandedOutTwice, block.as_ptr());
         }

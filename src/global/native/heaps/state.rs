@@ -72,15 +72,11 @@ impl State {
         &mut self,
         layout: Layout,
         parts: usize,
-        mut visit: impl FnMut(NonNull<u8>),
+        visit: impl FnMut(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         let first = self.allocate(layout)?;
         if parts > 1 {
             let whole = PageHeap::<Slot>::tagged_size_of_run(layout.size(), parts);
-            let visit = |block: NonNull<u8>| {
-                SPACE.set_list(block.as_ptr(), 0);
-                visit(block);
-            };
             // SAFETY: the block was just allocated, and is as long as the run once it was resized.
             unsafe {
                 self.resize_and(first, whole, |state| {
@@ -129,7 +125,7 @@ impl State {
             self.note_reused(start..start + layout.size());
         }
         self.zeros.note_used(start..start + allocated.len());
-        SPACE.set_not_small(block.as_ptr(), allocated.len());
+        SPACE.set_list(block.as_ptr(), allocated.len(), 0);
         if layout.size() >= purge::LARGE {
             match is_extended {
                 true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
@@ -214,7 +210,7 @@ impl State {
             // may name shadows.
             if whole {
                 SPACE.forget_states(page, page_size);
-                SPACE.set_list_of_page(page, page_size, list);
+                SPACE.set_list(page, page_size, list);
             }
             zeros.note_used(page.addr()..page.addr() + page_size);
         });
@@ -337,7 +333,7 @@ impl State {
         self.zeros.note_extended(self.engine.first_block(), self.engine.source().extent().end);
         let changed = changed(block.addr().get(), len, new_len);
         if new_len > len {
-            SPACE.set_not_small(block.as_ptr().with_addr(changed.start), changed.len());
+            SPACE.set_list(block.as_ptr().with_addr(changed.start), changed.len(), 0);
         }
         self.zeros.note_used(changed);
         Some(resized)

@@ -328,39 +328,20 @@ impl Space {
         self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
     }
 
-    /// Stores the quick list for the blocks in all granules of a page.
-    #[inline(always)]
-    pub(in crate::global::native) fn set_list_of_page(
-        &self,
-        page: *mut u8,
-        page_size: usize,
-        list: u32,
-    ) {
-        for granule in (0..page_size).step_by(GRANULE) {
-            self.set_list(page.wrapping_add(granule), list);
-        }
-    }
-
-    /// Stores the quick list for the blocks in the granule of `block`.
-    #[inline(always)]
-    pub(in crate::global::native) fn set_list(&self, block: *mut u8, list: u32) {
-        self.entry(self.offset(block) / GRANULE).store(list, Relaxed);
-    }
-
-    /// Stores that no granule of these `len` bytes, at least one, has small blocks: they are, or
-    /// become, part of a block that is not small, and may have been pages before. Eight entries at a
-    /// time, which the compiler does not do by itself.
+    /// Stores the quick list for the blocks in all granules of these `len` bytes, at least one: 0
+    /// where they are, or become, part of a block that is not small. They may have been pages
+    /// before. Eight entries at a time, which the compiler does not do by itself.
     #[inline]
-    pub(in crate::global::native) fn set_not_small(&self, start: *mut u8, len: usize) {
+    pub(in crate::global::native) fn set_list(&self, start: *mut u8, len: usize, list: u32) {
         let first = self.offset(start);
         let granules = (first + len - 1) / GRANULE - first / GRANULE + 1;
         let entries = self.table.load(Relaxed).wrapping_add(first / GRANULE);
         // SAFETY: as in `entry`; the bytes are a heap's.
         let entries = unsafe { slice::from_raw_parts(entries, granules) };
-        let clear = |entry: &AtomicU32| entry.store(0, Relaxed);
+        let store = |entry: &AtomicU32| entry.store(list, Relaxed);
         let (eights, rest) = entries.as_chunks::<8>();
-        eights.iter().for_each(|eight| eight.iter().for_each(clear));
-        rest.iter().for_each(clear);
+        eights.iter().for_each(|eight| eight.iter().for_each(store));
+        rest.iter().for_each(store);
     }
 
     /// Replaces the quick list `from` of the granule of `block` by `to`, unless it has changed.

@@ -1,4 +1,5 @@
-//! Serves requests while blocks are sampled for a profile, in the default mode and in hardened mode.
+//! Serves requests while blocks are sampled for a profile, in the default mode and in hardened
+//! mode.
 
 use core::ptr::NonNull;
 
@@ -86,9 +87,9 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>, size: Option<usize
     }
 }
 
-/// Resizes a block; `relocate` copies it to a new one where it must be copied. For the profile, a small
-/// block that stays in place is unchanged; every other block is freed, and allocated with the new
-/// size.
+/// Resizes a block; `relocate` copies it to a new one where it must be copied. For the profile, a
+/// small block that stays in place is unchanged; every other block is freed, and allocated with the
+/// new size.
 ///
 /// # Safety
 /// As for [`paths::reallocate`](super::paths::reallocate).

@@ -408,8 +408,8 @@ fn buffers() {
             assert_eq!(kept() - before, if number > 0 { expected } else { 0 }, "{size}");
         }
     }
-    // A buffer of zeros is the heap's, which knows what holds zeros already, also where the list has
-    // room for it.
+    // A buffer of zeros is the heap's, which knows what holds zeros already, also where the list
+    // has room for it.
     let listed = PAGEWISE.allocate(1 << 20);
     let before = kept();
     for _ in 0..3 {
@@ -558,8 +558,8 @@ fn a_list_has_room_once_a_block_of_it_was_wanted() {
     assert_eq!(list.room.load(Relaxed), 0);
 }
 
-/// A block above 128 KiB that is turned away and wanted gets room, though smaller blocks were turned
-/// away meanwhile.
+/// A block above 128 KiB that is turned away and wanted gets room, though smaller blocks were
+/// turned away meanwhile.
 #[test]
 fn smaller_blocks_do_not_count_as_turned_away_last() {
     let (heap, lists) = (with_heap(), lists(LEAST));

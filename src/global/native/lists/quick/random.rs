@@ -48,10 +48,10 @@ pub(in crate::global::native) unsafe fn pop_any(
     }
 }
 
-/// Puts the `before` blocks that were on a list before a [refill](super::refill) above the new batch, so
-/// that they are popped first and the batch after them. A batch that does not start [near](NEAR)
-/// their end begins at any of its blocks instead of the first: the `choose(its length)` blocks
-/// before that one are popped last. For hardened mode, so that nobody knows which block comes next.
+/// Puts the `before` blocks that were on a list before a [refill](super::refill) above the new
+/// batch, so that they are popped first and the batch after them. A batch that does not start
+/// [near](NEAR) their end begins at any of its blocks instead of the first: the `choose(its
+/// length)` blocks before that one are popped last.
 ///
 /// # Safety
 /// As for [`pop`](super::pop).

@@ -170,7 +170,7 @@ fn hardened() {
     }
 }
 
-/// The list of a page is stored for all its granules, and for no others.
+/// The list of a page or of a block is stored for all its granules, and for no others.
 #[test]
 fn the_list_of_a_page_is_that_of_all_its_granules() {
     let (space, _) = opened(2);
@@ -179,13 +179,17 @@ fn the_list_of_a_page_is_that_of_all_its_granules() {
     // SAFETY: the space found these addresses unused.
     assert!(unsafe { space.commit(table, TABLE_STEP, None) });
     let at = |granule: usize| space.slot(0).wrapping_add(granule * GRANULE);
-    space.set_list_of_page(at(4), 3 * GRANULE, 77);
-    space.set_list(at(9).wrapping_add(GRANULE - UNIT), 99);
+    space.set_list(at(4), 3 * GRANULE, 77);
+    space.set_list(at(9).wrapping_add(GRANULE - UNIT), UNIT, 99);
     let lists: Vec<_> = (3..11).map(|granule| space.list_of(at(granule))).collect();
     assert_eq!(lists, [0, 77, 77, 77, 0, 0, 99, 0].map(Some));
     let last = at(4).wrapping_add(3 * GRANULE - UNIT);
     assert_eq!(space.list_of(last), Some(77));
     assert_eq!(space.list_of(last.wrapping_add(1)), None, "no block starts there");
+    // A long block begins and ends within granules.
+    space.set_list(at(20).wrapping_add(GRANULE / 2), 18 * GRANULE, 55);
+    let long: Vec<_> = (0..50).filter(|&granule| space.list_of(at(granule)) == Some(55)).collect();
+    assert_eq!(long, (20..39).collect::<Vec<_>>());
     // A page that now belongs to another class keeps that class's list.
     #[cfg(all(feature = "profiler", target_os = "linux"))]
     for (from, to, then) in [(99, 98, 98), (99, 97, 98), (98, 0, 0)] {
