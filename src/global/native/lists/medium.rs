@@ -1,11 +1,11 @@
-//! Quick lists of medium blocks, above FFCROSSOVER and up to 1 MiB: dozens of blocks for each class
+//! Quick lists of medium blocks, above FFCROSSOVER and up to 1 MiB: dozens of blocks for each list
 //! and thread, under a budget of bytes over all threads.
 //!
 //! ```text
-//!  size  16,385 … 18,432 … 20,480 … | 32,768 … 36,864 … | 65,536 … 73,728 …  131,072
-//!                                                        eight classes for each doubling
-//!        147,456   163,840   180,224 … | 262,144   294,912 … | 524,288 …  1,048,576
-//!                                                        these sizes only
+//!  lists  16,384 18,432 20,480 … | 32,768 36,864 … | 65,536 73,728 … 131,072
+//!                                                    eight for each doubling, each of one class
+//!         … 147,456 … 163,840 … | … 262,144 … 294,912 … | … 1,048,576
+//!                                                    as many, each of one class at a time
 //!
 //!             allocated            freed                   allocated
 //!  mark  none ─────────▶ in use ─────────▶ kept, on a list ─────────▶ in use
@@ -16,9 +16,11 @@
 //! serves all requests of the class. (Powers of two, and eighths between them, are classes, so they
 //! are not rounded.) If the list of a class is empty, a block of one of the next two classes serves.
 //!
-//! Above 128 KiB only requests of exactly a class's size have one: buffers often have these sizes.
-//! Rounding up all sizes there would waste memory, and keep back blocks of many sizes in a program
-//! that uses each of them once.
+//! Above 128 KiB there is a class for each 2 KiB, and a list serves one of eight or more. Fewer
+//! classes would waste memory, and keep back blocks of many sizes in a program that uses each of
+//! them once; buffers have the same size again and again. A list without room turns to the class
+//! that was last requested, and each request for another halves the room. Only requests for the
+//! class of a list are rounded up.
 //!
 //! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
 //! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.
@@ -73,12 +75,30 @@ use crate::pages::PageHeap;
 /// The largest alignment of blocks that come from lists in bytes: an OS page.
 const MOST_ALIGN: usize = 4096;
 
-/// Returns the bytes to request from the heap for a request that is not small.
+/// Returns the bytes to request from the heap for a request that is not small, and that no list
+/// serves. Above [`ROUNDED`], its list turns to this size unless it has room for blocks of another.
+pub(in crate::global::native) fn round_missed(size: usize, align: usize) -> usize {
+    let Some(class) = Class::of(size).filter(|_| align <= MOST_ALIGN) else { return size };
+    if is_listed(class) {
+        return class.size();
+    }
+    if let Some(lists) = own() {
+        lists.turn_to(class);
+    }
+    size
+}
+
+/// Returns the bytes that a block of `size` bytes, which is not small, should have.
 pub(in crate::global::native) fn round(size: usize, align: usize) -> usize {
     match Class::of(size) {
-        Some(class) if align <= MOST_ALIGN => class.size(),
+        Some(class) if align <= MOST_ALIGN && is_listed(class) => class.size(),
         _ => size,
     }
+}
+
+/// Returns whether a list of the calling thread has this class.
+fn is_listed(class: Class) -> bool {
+    class.size() <= ROUNDED || own().is_some_and(|lists| lists.list(class).is_of(class))
 }
 
 /// Returns the lists of the calling thread; `None` if it has none. Not for hardened mode.
@@ -122,7 +142,7 @@ pub(in crate::global::native) unsafe fn allocate(
 /// the lists do not serve such requests, or [periodic work](quick::Lists::do_periodic_work) is due.
 pub(in crate::global::native) fn allocate_slowly(size: usize, align: usize) -> Option<NonNull<u8>> {
     let class = Class::served(size).filter(|_| align <= MOST_ALIGN)?;
-    let lists = own()?;
+    let lists = own().filter(|lists| lists.may_serve(class))?;
     // SAFETY: the lists are the calling thread's own.
     let may_pop = unsafe { quick::count_pop(current::lists()) };
     match may_pop {
@@ -138,12 +158,13 @@ pub(in crate::global::native) fn serves_zeroed(size: usize) -> bool {
     size <= ROUNDED
 }
 
-/// Marks a block that the heap has just allocated for `size` bytes as in use, if that is a class's
-/// size, so that a list may keep it when it is freed. Tells the class's list that it was empty.
+/// Marks a block that the heap has just allocated for `size` bytes as in use, if a list has a class
+/// of that size, so that it may keep the block when it is freed. Tells the list that it was empty.
 #[inline]
 pub(in crate::global::native) fn set_mark(block: NonNull<u8>, size: usize, align: usize) {
     if let Some(class) = Class::of(size).filter(|class| class.size() == size)
         && align <= MOST_ALIGN
+        && is_listed(class)
     {
         if let Some(lists) = own() {
             lists.note_miss(class);

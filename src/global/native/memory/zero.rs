@@ -114,8 +114,8 @@ impl Zeros {
     /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, which knows
     /// nothing yet.
     pub(in crate::global::native) fn tell(&self, memory: Range<usize>, known: &mut Known) {
-        let first = (memory.start - self.origin) / self.page;
-        let pages = (memory.end - self.origin).div_ceil(self.page) - first;
+        let first = self.number_of(memory.start);
+        let pages = self.number_of(memory.end - 1) + 1 - first;
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
@@ -130,8 +130,7 @@ impl Zeros {
     /// Returns where the first OS page of `memory` begins that is not known to be zeros, or the
     /// end. `memory` begins with an OS page.
     pub(in crate::global::native) fn skip(&self, memory: Range<usize>) -> usize {
-        let mut at = (memory.start - self.origin) / self.page;
-        let end = (memory.end - self.origin) / self.page;
+        let (mut at, end) = (self.number_of(memory.start), self.number_of(memory.end));
         while at < end && at / BITS < self.len {
             // SAFETY: the loop stops at the last word.
             let word = unsafe { self.words.add(at / BITS).read() } >> (at % BITS);
@@ -144,11 +143,17 @@ impl Zeros {
         memory.end.min(self.origin + at * self.page)
     }
 
-    /// Changes the bits of the OS pages from `start` to `end`, which all have words.
+    /// Returns the number of the OS page with this address, from the origin on. Shifts, since a
+    /// division by a size that is not a constant takes several times as long.
+    #[inline]
+    fn number_of(&self, address: usize) -> usize {
+        (address - self.origin) >> self.page.trailing_zeros()
+    }
+
+    /// Changes the bits of the OS pages from `start` to `end`, above `start`, which all have words.
     #[inline]
     fn change(&mut self, start: usize, end: usize, with: impl Fn(u64, u64) -> u64) {
-        let mut at = (start - self.origin) / self.page;
-        let end = (end - self.origin).div_ceil(self.page);
+        let (mut at, end) = (self.number_of(start), self.number_of(end - 1) + 1);
         while at < end {
             let bits = (BITS - at % BITS).min(end - at);
             let mask = !0 >> (BITS - bits) << (at % BITS);
@@ -164,7 +169,7 @@ impl Zeros {
 
     /// Makes sure that all OS pages below `end` have words. Returns whether they do.
     fn make_room(&mut self, end: usize) -> bool {
-        let needed = (end - self.origin).div_ceil(self.page).div_ceil(BITS);
+        let needed = (self.number_of(end - 1) + 1).div_ceil(BITS);
         if needed <= self.len {
             return true;
         }

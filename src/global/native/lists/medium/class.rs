@@ -3,59 +3,54 @@
 use crate::global::native::base::sizes;
 use crate::global::tuning::SMALL_MAX;
 
-/// Sizes above this and up to [`ROUNDED`] have classes, and so have those classes' sizes up to
-/// [`MOST`].
+/// Sizes above this and up to [`MOST`] have classes. Up to [`ROUNDED`] a list has one class, above
+/// it one for each [`STEP`].
 pub(super) const ABOVE: usize = FIRST - STEP;
 pub(super) const ROUNDED: usize = 128 << 10;
 pub(super) const MOST: usize = 1 << 20;
 
-/// Bytes of the smallest class; classes for each doubling above it; bytes from the smallest class
-/// to the next.
+/// Bytes of the smallest class; lists for each doubling above it; bytes from the smallest class to
+/// the next.
 const FIRST: usize = 16 << 10;
 const STEPS: usize = 8;
 pub(super) const STEP: usize = FIRST / STEPS;
-pub(super) const CLASSES: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
+pub(super) const LISTS: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
 const _: () = assert!(ABOVE == sizes::NEVER_MEDIUM);
 
-/// Returns the size of a class's blocks in bytes: the largest request that is rounded up to it.
-const fn size_of_class(class: usize) -> usize {
-    match class.checked_sub(1) {
+/// Returns the largest request in bytes that a list serves.
+pub(super) const fn most_of_list(list: usize) -> usize {
+    match list.checked_sub(1) {
         Some(above) => (STEP << (above / STEPS)) * (STEPS + 1 + above % STEPS),
         None => FIRST,
     }
 }
 
-/// A class: its number and size, encoded as in a [mark].
+/// A class: the number of its list, and the size of its blocks; encoded as in a [mark].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class(pub(super) u32);
 
 /// The class of each [`STEP`] of sizes; 0: none.
 static CLASS: [u32; MOST / STEP] = {
     let mut of_step = [0; MOST / STEP];
-    let mut class = CLASSES;
-    while class > 0 {
-        class -= 1;
-        let mut step = size_of_class(class) / STEP;
+    let mut list = LISTS;
+    while list > 0 {
+        list -= 1;
+        let mut step = most_of_list(list) / STEP;
         while step > ABOVE / STEP {
+            let steps = if step * STEP > ROUNDED { step } else { most_of_list(list) / STEP };
             step -= 1;
-            of_step[step] = mark::class(class, size_of_class(class));
+            of_step[step] = mark::class(list, steps);
         }
     }
     of_step
 };
 
 impl Class {
-    /// Returns the class of `size` bytes, if there is one.
+    /// Returns the class of `size` bytes, the least that is large enough; `None` if there is none.
     #[inline(always)]
     pub(super) fn of(size: usize) -> Option<Self> {
         let class = *CLASS.get(size.wrapping_sub(1) / STEP)?;
-        (class > 0 && Self(class).suits(size)).then_some(Self(class))
-    }
-
-    /// Checks whether a request is rounded up to this class, the least that is large enough.
-    #[inline(always)]
-    fn suits(self, size: usize) -> bool {
-        size <= ROUNDED || size == self.size()
+        (class > 0).then_some(Self(class))
     }
 
     /// Returns the class of `size` bytes, unless a quick list serves that size: a block that is
@@ -71,13 +66,23 @@ impl Class {
             return None;
         }
         // SAFETY: the size is above 0, and at most that of the last step.
-        let class = Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) });
-        class.suits(size).then_some(class)
+        Some(Self(unsafe { *CLASS.get_unchecked((size - 1) / STEP) }))
     }
 
+    /// Returns the class of a list whose blocks have this many [`STEP`]s.
+    pub(super) fn of_list(list: usize, steps: usize) -> Self {
+        Self(mark::class(list, steps))
+    }
+
+    /// Returns the next larger class, if both have a list to themselves.
+    pub(super) fn next(self) -> Option<Self> {
+        Self::of(self.size() + 1).filter(|next| next.size() <= ROUNDED)
+    }
+
+    /// Returns the number of its list.
     #[inline(always)]
-    pub(super) fn number(self) -> usize {
-        mark::number(self.0)
+    pub(super) fn list(self) -> usize {
+        mark::list(self.0)
     }
 
     /// Returns the bytes of its blocks.
@@ -91,44 +96,47 @@ impl Class {
     pub(super) fn steps(self) -> usize {
         mark::steps(self.0)
     }
-
-    /// Returns all classes, from the smallest up.
-    pub(super) fn all() -> impl Iterator<Item = Self> + Clone {
-        (0..CLASSES).map(|class| Self(mark::class(class, size_of_class(class))))
-    }
 }
 
 /// A mark describes the block that starts in a granule; 0 if none that has a class does.
 ///
 /// ```text
 ///  bit 31 … 18                 17      16     15 … 10  9 … 0
-///  | start within its granule | known | kept | class  | steps of its size |
+///  | start within its granule | known | kept | list   | steps of its size |
 /// ```
 pub(super) mod mark {
-    use super::{CLASSES, MOST, STEP};
+    use super::{LISTS, MOST, STEP};
     use crate::global::tuning::GRANULE;
 
     pub(in super::super) const NONE: u32 = 0;
     pub(in super::super) const KEPT: u32 = 1 << 16;
     const KNOWN: u32 = KEPT << 1;
     const PLACE: u32 = GRANULE.leading_zeros() + 1 + u32::BITS - usize::BITS;
-    const CLASS: u32 = 10;
-    const _: () = assert!(MOST / STEP < 1 << CLASS && (CLASSES as u32) << CLASS <= KEPT);
+    const LIST: u32 = 10;
+    /// Where the [upper steps](upper_steps) begin.
+    pub(in super::super) const STEPS_AT: u32 = u32::BITS - LIST;
+    const _: () = assert!(MOST / STEP < 1 << LIST && (LISTS as u32) << LIST <= KEPT);
     const _: () = assert!(1 << PLACE > KNOWN);
 
     /// Returns the bits that the marks of all blocks of a class have in common.
-    pub(super) const fn class(number: usize, size: usize) -> u32 {
-        (number as u32) << CLASS | (size / STEP) as u32
+    pub(super) const fn class(list: usize, steps: usize) -> u32 {
+        (list as u32) << LIST | steps as u32
     }
 
     #[inline(always)]
-    pub(super) fn number(class: u32) -> usize {
-        (class >> CLASS) as usize
+    pub(super) fn list(class: u32) -> usize {
+        (class >> LIST) as usize
+    }
+
+    /// Returns the steps in the upper bits of a word whose other bits are 0.
+    #[inline(always)]
+    pub(in super::super) fn upper_steps(class: u32) -> u32 {
+        class << STEPS_AT
     }
 
     #[inline(always)]
     pub(super) fn steps(class: u32) -> usize {
-        (class % (1 << CLASS)) as usize
+        (class % (1 << LIST)) as usize
     }
 
     /// Returns the mark of a block in use with this class.

@@ -18,11 +18,13 @@ pub(super) const ROOM: usize = 63;
 /// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
 /// the block was there at the [last visit](super::lists::Lists::put_back_at_visit).
 ///
-/// Invariant: `count` and `room` are at most [`ROOM`].
+/// Invariants: the number of blocks and `room` are at most [`ROOM`]; all blocks are of the list's
+/// class, which changes only while there are none.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct List {
-    pub(super) count: AtomicU32,
+    /// The number of blocks, and the steps of their class in the upper bits, 0 at first.
+    count: AtomicU32,
     /// Number of blocks that the list takes at present.
     pub(super) room: AtomicU16,
     /// Blocks that went back to their heaps because the list was full, less those wanted since.
@@ -48,11 +50,35 @@ impl List {
     /// Returns the number of blocks on the list.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.count.load(Relaxed) as usize
+        (self.count.load(Relaxed) % (1 << mark::STEPS_AT)) as usize
     }
 
-    /// Takes the blocks for which `wants`, given their index and entry, returns true, and keeps the
-    /// others. Call behind the gate.
+    /// Returns the number of blocks of this class, one of the list's, if the list has that class; if
+    /// not, more than [`ROOM`].
+    #[inline(always)]
+    pub(super) fn len_of(&self, class: Class) -> usize {
+        self.count.load(Relaxed).wrapping_sub(mark::upper_steps(class.0)) as usize
+    }
+
+    /// Sets the list's class, one of its own, and the number of its blocks.
+    #[inline(always)]
+    pub(super) fn set_len_of(&self, class: Class, len: usize) {
+        self.count.store(mark::upper_steps(class.0) + len as u32, Relaxed);
+    }
+
+    /// Returns whether the list has this class, one of its own.
+    #[inline(always)]
+    pub(super) fn is_of(&self, class: Class) -> bool {
+        self.len_of(class) <= ROOM
+    }
+
+    /// Returns the steps of the list's class; 0 if it has none as yet.
+    pub(super) fn steps(&self) -> usize {
+        (self.count.load(Relaxed) >> mark::STEPS_AT) as usize
+    }
+
+    /// Takes the blocks, which are of this class, for which `wants`, given their index and entry,
+    /// returns true, and keeps the others. Call behind the gate.
     pub(super) fn take(
         &self,
         class: Class,
@@ -62,7 +88,7 @@ impl List {
         let entries = self.entries.get(..self.len()).unwrap_or(&self.entries);
         // The list is empty meanwhile: the child of a fork must not find a block that is in its
         // heap already.
-        self.count.store(0, Relaxed);
+        self.set_len_of(class, 0);
         compiler_fence(Release);
         let mut left = 0;
         for (number, entry) in entries.iter().enumerate() {
@@ -74,7 +100,7 @@ impl List {
             }
         }
         compiler_fence(Release);
-        self.count.store(left as u32, Relaxed);
+        self.set_len_of(class, left);
         taken
     }
 }

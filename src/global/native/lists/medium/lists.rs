@@ -9,7 +9,7 @@ use core::sync::atomic::{
 
 use super::super::quick;
 use super::budget::{budget_of_thread, share_of_heap};
-use super::class::{CLASSES, Class, ROUNDED, STEP, mark};
+use super::class::{Class, LISTS, ROUNDED, STEP, mark};
 use super::list::{List, ROOM, block_of, fence, mark_in_use};
 use crate::global::native::base::gate::Gate;
 use crate::global::native::base::visit::Upkeep;
@@ -47,11 +47,11 @@ pub(in crate::global::native) struct Lists {
     pub(super) budget: AtomicUsize,
     /// Bytes that the lists may hold beyond the thread's share.
     pub(super) more: AtomicUsize,
-    /// The class that next puts blocks back when the lists are over the limit.
+    /// The list that next puts blocks back when the lists are over the limit.
     turn: AtomicU32,
-    pub(super) lists: [List; CLASSES],
+    pub(super) lists: [List; LISTS],
     /// For each list, the blocks that were turned away for want of room, less those wanted since.
-    turned_away: [AtomicU16; CLASSES],
+    turned_away: [AtomicU16; LISTS],
     /// The class above [`ROUNDED`] of the block that was last turned away.
     last_turned_away: AtomicU32,
 }
@@ -76,7 +76,18 @@ impl Lists {
     #[inline(always)]
     pub(super) fn list(&self, class: Class) -> &List {
         // SAFETY: there is a list for each class.
-        unsafe { self.lists.get_unchecked(class.number()) }
+        unsafe { self.lists.get_unchecked(class.list()) }
+    }
+
+    /// Returns each list with the class of its blocks.
+    pub(super) fn of_classes(&self) -> impl Iterator<Item = (Class, &List)> {
+        let with_class = |(number, list): (usize, _)| (self.class_of_list(number), list);
+        self.lists.iter().enumerate().map(with_class)
+    }
+
+    /// Returns the class of a list's blocks.
+    fn class_of_list(&self, number: usize) -> Class {
+        Class::of_list(number, self.lists[number].steps())
     }
 
     /// Makes the calling thread the lists' owner.
@@ -110,16 +121,16 @@ impl Lists {
     #[inline(always)]
     fn pop_within(&self, class: Class, count_pop: impl FnOnce() -> bool) -> Option<NonNull<u8>> {
         let list = self.list(class);
-        let left = list.count.load(Relaxed).checked_sub(1)?;
-        if !count_pop() {
+        let left = list.len_of(class).wrapping_sub(1);
+        if left >= ROOM || !count_pop() {
             return None;
         }
-        list.count.store(left, Relaxed);
+        list.set_len_of(class, left);
         compiler_fence(Release);
         self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
         // SAFETY: by the invariant `left` is a valid index, and all counted entries are blocks.
         unsafe {
-            let entry = list.entries.get_unchecked(left as usize).load(Relaxed);
+            let entry = list.entries.get_unchecked(left).load(Relaxed);
             Some(NonNull::new_unchecked(block_of(entry)))
         }
     }
@@ -127,7 +138,7 @@ impl Lists {
     /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block of
     /// the next larger class that has one, among the next [`LARGER`].
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
-        let mut classes = iter::successors(Some(class), |class| Class::of(class.size() + 1));
+        let mut classes = iter::successors(Some(class), |class| class.next());
         let mut pop = |class| Some((self.pop_within(class, || true)?, class));
         let popped = self.with(|| classes.by_ref().take(1 + LARGER).find_map(&mut pop)).flatten();
         // SAFETY: the block was just taken off the list of this class.
@@ -136,18 +147,25 @@ impl Lists {
             .map(|(block, _)| block)
     }
 
+    /// Returns whether [`pop_slowly`](Self::pop_slowly) may find a block for a request of this class.
+    #[inline]
+    pub(super) fn may_serve(&self, class: Class) -> bool {
+        let list = self.list(class);
+        class.size() <= ROUNDED || (1..=ROOM).contains(&list.len_of(class))
+    }
+
     /// Takes the block of a class that was freed last among those that are aligned to `align`.
     pub(super) fn pop_aligned(&self, class: Class, align: usize) -> Option<NonNull<u8>> {
         let pop = || {
             let list = self.list(class);
-            let entries = list.entries.get(..list.len())?;
+            let entries = list.entries.get(..list.len_of(class))?;
             let is_aligned =
                 |entry: &AtomicPtr<u8>| block_of(entry.load(Relaxed)).addr().is_multiple_of(align);
             let number = entries.iter().rposition(is_aligned)?;
             let block = block_of(entries[number].load(Relaxed));
             // Uncount before use. (This uncounts the last entry, so a child that is forked now may
             // lack that block.)
-            list.count.store(entries.len() as u32 - 1, Relaxed);
+            list.set_len_of(class, entries.len() - 1);
             compiler_fence(Release);
             for (entry, next) in entries[number..].iter().zip(&entries[number + 1..]) {
                 entry.store(next.load(Relaxed), Relaxed);
@@ -182,8 +200,8 @@ impl Lists {
         mark: &AtomicU32,
     ) -> bool {
         let list = self.list(class);
-        let count = list.count.load(Relaxed);
-        if count >= list.room.load(Relaxed).into() {
+        let len = list.len_of(class);
+        if len >= list.room.load(Relaxed).into() {
             return false;
         }
         let left = self.left.load(Relaxed).wrapping_sub(class.steps() as isize);
@@ -192,14 +210,14 @@ impl Lists {
         }
         self.left.store(left, Relaxed);
         // SAFETY: the caller owns the block, which is longer than two words and aligned to 16. By
-        // the invariant `count` is a valid index.
+        // the invariant `len` is a valid index.
         unsafe {
             block.cast::<[usize; 2]>().write(fence(block.as_ptr()));
-            list.entries.get_unchecked(count as usize).store(block.as_ptr(), Relaxed);
+            list.entries.get_unchecked(len).store(block.as_ptr(), Relaxed);
         }
         mark.store(mark::in_use(block.as_ptr(), class.0) | mark::KEPT, Relaxed);
         compiler_fence(Release);
-        list.count.store(count + 1, Relaxed);
+        list.set_len_of(class, len + 1);
         true
     }
 
@@ -214,13 +232,18 @@ impl Lists {
         block: NonNull<u8>,
         mark: &AtomicU32,
     ) -> bool {
+        if !self.list(class).is_of(class) {
+            self.count_turned_away(class, 1);
+            return false;
+        }
         // SAFETY: the caller gives the guarantees that `push_within` asks for.
         self.make_room(class)
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
     }
 
-    /// Makes room for a block of this class; returns whether the list should keep it. Only for the
-    /// lists' own thread.
+    /// Makes room for a block of this class, which is its list's; returns whether the list should keep
+    /// it. Only for the lists' own thread.
+    #[inline(never)]
     fn make_room(&self, class: Class) -> bool {
         let (list, size) = (self.list(class), class.size());
         if self.byte_limit.load(Relaxed) == 0 {
@@ -262,14 +285,14 @@ impl Lists {
         oldest as u16
     }
 
-    /// Returns the next class but this one whose list has blocks. Classes take turns at giving way,
-    /// so that the lists hold sizes that are being freed at present.
+    /// Returns the class of the next list but this class's that has blocks. Lists take turns at giving
+    /// way, so that they hold sizes that are being freed at present.
     fn next_to_give_way(&self, class: Class) -> Option<Class> {
         let turn = self.turn.load(Relaxed) as usize;
-        let mut others = (turn..CLASSES).chain(0..turn).filter(|&other| other != class.number());
+        let mut others = (turn..LISTS).chain(0..turn).filter(|&other| other != class.list());
         let next = others.find(|&other| self.lists[other].len() != 0)?;
-        self.turn.store((next + 1) as u32 % CLASSES as u32, Relaxed);
-        Class::all().nth(next)
+        self.turn.store((next + 1) as u32 % LISTS as u32, Relaxed);
+        Some(self.class_of_list(next))
     }
 
     /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
@@ -293,7 +316,7 @@ impl Lists {
     /// back what remains. Only for the lists' own thread, or when that no longer exists.
     pub(in crate::global::native) fn put_back_all(&self) {
         if self.is_used() {
-            Class::all().for_each(|class| self.put_back(class, ROOM));
+            self.of_classes().for_each(|(class, _)| self.put_back(class, ROOM));
         }
     }
 
@@ -305,7 +328,7 @@ impl Lists {
     /// Puts these blocks back; returns whether there were any. Call behind the gate.
     pub(super) fn put_back_at_visit(&self, blocks: Blocks) -> bool {
         let mut any = false;
-        for (class, list) in Class::all().zip(&self.lists) {
+        for (class, list) in self.of_classes() {
             if list.len() == 0 {
                 continue;
             }
@@ -329,45 +352,80 @@ impl Lists {
 
     /// Returns the bytes of all blocks on the lists.
     pub(super) fn bytes(&self) -> usize {
-        Class::all().zip(&self.lists).map(|(class, list)| list.len() * class.size()).sum()
+        self.of_classes().map(|(class, list)| list.len() * class.size()).sum()
     }
 
     /// Counts freed blocks of a class that are turned away because its list has too little room as
     /// yet, or give way to another one because the lists may not hold more bytes.
     fn count_turned_away(&self, class: Class, blocks: u16) {
-        add(&self.turned_away[class.number()], blocks);
+        add(&self.turned_away[class.list()], blocks);
         if class.size() > ROUNDED {
             self.last_turned_away.store(class.0, Relaxed);
         }
     }
 
-    /// Notes that a block was wanted and its list was empty. If a block was turned away before,
-    /// gives the list more room, or all lists as many more bytes. Above [`ROUNDED`] that must have
-    /// been the last block that was turned away: arrays that grow by doubling, again and again, are
-    /// not kept.
+    /// Notes that a block was wanted and its list, which has this class or none, was empty. If a block
+    /// was turned away before, gives the list more room, or all lists as many more bytes. Above
+    /// [`ROUNDED`] that must have been the last block that was turned away: arrays that grow by
+    /// doubling, again and again, are not kept.
     pub(super) fn note_miss(&self, class: Class) {
-        let (room, turned_away) = (&self.list(class).room, &self.turned_away[class.number()]);
+        let (list, turned_away) = (self.list(class), &self.turned_away[class.list()]);
+        if !list.is_of(class) {
+            self.turn_to(class);
+        }
         self.note_taken(class, 1);
         if class.size() > ROUNDED && class.0 != self.last_turned_away.load(Relaxed) {
             return;
         }
         let Some(left) = turned_away.load(Relaxed).checked_sub(1) else { return };
         turned_away.store(left, Relaxed);
-        if room.load(Relaxed) < ROOM as u16 {
-            room.store((2 * room.load(Relaxed)).clamp(1, ROOM as u16), Relaxed);
+        let room = list.room.load(Relaxed);
+        if room < ROOM as u16 {
+            list.room.store((2 * room).clamp(1, ROOM as u16), Relaxed);
         } else {
             let more = self.more.load(Relaxed) + class.size();
             self.more.store(more.min(MORE), Relaxed);
         }
     }
 
+    /// Gives a list this class if it has no room for its own. If it has, halves the room, and puts
+    /// its blocks back once none is left.
+    pub(super) fn turn_to(&self, class: Class) {
+        let list = self.list(class);
+        if list.room.load(Relaxed) > 0 {
+            self.give_up_room(class);
+        }
+        self.with(|| {
+            if list.room.load(Relaxed) == 0 && list.len() == 0 {
+                list.set_len_of(class, 0);
+            }
+        });
+    }
+
+    /// Halves the room of the list of this class for another one. If none is left, puts its blocks
+    /// back.
+    #[cold]
+    fn give_up_room(&self, class: Class) {
+        let list = self.list(class);
+        let room = list.room.load(Relaxed) / 2;
+        list.room.store(room, Relaxed);
+        if room == 0 {
+            self.put_back(self.class_of_list(class.list()), ROOM);
+            list.overflown.store(0, Relaxed);
+        }
+    }
+
     /// Returns how many blocks besides one that a request waits for the list of a class wants from
-    /// the heap, `most` at most: as many as it may keep, and went back when it was full.
-    pub(super) fn wanted(&self, class: Class, most: usize) -> usize {
-        let List { room, overflown, .. } = self.list(class);
+    /// the heap, at most `most` of its size: as many as it may keep, and went back when it was full.
+    pub(super) fn wanted(&self, class: Class, most: impl FnOnce(usize) -> usize) -> usize {
+        let list = self.list(class);
+        let overflown = list.overflown.load(Relaxed).saturating_sub(1);
+        if overflown == 0 || !list.is_of(class) {
+            return 0;
+        }
         let left = self.left.load(Relaxed).max(0).cast_unsigned() / class.steps();
-        let wanted = overflown.load(Relaxed).saturating_sub(1).min(room.load(Relaxed));
-        left.min(most).min(wanted.into())
+        let wanted = overflown.min(list.room.load(Relaxed));
+        left.min(most(class.size())).min(wanted.into())
     }
 
     /// Notes that `blocks` blocks of a class came from the heap.
@@ -382,7 +440,7 @@ impl Lists {
         self.more.store(0, Relaxed);
         self.list(class).room.store(0, Relaxed);
         self.list(class).overflown.store(0, Relaxed);
-        self.turned_away[class.number()].store(0, Relaxed);
+        self.turned_away[class.list()].store(0, Relaxed);
     }
 
     /// Sets the limit of the lists to `limit` bytes; 0: unknown, and they take no blocks until it
@@ -434,7 +492,7 @@ impl Lists {
             let count = list.len().min(ROOM);
             (blocks + count, bytes + count * usable(class.size()))
         };
-        Class::all().zip(&self.lists).fold((0, 0), kept)
+        self.of_classes().fold((0, 0), kept)
     }
 }
 

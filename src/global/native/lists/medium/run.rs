@@ -41,7 +41,7 @@ impl Run {
     /// As [`wanted_of`](Self::wanted_of), for these lists, which are the calling thread's.
     pub(super) fn wanted_by(lists: &'static Lists, size: usize, align: usize) -> Option<Self> {
         let class = Class::served(size).filter(|class| class.size() == size && align <= UNIT)?;
-        let wanted = lists.wanted(class, BLOCKS.min(BYTES / size).saturating_sub(1));
+        let wanted = lists.wanted(class, |size| BLOCKS.min(BYTES / size).saturating_sub(1));
         let blocks = [const { MaybeUninit::uninit() }; BLOCKS - 1];
         (wanted > 0).then_some(Self { lists, class, wanted, blocks, count: 0 })
     }
