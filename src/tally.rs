@@ -63,8 +63,8 @@ impl Tally {
         self.frees += blocks as u64;
     }
 
-    /// Counts a block of `whole` bytes that was divided into `parts` of `size` bytes each, as if the
-    /// program had requested all bytes.
+    /// Counts a block of `whole` bytes that was divided into `parts` of `size` bytes each, as if
+    /// the program had requested all bytes.
     pub(crate) fn divided(&mut self, whole: usize, parts: usize, size: usize) {
         self.requested += (parts * size) as isize - whole as isize;
         self.block = self.block - whole + parts * size;

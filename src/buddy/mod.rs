@@ -280,8 +280,8 @@ impl BinaryBuddies {
         })
     }
 
-    /// Returns whether all granules from `start` on are free. `start` is a multiple of some 2^k with
-    /// `start` + 2^k beyond the heap's end. O(log n).
+    /// Returns whether all granules from `start` on are free. `start` is a multiple of some 2^k
+    /// with `start` + 2^k beyond the heap's end. O(log n).
     fn is_free_from(&self, mut start: u32) -> bool {
         // Free blocks are joined, so each is as long as can be.
         while start < self.granules {

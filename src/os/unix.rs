@@ -171,7 +171,7 @@ impl Drop for Unsignalled {
     }
 }
 
-/// Checks whether a signal was sent that the calling thread blocks.
+/// Returns whether a signal was sent that the calling thread blocks.
 fn is_pending(signal: c_int) -> bool {
     // SAFETY: all zeros is a valid value, and the call writes at most one set.
     unsafe {

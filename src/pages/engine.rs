@@ -369,7 +369,7 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
 }
 
 impl<H: Headers, B: Below> Pages<H, B> {
-    /// Resizes a block of the heap below in place, if that can be done.
+    /// Resizes a block of the heap below in place, if that can be done; returns whether it was.
     #[inline(never)]
     fn resize_below<S: Source, M: Meter>(
         &mut self,

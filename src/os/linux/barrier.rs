@@ -18,7 +18,8 @@ pub(crate) fn others_pass_barrier() -> bool {
     membarrier(EXPEDITED)
 }
 
-/// Makes the system call, which Linux has from 4.14 on. A sandbox may refuse it.
+/// Makes the system call, which Linux has from 4.14 on; returns whether it succeeded. A sandbox may
+/// refuse it.
 fn membarrier(command: c_int) -> bool {
     const NO_FLAGS: c_uint = 0;
     const NO_CPU: c_int = 0;

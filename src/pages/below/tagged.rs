@@ -205,7 +205,8 @@ impl Tagged {
         self.resize_unwatched(block, sizes, source, meter)
     }
 
-    /// Makes a block larger in place with more memory, if it is the uppermost.
+    /// Makes a block larger in place with more memory, if it is the uppermost; returns whether that
+    /// worked.
     #[cold]
     #[inline(never)]
     fn grow<S: Source, M: Meter>(

@@ -182,8 +182,8 @@ impl Page {
         self.free.set(self.free.get() - blocks.count_ones() as u16);
     }
 
-    /// Takes the highest free blocks of a page's last word, which has some, at most `count`. Returns
-    /// the index of the word, and their bits. `words` is the number of the page's words.
+    /// Takes the highest free blocks of a page's last word, which has some, at most `count`.
+    /// Returns the index of the word, and their bits. `words` is the number of the page's words.
     pub(crate) fn harvest_last(self, words: u32, count: u32) -> (u32, u64) {
         let index = words - 1;
         let word = self.word(index).get();

@@ -46,8 +46,9 @@ impl Gate {
         self.leave();
     }
 
-    /// Lets the owner in if the gate is biased and has no visitor. Writes nothing to a gate without
-    /// an owner. Only for the owner.
+    /// Lets the owner in if the gate is biased and has no visitor; returns whether it did. Writes
+    /// nothing to a gate without an owner. Only for the owner, which must [leave](Self::leave) if
+    /// it was let in.
     #[inline(always)]
     pub(in crate::global::native) fn enter_biased(&self) -> bool {
         if self.outside.load(Relaxed) == 0 {
@@ -63,8 +64,8 @@ impl Gate {
     }
 
     /// Lets the owner in, unless a visitor is inside, or this is a signal handler that interrupted
-    /// the owner inside. Only for the owner, which must [leave](Self::leave) if it was let in. Also
-    /// sets or clears the bias.
+    /// the owner inside; returns whether it did. Also sets or clears the bias. Only for the owner,
+    /// which must [leave](Self::leave) if it was let in.
     pub(in crate::global::native) fn enter(&self) -> bool {
         self.enter_where(sync::has_barriers)
     }
@@ -105,7 +106,7 @@ impl Gate {
         self.state.fetch_or(VISITED, Acquire) & VISITED == 0
     }
 
-    /// Checks whether the owner is out of a gate that the caller has [shut](Self::shut), and so
+    /// Returns whether the owner is out of a gate that the caller has [shut](Self::shut), and so
     /// stays out. `passed`: the result of the [heavy barrier](sync::heavy_barrier) that the caller
     /// has tried since.
     pub(in crate::global::native) fn is_owner_out(&self, passed: bool) -> bool {

@@ -133,7 +133,7 @@ impl<T> Locked<T> {
         Some(self.run(hold, action))
     }
 
-    /// Checks whether a thread waits for the lock. (The lock is held.)
+    /// Returns whether a thread waits for the lock. (The lock is held.)
     pub(in crate::global::native) fn is_awaited(&self) -> bool {
         self.word.load(Relaxed) & AWAITED != 0
     }
@@ -225,8 +225,8 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Checks whether the wait for an owner that has not unlocked for this many moments might never
-    /// end. Marks a lock as lost whose owner may have stayed behind.
+    /// Returns whether the wait for an owner that has not unlocked for this many moments might
+    /// never end. Marks a lock as lost whose owner may have stayed behind.
     fn is_in_vain(&self, held: u32, me: u32, moments: u32) -> bool {
         let is_left_behind = moments >= MOST_MOMENTS || sync::is_unannounced_child();
         if is_left_behind {
@@ -236,7 +236,7 @@ impl<T> Locked<T> {
         is_left_behind || sync::nests() || sync::holds_a_lock(me)
     }
 
-    /// Checks whether the thread with this token holds the lock.
+    /// Returns whether the thread with this token holds the lock.
     pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
         owner(self.word.load(Relaxed)) == thread
     }
@@ -310,7 +310,7 @@ fn owner(held: u32) -> u32 {
     held & !(AWAITED | FORK)
 }
 
-/// Checks whether waiting for a lock in this state might never end.
+/// Returns whether waiting for a lock in this state might never end.
 fn may_wait_forever(held: u32, me: u32) -> bool {
     held & FORK != 0 || owner(held) == me
 }

@@ -86,13 +86,13 @@ impl Parts {
     /// How many sets there are of the parts that affect small blocks, besides the checks.
     pub(in crate::global::native) const SETS: usize = 1 << 3;
 
-    /// Checks whether there are any parts, or blocks are sampled.
+    /// Returns whether there are any parts, or blocks are sampled.
     #[inline(always)]
     pub(in crate::global::native) fn are_unusual(self) -> bool {
         self.0 != 0
     }
 
-    /// Checks whether there are any parts, and blocks are not sampled.
+    /// Returns whether there are any parts, and blocks are not sampled.
     #[inline(always)]
     pub(in crate::global::native) fn are_only_hardened(self) -> bool {
         // `PROFILED` is the sign bit; without it, a positive number has some part's bit.
@@ -118,43 +118,43 @@ impl Parts {
         self.0 & part != 0
     }
 
-    /// Checks whether canaries are written around blocks.
+    /// Returns whether canaries are written around blocks.
     #[inline(always)]
     pub(in crate::global::native) fn has_canaries(self) -> bool {
         self.has(CANARIES)
     }
 
-    /// Checks whether blocks are taken from lists at random.
+    /// Returns whether blocks are taken from lists at random.
     #[inline(always)]
     pub(in crate::global::native) fn are_random(self) -> bool {
         self.has(RANDOM)
     }
 
-    /// Checks whether freed blocks are zeroed.
+    /// Returns whether freed blocks are zeroed.
     #[inline(always)]
     pub(in crate::global::native) fn zero(self) -> bool {
         self.has(ZERO)
     }
 }
 
-/// Checks whether hardened mode is on.
+/// Returns whether hardened mode is on.
 #[inline(always)]
 pub(in crate::global::native) fn is_hardened() -> bool {
     MODE.parts.load(Relaxed) & !PROFILED != 0
 }
 
-/// Checks whether blocks are sampled.
+/// Returns whether blocks are sampled.
 #[inline(always)]
 pub(in crate::global::native) fn is_profiled() -> bool {
     cfg!(all(feature = "profiler", target_os = "linux")) && MODE.parts.load(Relaxed) & PROFILED != 0
 }
 
-/// Checks whether there are guard pages.
+/// Returns whether there are guard pages.
 pub(in crate::global::native) fn has_guards() -> bool {
     parts().has(GUARDS)
 }
 
-/// Checks whether pages keep their size class.
+/// Returns whether pages keep their size class.
 pub(in crate::global::native) fn pins() -> bool {
     parts().has(PINNED)
 }

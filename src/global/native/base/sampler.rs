@@ -86,13 +86,13 @@ impl Sampler {
         }
     }
 
-    /// Checks whether the thread is taking a sample.
+    /// Returns whether the thread is taking a sample.
     pub(in crate::global::native) fn is_busy(&self) -> bool {
         self.busy.get()
     }
 
-    /// Checks whether the points drawn belong to an earlier profile. If so, draws `bytes` anew; the
-    /// caller then draws a trial, starting with the current block.
+    /// Returns whether the points drawn belong to an earlier profile. If so, draws `bytes` anew;
+    /// the caller then draws a trial, starting with the current block.
     pub(in crate::global::native) fn renew_if_stale(&self) -> bool {
         let profile = RATE.profile.load(Relaxed);
         if self.profile.get() == profile {
@@ -127,7 +127,7 @@ impl Sampler {
         i32::try_from(distance >> SPAN).unwrap_or(i32::MAX - 1)
     }
 
-    /// Checks whether the point in the current trial hits a block of `size` bytes.
+    /// Returns whether the point in the current trial hits a block of `size` bytes.
     #[inline]
     pub(in crate::global::native) fn is_hit(&self, size: usize) -> bool {
         size.max(1) > self.place.get() as usize

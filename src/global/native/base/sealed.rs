@@ -81,7 +81,7 @@ mod tests {
     static VALUE: Sealed<AtomicU32> = Sealed::new(AtomicU32::new(1));
     static BESIDE: AtomicU32 = AtomicU32::new(1);
 
-    /// Checks whether the process was stopped by an access to memory.
+    /// Returns whether the process was stopped by an access to memory.
     fn touched(status: ExitStatus) -> bool {
         #[cfg(unix)]
         return std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGSEGV);

@@ -118,8 +118,8 @@ fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
 /// offsets.)
 pub(in crate::global::native) const LOOKED_UP: u32 = 1;
 
-/// Lets blocks of the sizes of an entry in the table of freed sizes be freed onto their list, unless
-/// they are [looked up](LOOKED_UP).
+/// Lets blocks of the sizes of an entry in the table of freed sizes be freed onto their list,
+/// unless they are [looked up](LOOKED_UP).
 fn allow_freed(entry: &AtomicU32, offset: u32) {
     let allow = |list: u32| (list != LOOKED_UP).then_some(offset);
     let _ = entry.fetch_update(Relaxed, Relaxed, allow);
@@ -220,9 +220,9 @@ pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: us
     size_aligned(size, align, GRANULE).map_or(0, offset_of_popped)
 }
 
-/// Returns a size whose class is the least that has blocks of this size and alignment, if the blocks
-/// are small. Blocks start at multiples of their size in pages aligned to the page size, `page_size`
-/// or more, so they are aligned to `align` iff their size is a multiple of it.
+/// Returns a size whose class is the least that has blocks of this size and alignment, if the
+/// blocks are small. Blocks start at multiples of their size in pages aligned to the page size,
+/// `page_size` or more, so they are aligned to `align` iff their size is a multiple of it.
 #[inline(always)]
 fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
     let mut wanted = size.max(1);

@@ -55,7 +55,7 @@ pub(in crate::global::native) fn end_fork_in_child() {
     note_process();
 }
 
-/// Checks whether the thread with this token is between [`begin_fork`] and [`end_fork`].
+/// Returns whether the thread with this token is between [`begin_fork`] and [`end_fork`].
 pub(super) fn is_forking(me: u32) -> bool {
     FORKING.iter().any(|entry| entry.load(Relaxed) == me)
 }
@@ -68,14 +68,14 @@ pub(in crate::global::native) fn note_process() {
     PROCESS.store(os::process(), Relaxed);
 }
 
-/// Checks whether this is a child for which no fork handler ran: one made by the system call
+/// Returns whether this is a child for which no fork handler ran: one made by the system call
 /// `clone`, not by `fork`. Also true in a child that shares its parent's memory.
 pub(in crate::global::native) fn is_unannounced_child() -> bool {
     let known = PROCESS.load(Relaxed);
     known != 0 && known != os::process()
 }
 
-/// Checks whether the thread with a token holds a lock.
+/// Returns whether the thread with a token holds a lock.
 type Holds = fn(u32) -> bool;
 
 /// How to check whether a thread holds a lock: the locks are not known here.
@@ -86,7 +86,7 @@ pub(in crate::global::native) fn set_holds(holds: Holds) {
     let _ = HOLDS.set(holds);
 }
 
-/// Checks whether the calling thread, whose token is `me`, holds a lock of a heap, or the
+/// Returns whether the calling thread, whose token is `me`, holds a lock of a heap, or the
 /// registry's.
 #[cold]
 pub(in crate::global::native) fn holds_a_lock(me: u32) -> bool {
@@ -100,7 +100,7 @@ pub(in crate::global::native) fn holds_a_lock(me: u32) -> bool {
 /// Whether a thread that asked for memory held a lock.
 static NESTS: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
-/// Checks whether a thread that asked for memory was seen to hold a lock.
+/// Returns whether a thread that asked for memory was seen to hold a lock.
 pub(super) fn nests() -> bool {
     NESTS.load(Relaxed)
 }
@@ -123,7 +123,7 @@ pub(in crate::global::native) fn announce_barriers() {
     BARRIERS.store(os::announce_barriers(), Relaxed);
 }
 
-/// Checks whether a thread can make all others pass a barrier. If so, [light](light_barrier)
+/// Returns whether a thread can make all others pass a barrier. If so, [light](light_barrier)
 /// barriers suffice for them.
 pub(super) fn has_barriers() -> bool {
     BARRIERS.load(Relaxed)

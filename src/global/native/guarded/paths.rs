@@ -55,7 +55,7 @@ fn place_outside(random: u64) -> Option<usize> {
 /// The bit of an address that tells whether a block [may be outside](may_be_outside).
 const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 };
 
-/// Checks whether a block may be outside of all heaps. One bit of the address decides: it is clear
+/// Returns whether a block may be outside of all heaps. One bit of the address decides: it is clear
 /// in the whole window of heaps, and set in most addresses that the system chooses. Without the
 /// feature there are no guarded blocks. Any other block freed with a small size is in a heap, or
 /// [looked up](crate::global::native::base::sizes::LOOKED_UP).

@@ -85,7 +85,7 @@ impl Place {
     };
 }
 
-/// Checks whether an address is in the pool.
+/// Returns whether an address is in the pool.
 pub(in super::super) fn contains(address: *mut u8) -> bool {
     let pool = POOL.load(Acquire);
     !pool.is_null() && address.addr().wrapping_sub(pool.addr()) < LEN.load(Relaxed)

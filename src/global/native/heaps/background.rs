@@ -106,7 +106,7 @@ pub(in crate::global::native) fn note_end_of_thread() {
     }
 }
 
-/// Checks whether the thread is to be created.
+/// Returns whether the thread is to be created.
 #[inline]
 pub(in crate::global::native) fn is_wanted() -> bool {
     STATE.load(Relaxed) == WANTED

@@ -59,7 +59,7 @@ impl<const N: usize> Deferred<N> {
         }
     }
 
-    /// Checks whether there are no blocks, as far as is known without the lock.
+    /// Returns whether there are no blocks, as far as is known without the lock.
     #[inline(always)]
     pub(in crate::global::native) fn is_empty(&self) -> bool {
         !self.has_new.load(Relaxed)

@@ -148,8 +148,8 @@ impl Heap {
         }
     }
 
-    /// Looks at the heap under its lock. Unlike [`with`](Self::with), does not put back the deferred
-    /// blocks.
+    /// Looks at the heap under its lock. Unlike [`with`](Self::with), does not put back the
+    /// deferred blocks.
     #[inline]
     fn look<R>(&self, look: impl FnOnce(&State) -> R) -> Option<R> {
         self.state.with(|state| look(state))
@@ -166,7 +166,7 @@ impl Heap {
         state.damaged().map(|block| (Fault::Damaged, block))
     }
 
-    /// Checks whether an address in the slot may be a block of this heap: whether it is within the
+    /// Returns whether an address in the slot may be a block of this heap: whether it is within the
     /// memory handed out so far.
     pub(in crate::global::native) fn reaches(&self, block: *mut u8) -> bool {
         self.look(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
@@ -273,7 +273,7 @@ impl Heap {
         }
     }
 
-    /// Checks whether the thread with this token holds the lock.
+    /// Returns whether the thread with this token holds the lock.
     pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
         self.state.is_held_by(thread)
     }

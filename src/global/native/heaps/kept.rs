@@ -319,7 +319,8 @@ impl Kept {
         self.zeroed.learn(start, len).or(learned)
     }
 
-    /// Adds the run of a freed mapping if it may be wanted. `most` and `delay` are as for [`keep`].
+    /// Adds the run of a freed mapping if it may be wanted; returns whether it did. `most` and
+    /// `delay` are as for [`keep`].
     fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.runs.bytes() + run.len);
         self.freed = run.since;

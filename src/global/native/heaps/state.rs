@@ -28,7 +28,7 @@ pub(in crate::global::native) struct State {
     zeros: Zeros,
 }
 
-/// Checks whether a block is small.
+/// Returns whether a block is small.
 #[inline(always)]
 fn is_small(block: NonNull<u8>) -> bool {
     SPACE.list_of(block.as_ptr()) != Some(0)
@@ -65,9 +65,9 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
-    /// Allocates up to `parts` adjacent blocks of `layout`, which are not small: as many if there is
-    /// free memory behind the first, or else one. Returns the first, which is the lowest, and calls
-    /// `visit` for each of the others. O(parts).
+    /// Allocates up to `parts` adjacent blocks of `layout`, which are not small: as many if there
+    /// is free memory behind the first, or else one. Returns the first, which is the lowest, and
+    /// calls `visit` for each of the others. O(parts).
     pub(in crate::global::native) fn allocate_run(
         &mut self,
         layout: Layout,
@@ -412,7 +412,7 @@ impl State {
         self.purge.plan(&self.engine)
     }
 
-    /// Checks whether memory is going back.
+    /// Returns whether memory is going back.
     pub(super) fn is_purging(&self) -> bool {
         self.purge.is_under_way()
     }
@@ -595,9 +595,10 @@ mod tests {
         });
     }
 
-    /// No OS page of a run's blocks is known to be zeros, whether its memory went back before or not,
-    /// and no byte of a run counts as free. (Regression: the words between its blocks did. While a
-    /// heap grew, the time for giving back other heaps' memory went into a walk through its blocks.)
+    /// No OS page of a run's blocks is known to be zeros, whether its memory went back before or
+    /// not, and no byte of a run counts as free. (Regression: the words between its blocks did.
+    /// While a heap grew, the time for giving back other heaps' memory went into a walk through its
+    /// blocks.)
     #[test]
     fn runs_are_in_use_as_a_whole() {
         on_a_heap(|state| {

@@ -55,7 +55,7 @@ impl Countdown {
         }
     }
 
-    /// Checks whether something is due.
+    /// Returns whether something is due.
     #[inline(always)]
     pub(in crate::global::native) fn is_over(&self) -> bool {
         self.pops.get() <= 0
@@ -72,7 +72,7 @@ impl Countdown {
         self.stride.set(0);
     }
 
-    /// Checks whether an item is due. Call only once [settled](Self::settle).
+    /// Returns whether an item is due. Call only once [settled](Self::settle).
     pub(super) fn is_due(&self, due: Due) -> bool {
         self.left[due as usize].get() <= 0
     }

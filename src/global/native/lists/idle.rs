@@ -102,7 +102,7 @@ fn until(time: u32) -> u64 {
     if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
-/// Checks whether a thread may have medium blocks on its lists.
+/// Returns whether a thread may have medium blocks on its lists.
 fn has_used_medium(lists: *mut quick::Lists) -> bool {
     medium::of(lists).is_used()
 }

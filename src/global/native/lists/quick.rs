@@ -135,7 +135,7 @@ pub(in crate::global::native) unsafe fn push(
     }
 }
 
-/// Checks whether a block is the last one on a list: the only block that a list with room refuses.
+/// Returns whether a block is the last one on a list: the only block that a list with room refuses.
 ///
 /// # Safety
 /// As for [`pop`].
@@ -294,8 +294,8 @@ pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
     }
 }
 
-/// Checks whether a list is shut: its thread is in the middle of taking or putting back a batch. So
-/// the caller runs within an interposed function or a signal handler, or in the child of a fork.
+/// Returns whether a list is shut: its thread is in the middle of taking or putting back a batch.
+/// So the caller runs within an interposed function or a signal handler, or in the child of a fork.
 ///
 /// # Safety
 /// As for [`pop`].

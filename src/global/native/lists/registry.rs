@@ -299,7 +299,7 @@ impl Registry {
     }
 }
 
-/// Checks whether the thread with this token holds the registry's lock or a heap's. If the calling
+/// Returns whether the thread with this token holds the registry's lock or a heap's. If the calling
 /// thread does while it asks for memory, it is within an interposed function. O(heaps).
 pub(super) fn holds_a_lock(thread: u32) -> bool {
     REGISTRY.is_held_by(thread) || pool::all().any(|heap| heap.is_held_by(thread))
@@ -361,8 +361,8 @@ pub(in crate::global::native) fn after_fork_in_child() {
     UNADOPTED.fetch_add(1, Relaxed);
 }
 
-/// Checks whether the lists of threads that a fork left behind are still to be adopted. Until then,
-/// no other thread may visit any lists: the one that adopts them relies on being alone there.
+/// Returns whether the lists of threads that a fork left behind are still to be adopted. Until
+/// then, no other thread may visit any lists: the one that adopts them relies on being alone there.
 pub(super) fn has_orphans() -> bool {
     UNADOPTED.load(Acquire) != 0
 }
@@ -444,8 +444,8 @@ mod tests {
         assert_eq!(purge_delay(), 12_345);
     }
 
-    /// In the child of a fork, a thread may find the registry's lock held where it would adopt lists,
-    /// and free where it takes some for itself: no other thread may get the same ones.
+    /// In the child of a fork, a thread may find the registry's lock held where it would adopt
+    /// lists, and free where it takes some for itself: no other thread may get the same ones.
     #[cfg(all(unix, not(miri)))]
     #[test]
     fn threads_of_a_child_have_lists_of_their_own() {

@@ -101,8 +101,8 @@ impl DensityPredictor {
         self.sample.set((start, len));
     }
 
-    /// Checks whether the sample is written all over. `any` is an address of the allocator, for its
-    /// provenance.
+    /// Notes whether the kind is dense: whether there is a sample, written all over. `any` is an
+    /// address of the allocator, for its provenance.
     pub(in crate::global::native) fn check_sample(&self, any: *mut u8) {
         let (start, len) = self.sample.get();
         self.is_dense.set(len > 0 && is_dense(any.with_addr(start), len));

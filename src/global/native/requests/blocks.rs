@@ -251,7 +251,7 @@ mod tests {
         live.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
     }
 
-    /// Checks whether a thread goes to another heap for its blocks, and stays there, while a test
+    /// Returns whether a thread goes to another heap for its blocks, and stays there, while a test
     /// holds its heap's lock.
     fn hops() -> bool {
         let heap = registry::heap_for_test();

@@ -60,7 +60,7 @@ unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     }
 }
 
-/// Checks whether a block of `size` bytes stays in place for a request of `new_size`: at most a
+/// Returns whether a block of `size` bytes stays in place for a request of `new_size`: at most a
 /// quarter of it is unused.
 #[inline(always)]
 fn stays(size: usize, new_size: usize) -> bool {
@@ -68,10 +68,10 @@ fn stays(size: usize, new_size: usize) -> bool {
 }
 
 /// Returns the size to resize a block of `size` bytes to, which is not small or does not stay so,
-/// for a request of `new_size`. A block that `gets_room` grows by a quarter at least, so that growing
-/// by a little does not copy it each time. Smaller blocks get no more room than their class has,
-/// since they write most of it. Nor do those above [`HUGE`], since unwritten room would make them
-/// look sparse when they are [checked](crate::global::native::memory::huge::is_dense).
+/// for a request of `new_size`. A block that `gets_room` grows by a quarter at least, so that
+/// growing by a little does not copy it each time. Smaller blocks get no more room than their class
+/// has, since they write most of it. Nor do those above [`HUGE`], since unwritten room would make
+/// them look sparse when they are [checked](crate::global::native::memory::huge::is_dense).
 fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
     /// The least size that gets room, in bytes.
     const LEAST: usize = 32 << 10;

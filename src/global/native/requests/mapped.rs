@@ -223,7 +223,7 @@ pub(in crate::global::native) unsafe fn len(block: *mut u8) -> usize {
     }
 }
 
-/// Checks whether `size` is the requested size of a block that is in no heap; `true` if that is
+/// Returns whether `size` is the requested size of a block that is in no heap; `true` if that is
 /// unknown.
 ///
 /// # Safety

@@ -210,7 +210,8 @@ mod tests {
         assert_eq!(heap.usage().block, 0);
     }
 
-    /// Beside a free block whose words were overwritten no run is freed: the heap would follow them.
+    /// Beside a free block whose words were overwritten no run is freed: the heap would follow
+    /// them.
     #[test]
     fn a_run_beside_damage_stays_in_use() {
         let mut heap = heap();

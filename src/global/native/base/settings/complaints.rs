@@ -58,7 +58,7 @@ fn say(message: fmt::Arguments<'_>) {
     text.write();
 }
 
-/// Checks whether a name looks like a setting but is none.
+/// Returns whether a name looks like a setting but is none.
 fn is_unknown(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
         && !OTHERS.iter().any(|other| name.starts_with(other))

@@ -17,7 +17,7 @@ pub(super) fn variable<R>(name: &CStr, read: impl FnOnce(&[u8]) -> R) -> Option<
     os::variable(name, |value| (!value.is_empty()).then(|| read(value))).flatten()
 }
 
-/// Checks whether the name of any variable starts with `prefix`. Cheaper than a look for each name
+/// Returns whether the name of any variable starts with `prefix`. Cheaper than a look for each name
 /// that there might be.
 pub(super) fn has_name_with(prefix: &[u8]) -> bool {
     let mut found = false;

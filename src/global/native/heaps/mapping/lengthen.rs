@@ -11,7 +11,8 @@ use crate::os;
 /// `None` if that cannot be done.
 ///
 /// # Safety
-/// The mapping is in use, and only the result is used from then on, if there is one. `new_len` is more than the mapping's length.
+/// The mapping is in use, and only the result is used from then on, if there is one. `new_len` is
+/// more than the mapping's length.
 pub(super) unsafe fn lengthen_whole(
     (base, len): (*mut u8, usize),
     offset: usize,

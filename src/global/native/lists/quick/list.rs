@@ -130,7 +130,7 @@ impl List {
         self.set_count(count);
     }
 
-    /// Checks whether the list is shut.
+    /// Returns whether the list is shut.
     pub(super) fn is_shut(&self) -> bool {
         self.last_place.get() <= self.bottom() && self.most > 0
     }
@@ -160,7 +160,7 @@ impl List {
         (self.streak.get() <= -LONG).then(|| self.streak.get() == -LONG)
     }
 
-    /// Checks whether the list takes all that is usual, or more than at first.
+    /// Returns whether the list takes all that is usual, or more than at first.
     fn is_wide(&self) -> bool {
         self.capacity() > RAMP || self.capacity() == u32::from(self.most)
     }

@@ -192,7 +192,7 @@ pub(in crate::global::native) fn of_face(face: *mut Lists) -> *mut Lists {
     behind_face(face).map_or(face, |(lists, _)| lists)
 }
 
-/// Checks whether these only stand in for the lists of a thread that has none ([`empty`] or
+/// Returns whether these only stand in for the lists of a thread that has none ([`empty`] or
 /// [`gone`]).
 #[inline(always)]
 pub(in crate::global::native) fn is_none(lists: *mut Lists) -> bool {
@@ -318,7 +318,7 @@ pub(super) fn entry(lists: *mut Lists, place: u32) -> *mut *mut u8 {
 }
 
 impl Lists {
-    /// Checks whether the thread's blocks come from this heap; `false` for lists that have no heap
+    /// Returns whether the thread's blocks come from this heap; `false` for lists that have no heap
     /// yet.
     pub(in super::super) fn has_heap(&self, heap: &Heap) -> bool {
         ptr::eq(self.heap.load(Relaxed), heap)

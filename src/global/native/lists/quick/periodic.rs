@@ -72,7 +72,8 @@ impl Lists {
 
     /// Creates the background thread, if it is wanted, after a slow free of a small block. The C
     /// library frees small blocks of a thread that is joined under the lock that the creation
-    /// takes. So a thread's first such frees do not create it: periodic work does, or further frees.
+    /// takes. So a thread's first such frees do not create it: periodic work does, or further
+    /// frees.
     #[inline]
     pub(in crate::global::native) fn start_background_after_free(&self) {
         /// More frees than the C library does in a row.

@@ -4,8 +4,8 @@
 //! each to its heap and back, which takes as long as `malloc` and `free` themselves. Its list sees
 //! batches that are put back in a row, and then one that is taken. After [`WAVES`] of these it may
 //! take [four times](room) as many blocks as usual, or more if it is short. The list of a thread
-//! whose blocks come from other threads, or go to them, has no waves: to keep more blocks would save
-//! nothing.
+//! whose blocks come from other threads, or go to them, has no waves: to keep more blocks would
+//! save nothing.
 //!
 //! ```text
 //!  places | usual: list 0 | list 1 | … | wave: list 0 …………… | list 1 ……… | …
