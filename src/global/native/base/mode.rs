@@ -77,6 +77,7 @@ pub(in crate::global::native) fn seal() {
 #[derive(Clone, Copy)]
 pub(in crate::global::native) struct Parts(u32);
 
+/// Returns the parts in force.
 #[inline(always)]
 pub(in crate::global::native) fn parts() -> Parts {
     Parts(MODE.parts.load(Relaxed))
@@ -106,8 +107,7 @@ impl Parts {
         self.0 as usize % Self::SETS
     }
 
-    /// Returns the checks and a set of parts that affect small blocks: one for each number below
-    /// [`SETS`](Self::SETS).
+    /// Returns the checks together with the set of parts that has this [number](Self::set).
     #[inline(always)]
     pub(in crate::global::native) const fn of_set(set: usize) -> Self {
         Self(CHECKS | set as u32)

@@ -243,7 +243,7 @@ pub(in crate::global::native) fn class_size(offset: u32) -> usize {
     TABLES.sizes[index].load(Relaxed) as usize
 }
 
-/// Returns the class of a list's blocks, for such callers.
+/// Returns the class of a list's blocks, for callers that may have no lists.
 pub(in crate::global::native) fn class(offset: u32) -> u32 {
     let mut class = 0;
     for_each(|other| class += u32::from(other < offset));

@@ -139,7 +139,7 @@ impl Heap {
         let action = |state: &mut State| {
             let refused = if self.deferred.is_empty() { None } else { self.put_deferred(state) };
             let result = action(state);
-            (result, self.note(state).or(refused))
+            (result, self.publish(state).or(refused))
         };
         let (result, fault) = self.state.with_if(wait, action)?;
         match fault {
@@ -159,7 +159,7 @@ impl Heap {
     /// found in the heap, and where. (A function of its own, as a copy in each caller of `enter`
     /// makes the library longer, but not faster.)
     #[inline(never)]
-    fn note(&self, state: &State) -> Option<(Fault, *mut u8)> {
+    fn publish(&self, state: &State) -> Option<(Fault, *mut u8)> {
         self.used.store(state.usage().block, Relaxed);
         self.most_resident.store(state.most_resident(), Relaxed);
         self.purging.store(state.is_purging(), Relaxed);

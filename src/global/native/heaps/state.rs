@@ -13,7 +13,7 @@ use crate::global::native::memory::huge::{self, HUGE};
 use crate::global::native::memory::purge::{self, Parts, Plan, Purge};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::memory::zero::{Known, Zeros};
+use crate::global::native::memory::zero::{KnownZeros, Zeros};
 use crate::global::tuning::{Tuning, UNIT};
 use crate::os;
 use crate::pages::PageHeap;
@@ -92,10 +92,10 @@ impl State {
     pub(in crate::global::native) fn allocate_known(
         &mut self,
         layout: Layout,
-        known: &mut Known,
+        known: &mut KnownZeros,
     ) -> Option<NonNull<u8>> {
         self.allocate_with(layout, |zeros, block| {
-            zeros.tell(block.addr().get()..block.addr().get() + layout.size(), known);
+            zeros.copy_known(block.addr().get()..block.addr().get() + layout.size(), known);
         })
     }
 
@@ -310,9 +310,9 @@ impl State {
         }
         let more = new_size.saturating_sub(len);
         let huge = self.engine.source().huge();
-        let concerned =
+        let may_be_huge =
             more >= HUGE / 2 && huge.may_be_huge_below(block.addr().get().wrapping_add(new_size));
-        if concerned && huge::is_dense(block.as_ptr(), len) {
+        if may_be_huge && huge::is_dense(block.as_ptr(), len) {
             // If the block was written all over, the part that is added probably will be, so it may
             // be huge pages.
             huge.allow(huge.advised() + more);
@@ -501,8 +501,8 @@ impl State {
     }
 }
 
-/// Returns the memory by which a block at `start` became longer or shorter. The rest of it is known
-/// to be in use, and is long in a block that grows often, by a little.
+/// Returns the memory by which a block at `start` became longer or shorter. The rest of the block is
+/// known to be in use. It is not looked at, since a long block may grow by a little, many times.
 fn changed(start: usize, len: usize, new_len: usize) -> Range<usize> {
     start + len.min(new_len)..start + len.max(new_len)
 }

@@ -424,7 +424,7 @@ impl Huge {
         self.marks.advised[word].get() & bit != 0
     }
 
-    /// Returns the word and the bit of the region of an address: each region of a slot has another.
+    /// Returns the word and the bit of the region of an address; no two regions of a slot share one.
     fn bit_of(address: usize) -> (usize, u64) {
         let region = address / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))

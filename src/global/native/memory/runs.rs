@@ -58,7 +58,7 @@ impl Runs {
         }
         let mut written = 0;
         let in_block = u32::from(kind == FreeKind::Block);
-        os::for_each_resident(SPACE.slot(0).with_addr(start), end - start, &mut |start, len| {
+        os::for_each_resident(SPACE.pointer(start), end - start, &mut |start, len| {
             written += len;
             self.runs[self.len] = Run { start, len };
             self.in_blocks |= in_block << self.len;

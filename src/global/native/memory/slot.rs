@@ -90,7 +90,7 @@ impl Slot {
     /// # Safety
     /// Nobody uses it, or will.
     pub(in crate::global::native) unsafe fn give_up(&self) {
-        let at = |address| SPACE.slot(0).with_addr(address);
+        let at = |address| SPACE.pointer(address);
         let addresses = self.region.addresses();
         let slot = SPACE.slot_of(at(addresses.start));
         let (tables, len) = SPACE.tables_of(slot);
@@ -131,16 +131,16 @@ impl Slot {
                 commit(self, end)?;
             }
         }
-        self.huge.reach(SPACE.slot(0).with_addr(end));
+        self.huge.reach(SPACE.pointer(end));
         Ok(())
     }
 
     /// Makes the bookkeeping memory accessible that an extent up to `end` needs: at a limit, freed
-    /// blocks must still serve other sizes. What is unused in front counts.
+    /// blocks must still serve other sizes. The unused memory in `front` counts.
     fn set_aside(&mut self, end: usize) -> Result<(), AllocError> {
-        let slot = self.region.addresses();
-        let wanted = (end - slot.start) / BOOKKEEPING;
-        self.open_down_to(slot.end - wanted.saturating_sub(self.front.len()))
+        let addresses = self.region.addresses();
+        let wanted = (end - addresses.start) / BOOKKEEPING;
+        self.open_down_to(addresses.end - wanted.saturating_sub(self.front.len()))
     }
 
     /// Makes the upper end accessible from `wanted` on, and [`STEP`] bytes more if possible.
@@ -160,7 +160,7 @@ impl Slot {
 
     /// Makes the entries and the marks accessible for the slot up to `end`.
     fn cover(&mut self, end: usize) -> Result<(), AllocError> {
-        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.region.addresses().start));
+        let slot = SPACE.slot_of(SPACE.pointer(self.region.addresses().start));
         let (tables, len) = SPACE.tables_of(slot);
         for (table, covered) in tables.into_iter().zip(&mut self.covered) {
             while *covered < end {
@@ -181,7 +181,7 @@ impl Slot {
     fn cover_states(&mut self, end: usize) -> Result<(), AllocError> {
         /// Bytes of a slot whose states become accessible at a time.
         const STATED: usize = 4 << 20;
-        let slot = SPACE.slot_of(SPACE.slot(0).with_addr(self.states_covered));
+        let slot = SPACE.slot_of(SPACE.pointer(self.states_covered));
         let Some((states, len)) = SPACE.states_of(slot) else { return Ok(()) };
         while self.states_covered < end {
             let from = (self.states_covered - SPACE.slot(slot).addr()) / UNIT;
@@ -196,7 +196,7 @@ impl Slot {
     }
 
     fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
-        let start = SPACE.slot(0).with_addr(range.start);
+        let start = SPACE.pointer(range.start);
         // SAFETY: by the invariant these are pages of the slot that are not accessible yet.
         let done = range.is_empty() || unsafe { SPACE.commit(start, range.len(), self.advice) };
         if done { Ok(()) } else { Err(AllocError::Exhausted) }
@@ -224,7 +224,7 @@ unsafe impl Source for Slot {
         let start = self.front.start.next_multiple_of(layout.align());
         if start + layout.size() <= self.front.end {
             self.front.start = start + layout.size();
-            return NonNull::new(SPACE.slot(0).with_addr(start)).ok_or(AllocError::Exhausted);
+            return NonNull::new(SPACE.pointer(start)).ok_or(AllocError::Exhausted);
         }
         let top = self.region.dedicated().start;
         self.open_down_to(top.saturating_sub(layout.size() + layout.align()))?;

@@ -149,13 +149,18 @@ impl Space {
         self.base.load(Relaxed).wrapping_add(slot << self.slot_shift.load(Relaxed))
     }
 
+    /// Returns the pointer to an address in the space, with the provenance of the space.
+    pub(super) fn pointer(&self, address: usize) -> *mut u8 {
+        self.base.load(Relaxed).with_addr(address)
+    }
+
     /// Returns the size of a slot in bytes.
     pub(super) fn slot_len(&self) -> usize {
         1 << self.slot_shift.load(Relaxed)
     }
 
-    /// Makes memory of a slot or of its tables accessible, zeros, and gives the kernel the advice
-    /// `huge` on huge pages, if any. Returns whether that worked.
+    /// Makes memory of a slot or of its tables accessible, filled with zeros, and gives the kernel
+    /// the advice `huge` on huge pages, if any. Returns whether that worked.
     ///
     /// # Safety
     /// The memory is whole OS pages of one slot or of its tables, which only the caller uses. It

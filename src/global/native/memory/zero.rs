@@ -54,15 +54,15 @@ pub(in crate::global::native) struct Zeros {
 unsafe impl Send for Zeros {}
 
 impl Zeros {
-    /// Knows nothing of an extent that begins at `start`.
+    /// Returns the state for an extent that begins at `start`, of which nothing is known yet.
     pub(in crate::global::native) fn new(start: usize) -> Self {
         let page = os::page_size();
         let origin = start & !(page - 1);
         Self { origin, reached: start, words: ptr::null_mut(), len: 0, page }
     }
 
-    /// Notes that the extent ends at `end`; its new part is zeros but for its ends. Its first block
-    /// begins at `first` or above.
+    /// Notes that the extent ends at `end`, and that its new part holds zeros except at both ends.
+    /// The extent's first block begins at `first` or above.
     pub(in crate::global::native) fn note_extended(&mut self, first: usize, end: usize) {
         if end > self.reached {
             let from = self.reached.max(first) + EDGE;
@@ -76,15 +76,15 @@ impl Zeros {
         self.reached = self.reached.max(end);
     }
 
-    /// Notes that free memory of the heap below the pages, without a word of the heap, went back.
+    /// Notes that free memory below the pages, in which the heap keeps no words, went back.
     pub(super) fn note_given_back(&mut self, memory: Range<usize>) {
         if os::DISCARDED_ARE_ZEROS {
             self.set_known(memory);
         }
     }
 
-    /// Sets the bits of free memory of that heap, without a word of it, that the system supplied or
-    /// took back.
+    /// Sets the bits of free memory that the system supplied or took back, and in which the heap
+    /// keeps no words.
     fn set_known(&mut self, memory: Range<usize>) {
         let (start, end) =
             (memory.start.next_multiple_of(self.page), memory.end & !(self.page - 1));
@@ -111,15 +111,19 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, which knows
-    /// nothing yet.
-    pub(in crate::global::native) fn tell(&self, memory: Range<usize>, known: &mut Known) {
+    /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, in which no bit
+    /// is set yet.
+    pub(in crate::global::native) fn copy_known(
+        &self,
+        memory: Range<usize>,
+        known: &mut KnownZeros,
+    ) {
         let first = self.number_of(memory.start);
         let pages = self.number_of(memory.end - 1) + 1 - first;
         let words = (first % BITS + pages).div_ceil(BITS).min(KNOWN);
         let from = (first / BITS).min(self.len);
         let there = words.min(self.len - from);
-        // SAFETY: as many words are there, and as many in the copy.
+        // SAFETY: `there` words follow from `from` on, and the copy has at least as many.
         unsafe {
             let bits = known.bits.as_mut_ptr();
             bits.copy_from_nonoverlapping(self.words.wrapping_add(from), there);
@@ -189,7 +193,7 @@ impl Zeros {
 
 /// A copy of the bits of a block's memory, for use without the heap's lock. It is written in place:
 /// each move of it would take as much stack again.
-pub(in crate::global::native) struct Known {
+pub(in crate::global::native) struct KnownZeros {
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
     first: usize,
@@ -199,8 +203,8 @@ pub(in crate::global::native) struct Known {
 /// Fewest bytes for which it is worth asking which of them are resident.
 const ASK: usize = 1 << 20;
 
-impl Known {
-    /// Returns the knowledge of no block.
+impl KnownZeros {
+    /// Returns a copy in which no memory is known to be zeros.
     pub(in crate::global::native) const fn nothing() -> Self {
         Self { bits: [0; KNOWN], first: 0, page: 1 }
     }

@@ -12,7 +12,7 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::{medium, quick, registry};
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::space::SPACE;
-use crate::global::native::memory::zero::Known;
+use crate::global::native::memory::zero::KnownZeros;
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
 use crate::os::KeepErrno;
 
@@ -47,7 +47,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
     if let Some(block) = mapped::allocate_zeroed(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    let mut known = Known::nothing();
+    let mut known = KnownZeros::nothing();
     let block = from_any(caller, |heap| {
         heap.with_relief(|state| state.allocate_known(layout, &mut known)).flatten()
     });

@@ -95,19 +95,19 @@ impl Walk {
                 start = zeros.skip(start..end);
                 self.swept = start;
                 self.met += start.min(end) - begin;
-                let gone = pages(begin..start.min(end));
+                let gone = pointers(begin..start.min(end));
                 source.huge().note_free(&mut self.huge, Some((gone, 0)));
             }
             if start < end {
                 let stop = match source.huge().may_be_huge(start) {
-                    true => reach(start..end, left),
+                    true => end_of_step(start..end, left),
                     false => end.min(start + left),
                 };
                 // SAFETY: the memory is free and holds no bookkeeping. The caller holds the heap's
                 // lock, and this step allocates nothing before the runs go back.
                 let written = unsafe { runs.find(start, stop, kind, zeros) };
                 self.met += stop - start;
-                source.huge().note_free(&mut self.huge, Some((pages(start..stop), written)));
+                source.huge().note_free(&mut self.huge, Some((pointers(start..stop), written)));
                 left = if stop < end { 0 } else { left.saturating_sub(stop - start) };
                 self.swept = stop;
                 return left > 0 && !visit.is_over();
@@ -127,7 +127,7 @@ impl Walk {
 /// Returns where a step ends that may give back `left` bytes of `memory`: not within a huge page
 /// that can go back whole, for a huge page given back in part is split, and comes again as small
 /// pages.
-fn reach(memory: Range<usize>, left: usize) -> usize {
+fn end_of_step(memory: Range<usize>, left: usize) -> usize {
     let stop = memory.end.min(memory.start + left);
     let page = stop & !(HUGE - 1);
     if stop < memory.end && page >= memory.start && page + HUGE <= memory.end {
@@ -137,9 +137,8 @@ fn reach(memory: Range<usize>, left: usize) -> usize {
 }
 
 /// Returns the pointers to a range of a heap's addresses.
-fn pages(addresses: Range<usize>) -> Range<*mut u8> {
-    let base = SPACE.slot(0);
-    base.with_addr(addresses.start)..base.with_addr(addresses.end)
+fn pointers(addresses: Range<usize>) -> Range<*mut u8> {
+    SPACE.pointer(addresses.start)..SPACE.pointer(addresses.end)
 }
 
 #[cfg(all(test, not(miri)))]
@@ -159,7 +158,7 @@ mod tests {
             (at(HUGE - 4096)..at(2 * HUGE), at(HUGE)),
             (at(HUGE - 4096)..at(2 * HUGE - 4096), at(HUGE - 4096 + STEP_BYTES)),
         ] {
-            assert_eq!(reach(memory.clone(), STEP_BYTES), stop, "{memory:x?}");
+            assert_eq!(end_of_step(memory.clone(), STEP_BYTES), stop, "{memory:x?}");
         }
     }
 }

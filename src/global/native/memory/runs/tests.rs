@@ -10,7 +10,7 @@ use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::state::State;
 use crate::global::native::memory::purge::Parts;
-use crate::global::native::memory::zero::Known;
+use crate::global::native::memory::zero::KnownZeros;
 use crate::global::native::on_a_heap::on_a_heap;
 
 const KIB: usize = 1 << 10;
@@ -148,7 +148,7 @@ fn blocks_keep_what_they_hold() {
                     }
                     3..5 => {
                         let size = 17 * KIB + random(200 * KIB);
-                        let mut known = Known::nothing();
+                        let mut known = KnownZeros::nothing();
                         let block = state
                             .allocate_known(layout(size), &mut known)
                             .expect("there is memory");

@@ -145,9 +145,9 @@ fn session(below: &mut dyn FnMut(usize) -> usize) -> bool {
 }
 
 /// Returns the knowledge of this memory.
-fn what_is_told(zeros: &Zeros, memory: Range<usize>) -> Known {
-    let mut known = Known::nothing();
-    zeros.tell(memory, &mut known);
+fn what_is_told(zeros: &Zeros, memory: Range<usize>) -> KnownZeros {
+    let mut known = KnownZeros::nothing();
+    zeros.copy_known(memory, &mut known);
     known
 }
 
