@@ -65,8 +65,9 @@ pub(in crate::global::native) fn enable() {
     let _ = STATE.compare_exchange(OFF, NONE, Relaxed, Relaxed);
 }
 
-/// Arranges that the thread is stopped at exit, if it is allowed; called once. Not when it is
-/// created: the C library frees memory under the lock that this takes.
+/// Arranges that the thread is stopped at exit, if it is allowed. Called once, when the allocator
+/// opens, and not when the thread is created: this takes a lock under which the C library frees
+/// memory.
 pub(in crate::global::native) fn register() {
     if STATE.load(Relaxed) != OFF && !os::at_exit(stop) {
         STATE.store(OFF, Release);
@@ -112,8 +113,8 @@ pub(in crate::global::native) fn is_wanted() -> bool {
     STATE.load(Relaxed) == WANTED
 }
 
-/// Creates the thread, if it is wanted. Call it without any lock, also of the C library: that frees
-/// what belongs to an ended thread under the very lock that the creation of a thread takes.
+/// Creates the thread, if it is wanted. Call it while holding no lock, not even one of the C
+/// library, which frees the memory of an ended thread under the lock that creating a thread takes.
 #[inline]
 pub(in crate::global::native) fn start() {
     if is_wanted() {
@@ -142,6 +143,7 @@ fn start_wanted() {
 /// bounded: a program may exit in a signal handler that interrupted the owner of a lock the thread
 /// waits for.
 extern "C" fn stop() {
+    /// Milliseconds.
     const LONGEST_WAIT: u64 = 1000;
     let state = STATE.swap(STOPPED, AcqRel);
     let thread = THREAD.swap(0, Acquire);
@@ -193,7 +195,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 }
 
 /// Ends the background thread if it is the only one left; returns whether it is. Its successor ends
-/// behind it, and so the C library ends the process.
+/// after it, and then the C library ends the process.
 fn ends_as_last() -> bool {
     if !os::is_last_thread() {
         return false;

@@ -36,10 +36,11 @@ const ROOM: usize = 1024;
 pub(in crate::global::native) struct Deferred<const N: usize = ROOM> {
     /// Whether blocks were added since they were last taken.
     has_new: AtomicBool,
-    /// Total number of entries reserved, and of entries taken, since the beginning; both wrap
-    /// around.
+    /// Number of entries reserved since the beginning; wraps around.
     tail: AtomicU32,
+    /// Number of entries taken since the beginning; wraps around.
     head: AtomicU32,
+    /// The block that was linked last; null if none is linked.
     last: AtomicPtr<u8>,
     ring: [AtomicPtr<u8>; N],
 }

@@ -46,6 +46,7 @@ const MOST: usize = 64 << 20;
 /// mappings of zeros, which get none before that.
 const TRIED: usize = 64 << 20;
 
+/// The kept runs, and what earlier mappings tell about later ones.
 #[derive(Debug)]
 struct Kept {
     runs: Runs,
@@ -58,7 +59,7 @@ struct Kept {
     seams: Seams,
     /// The decline in the bytes of mappings in use.
     decline: Decline,
-    /// Bytes given back in all.
+    /// Bytes of runs given back since the process began.
     given: u64,
     /// Predicts whether new mappings that may hold anything will be written all over.
     density: MappingDensity,
@@ -80,14 +81,15 @@ pub(in crate::global::native) fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
-/// Takes a part of a block of `len` bytes, placed as by [`take`], from the longest run: its start
-/// and its bytes. The caller lengthens it, or [puts it back](put_back).
+/// Takes up to `len` bytes of the longest run, as the first part of a block that is placed as by
+/// [`take`]. Returns their start and number. The caller adds the rest, or [puts them
+/// back](put_back).
 pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() != 0).then(|| restored(|kept| kept.runs.take_part(len))).flatten()
 }
 
-/// Takes pages to be moved behind others of a mapping that needs `len` bytes more, not 0: their
-/// start, and their bytes. They are whole huge pages as long as there are some.
+/// Takes up to `len` bytes, not 0, to be moved to the end of a mapping that needs as many more.
+/// Returns their start and number. They are whole huge pages as long as there are some.
 pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
     (bytes() != 0).then(|| restored(|kept| kept.runs.take_more(len))).flatten()
 }
@@ -260,6 +262,8 @@ pub(in crate::global::native) fn after_fork_in_child() {
     }
 }
 
+/// Runs `action` under the lock, then unmaps the runs that it [took out](Runs::take_gone); `None`
+/// if the lock cannot be waited for.
 fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
     let (result, gone) = KEPT.with(|kept| {
         let result = action(kept);

@@ -15,9 +15,11 @@ use crate::os;
 /// The heaps there are. Written when one is opened.
 #[derive(Debug)]
 struct Heaps {
-    /// The numbers of slots, of slots with a heap, and of heaps that threads are spread over.
+    /// Number of slots.
     slots: AtomicUsize,
+    /// Number of slots with a heap; these come first.
     opened: AtomicUsize,
+    /// Number of heaps that threads are spread over.
     shared: AtomicUsize,
     /// The slot of the spare heap, which no fork locks; [`NO_SLOT`] if there is none.
     spare: AtomicUsize,

@@ -298,7 +298,7 @@ mod tests {
             unsafe { pagewise.free(block) };
         }
 
-        /// Where nothing may go back, `grown` returns false.
+        /// Where nothing may go back, nothing does, and the caller is told so.
         #[test]
         fn nothing_goes_back_with_the_largest_delay() {
             alone::passes("global::native::heaps::relief::tests::alone::keeps");

@@ -501,8 +501,8 @@ impl State {
     }
 }
 
-/// Returns the memory by which a block at `start` became longer or shorter. The rest of the block is
-/// known to be in use. It is not looked at, since a long block may grow by a little, many times.
+/// Returns the memory by which a block at `start` became longer or shorter. The rest of the block
+/// is known to be in use. It is not looked at, since a long block may grow by a little, many times.
 fn changed(start: usize, len: usize, new_len: usize) -> Range<usize> {
     start + len.min(new_len)..start + len.max(new_len)
 }

@@ -116,21 +116,21 @@ impl DensityPredictor {
     /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
     /// one in [`SAMPLE_ONE_IN`] do. Memory that gets none becomes the sample.
     pub(super) fn decide(&self, start: usize, len: usize) -> bool {
-        if self.is_dense() && !self.is_sample_due() {
+        if self.is_dense() && !self.count_decision() {
             return true;
         }
         self.set_sample(start, len);
         false
     }
 
-    /// Returns whether a sample is due at the next decision.
+    /// Returns whether the next [decision](Self::count_decision) makes a sample due.
     pub(in crate::global::native) fn is_sample_next(&self) -> bool {
         self.decisions.get() + 1 == SAMPLE_ONE_IN
     }
 
     /// Counts a decision about a dense kind. Returns whether a new sample is due: once in
     /// [`SAMPLE_ONE_IN`] decisions.
-    pub(in crate::global::native) fn is_sample_due(&self) -> bool {
+    pub(in crate::global::native) fn count_decision(&self) -> bool {
         self.decisions.set((self.decisions.get() + 1) % SAMPLE_ONE_IN);
         self.decisions.get() == 0
     }
@@ -424,7 +424,8 @@ impl Huge {
         self.marks.advised[word].get() & bit != 0
     }
 
-    /// Returns the word and the bit of the region of an address; no two regions of a slot share one.
+    /// Returns the word and the bit of the region of an address; no two regions of a slot share
+    /// one.
     fn bit_of(address: usize) -> (usize, u64) {
         let region = address / HUGE % REGIONS;
         (region / 64, 1 << (region % 64))

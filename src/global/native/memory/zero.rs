@@ -111,8 +111,8 @@ impl Zeros {
         unsafe { self.words.write_bytes(0, self.len) };
     }
 
-    /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, in which no bit
-    /// is set yet.
+    /// Copies the bits of a block's memory, at least of its first 16 MiB, to `known`, in which no
+    /// bit is set yet.
     pub(in crate::global::native) fn copy_known(
         &self,
         memory: Range<usize>,

@@ -105,10 +105,8 @@ impl Pagewise {
         paths::allocate(&self.tuning, size, UNIT)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes.
-    ///
-    /// # Panics
-    /// Never; returns null if `align` is not a power of two.
+    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes; null also if `align` is not
+    /// a power of two. Never panics.
     #[inline]
     #[must_use]
     pub fn allocate_aligned(&self, size: usize, align: usize) -> *mut u8 {

@@ -8,8 +8,8 @@
 //! Other destructors may run after ours, and may allocate: a thread whose lists are `gone` takes
 //! every block straight from a heap.
 //!
-//! Nothing is set up before the first allocation. The setting up does not allocate until the
-//! calling thread has its lists.
+//! Nothing is set up before the first allocation. Setting up allocates nothing until the calling
+//! thread has its lists.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;

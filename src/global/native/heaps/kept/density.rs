@@ -43,8 +43,9 @@ pub(super) struct MappingDensity {
 }
 
 impl MappingDensity {
-    /// `tried` is the number of bytes that may get huge pages before a mapping was seen written all
-    /// over, in blocks at most twice as long.
+    /// Returns the state of a kind of which nothing is known yet. `tried` is the number of bytes
+    /// that may get huge pages before a mapping was seen written all over, in blocks at most twice
+    /// as long.
     pub(super) const fn new(tried: usize) -> Self {
         Self {
             predictor: DensityPredictor::new(),
@@ -67,7 +68,7 @@ impl MappingDensity {
             self.look_at_sample(block);
         }
         let is_dense = self.is_known_dense(size);
-        if is_dense && (is_awaited || !self.predictor.is_sample_due()) {
+        if is_dense && (is_awaited || !self.predictor.count_decision()) {
             return size;
         }
         // A block of gigabytes is probably meant to stay mostly untouched.
@@ -102,10 +103,13 @@ impl MappingDensity {
     }
 
     /// Returns whether a new block of `size` bytes will probably be written all over: only if that
-    /// is known of blocks like it, and no new sample is due.
+    /// is known of blocks like it, and no new sample is due. If so, counts as a decision.
     pub(super) fn expects_all(&self, size: usize) -> bool {
-        let may_count = self.is_known_dense(size) && !self.predictor.is_sample_next();
-        may_count && !self.predictor.is_sample_due()
+        let is_expected = self.is_known_dense(size) && !self.predictor.is_sample_next();
+        if is_expected {
+            self.predictor.count_decision();
+        }
+        is_expected
     }
 
     /// Returns whether the last sample was written all over. A block that is far longer than its

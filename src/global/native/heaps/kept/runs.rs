@@ -48,6 +48,7 @@ impl Run {
     }
 }
 
+/// An entry without a run.
 pub(super) const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0, is_restored: false };
 
 /// The runs. Invariants: no two of them are adjacent; their pages are nobody else's.
@@ -63,10 +64,12 @@ impl Runs {
         Self { places: [NONE; RUNS], gone: [NONE; GONE] }
     }
 
+    /// Yields the runs that are kept.
     pub(super) fn used(&self) -> impl Iterator<Item = &Run> {
         self.places.iter().filter(|run| run.len != 0)
     }
 
+    /// Returns the bytes of all kept runs.
     pub(super) fn bytes(&self) -> usize {
         self.used().map(|run| run.len).sum()
     }
@@ -113,16 +116,17 @@ impl Runs {
         self.if_restored(index, |runs, index| runs.take_from(index, page, len).0)
     }
 
-    /// Takes the start and up to `len` bytes of such a block, from the longest run.
+    /// Takes up to `len` bytes of the longest run, as the first part of such a block. Returns their
+    /// start and number.
     pub(super) fn take_part(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
         let page = os::page_size();
         let index = self.longest(|run| run.usable(page) >= PART);
         self.if_restored(index, |runs, index| runs.take_from(index, page, len))
     }
 
-    /// Takes whole huge pages of the shortest run that has some, so that few runs remain. If none
-    /// has, or less is wanted, takes the end of the shortest run that suffices, or all of the
-    /// longest.
+    /// Takes up to `len` bytes: whole huge pages of the shortest run that has some, so that few
+    /// runs remain. If none has, or less is wanted, takes the end of the shortest run that
+    /// suffices, or all of the longest. Returns their start and number.
     pub(super) fn take_more(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
         if len >= HUGE
             && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
@@ -197,10 +201,12 @@ impl Runs {
         mem::replace(&mut self.gone, [NONE; GONE])
     }
 
+    /// Returns the index of the longest of `which` runs.
     fn longest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
         (0..RUNS).filter(|&index| which(&self.places[index])).max_by_key(|&i| self.places[i].len)
     }
 
+    /// Returns the index of the shortest of `which` runs.
     fn shortest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
         (0..RUNS).filter(|&index| which(&self.places[index])).min_by_key(|&i| self.places[i].len)
     }

@@ -8,6 +8,7 @@ pub(super) const SEAMS: usize = 512;
 #[derive(Debug)]
 pub(super) struct Seams {
     addresses: [usize; SEAMS],
+    /// Index of the oldest.
     next: usize,
 }
 
@@ -16,11 +17,13 @@ impl Seams {
         Self { addresses: [0; SEAMS], next: 0 }
     }
 
+    /// Remembers a seam in place of the oldest one.
     pub(super) fn note(&mut self, address: *mut u8) {
         self.addresses[self.next] = address.addr();
         self.next = (self.next + 1) % SEAMS;
     }
 
+    /// Returns the bytes from `start` on, up to `len`, in which no seam is known.
     pub(super) fn until(&self, start: *mut u8, len: usize) -> usize {
         let distances = self.addresses.iter().map(|seam| seam.wrapping_sub(start.addr()));
         distances.filter(|&distance| distance > 0).fold(len, usize::min)

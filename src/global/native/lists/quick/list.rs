@@ -165,7 +165,8 @@ impl List {
         self.capacity() > RAMP || self.capacity() == u32::from(self.most)
     }
 
-    /// Counts a batch; returns the capacity that the list gets now, if it is to be widened.
+    /// Counts a batch. If the list is to be widened, [counts](waves::reserve) the bytes that it may
+    /// take beyond the usual, and returns its new capacity.
     pub(super) fn wider(&self) -> Option<u32> {
         self.batches.set(self.batches.get().saturating_add(1));
         let most = u32::from(self.most);

@@ -44,12 +44,12 @@ pub(in crate::global::native) const MEDIUM: usize = 25264;
 /// Stands in for the lists of a thread that has none: all zeros, so every list in it is a dummy.
 /// Made of `AtomicU32` because not every target has atomics of eight bytes. The two extra words are
 /// for [`gone`].
-pub(in super::super) static EMPTY: Zeros =
-    Zeros([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
+pub(in super::super) static EMPTY: EmptyLists =
+    EmptyLists([const { AtomicU32::new(0) }; 2 * (MAX_WORDS + 2)]);
 
-/// Zeros, in words of eight bytes.
+/// Room for the lists of a thread, in words of eight bytes, all zeros.
 #[repr(align(16))]
-pub(in super::super) struct Zeros(
+pub(in super::super) struct EmptyLists(
     #[allow(dead_code, reason = "read through pointers to lists")] [AtomicU32; 2 * (MAX_WORDS + 2)],
 );
 
@@ -196,8 +196,8 @@ pub(in crate::global::native) fn of_face(face: *mut Lists) -> *mut Lists {
 /// [`gone`]).
 #[inline(always)]
 pub(in crate::global::native) fn is_none(lists: *mut Lists) -> bool {
-    // Both are at the start of the static zeros.
-    lists.addr().wrapping_sub(empty().addr()) < size_of::<Zeros>()
+    // Both are at the start of `EMPTY`.
+    lists.addr().wrapping_sub(empty().addr()) < size_of::<EmptyLists>()
 }
 
 /// Returns the lists that belong to this face, and the thread's other state, which is as far behind
@@ -285,6 +285,7 @@ pub(in super::super) fn pages_of_places(lists: NonNull<Lists>) -> (*mut u8, usiz
     (lists.as_ptr().wrapping_byte_add(start).cast(), end.saturating_sub(start))
 }
 
+/// Returns the address of the head of the list at this offset.
 #[inline(always)]
 pub(super) fn at(lists: *mut Lists, offset: u32) -> *mut List {
     lists.wrapping_byte_add(offset as usize * WORD).cast()
@@ -412,7 +413,7 @@ mod tests {
     /// Threads without lists point into the zeros, and threads with lists do not.
     #[test]
     fn no_lists_lie_in_the_zeros() {
-        let end = empty().wrapping_byte_add(size_of::<Zeros>());
+        let end = empty().wrapping_byte_add(size_of::<EmptyLists>());
         assert!([empty(), gone(), end.wrapping_byte_sub(1)].iter().all(|&lists| is_none(lists)));
         assert!([end, empty().wrapping_byte_sub(1)].iter().all(|&lists| !is_none(lists)));
     }
