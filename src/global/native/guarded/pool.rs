@@ -40,7 +40,9 @@ static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) state: State,
+    /// Address of the block.
     pub(super) block: usize,
+    /// Bytes of the block, as requested.
     pub(super) size: usize,
     pub(super) allocated: Trace,
     pub(super) freed: Trace,
@@ -53,8 +55,10 @@ pub(super) struct Trace {
     pub(super) stack: Stack,
 }
 
+/// What a place is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
+    /// It has had no block yet.
     Unused,
     InUse,
     Freed,
@@ -62,6 +66,8 @@ pub(super) enum State {
 
 /// The places' records, in a mapping, and the free places: `free` of them, in a ring that starts at
 /// `first` < [`PLACES`], the one that has been free for longest.
+///
+/// Invariant: once the pool is open, `places` has [`PLACES`] records; no place is used before.
 pub(super) struct Book {
     places: *mut Place,
     ring: [u16; PLACES],
@@ -69,10 +75,11 @@ pub(super) struct Book {
     free: usize,
 }
 
-// SAFETY: the records are reached only through the book.
+// SAFETY: the mapping of records belongs to the book, which is used by one thread at a time.
 unsafe impl Send for Book {}
 
 impl Trace {
+    /// Returns the calling thread and its stack. May allocate, in the unwinder.
     pub(super) fn here() -> Self {
         Self { thread: os::thread_id(), stack: Stack::here() }
     }
@@ -131,18 +138,23 @@ impl Book {
         Some(usize::from(index))
     }
 
+    /// Gives a place back, as the last to be taken again.
     pub(super) fn give_back(&mut self, index: usize) {
         self.ring[(self.first + self.free) % PLACES] = index as u16;
         self.free += 1;
     }
 
+    /// Returns the record of a place.
     pub(super) fn get(&self, index: usize) -> Place {
-        // SAFETY: the mapping has a record for each of the [`PLACES`].
+        debug_assert!(index < PLACES && !self.places.is_null(), "the place exists");
+        // SAFETY: `index` is one of the `PLACES`, and by the invariant each has a record.
         unsafe { self.places.add(index).read() }
     }
 
+    /// Replaces the record of a place.
     pub(super) fn set(&mut self, index: usize, place: Place) {
-        // SAFETY: the mapping has a record for each of the [`PLACES`].
+        debug_assert!(index < PLACES && !self.places.is_null(), "the place exists");
+        // SAFETY: `index` is one of the `PLACES`, and by the invariant each has a record.
         unsafe { self.places.add(index).write(place) };
     }
 }

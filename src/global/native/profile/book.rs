@@ -97,6 +97,7 @@ pub(super) struct Book {
     index: Grown<u32>,
     /// A hash table with linear probing, by [`Live::key`]. At most half of it is used.
     live: Grown<Live>,
+    /// Number of entries of `live` in use.
     keys: usize,
     /// Mean number of bytes between two samples.
     mean: usize,
@@ -117,6 +118,7 @@ fn place(key: usize, len: usize) -> usize {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - len.trailing_zeros())
 }
 
+/// Returns the hash of a stack.
 fn hash(calls: &[usize]) -> u64 {
     calls.iter().fold(calls.len() as u64, |hash, &call| {
         (hash ^ call as u64).wrapping_mul(0x9fb2_1c65_1e98_df25).rotate_left(29)
@@ -231,6 +233,7 @@ impl Book {
         self.keys = 0;
     }
 
+    /// Returns the index of a key's entry in `live`.
     fn find(&self, key: usize) -> Option<usize> {
         let live = self.live.as_slice();
         if live.is_empty() || key == 0 {
@@ -283,6 +286,8 @@ impl Book {
         }
     }
 
+    /// Makes room for this many further entries in `live`; `None`, and no change, if there is no
+    /// memory.
     fn make_room(&mut self, keys: usize) -> Option<()> {
         let len = self.live.as_slice().len();
         if 2 * (self.keys + keys) <= len {
@@ -297,7 +302,8 @@ impl Book {
         Some(())
     }
 
-    /// Returns the number of a stack, and adds the stack if it is new.
+    /// Returns the number of a stack, and adds the stack if it is new; `None` if there is no memory
+    /// for it.
     fn stack(&mut self, calls: &[usize]) -> Option<u32> {
         let hash = hash(calls);
         let stacks = self.stacks.as_slice();
@@ -330,6 +336,7 @@ impl Book {
         Some(number as u32)
     }
 
+    /// Returns the frames of a stack.
     fn calls(&self, stack: &Stack) -> &[usize] {
         &self.frames.as_slice()[stack.first..stack.first + stack.depth]
     }

@@ -114,7 +114,12 @@ fn parse(line: &[u8]) -> Option<(Range<usize>, u64, &[u8])> {
 
 /// Reads a file's build id into `id` and returns its length; `None` if it has none. `read` reads at
 /// an offset.
+///
+/// The file is in the format ELF of this process's word size. Its header says where the entries of
+/// the program header table are (`e_phoff`, `e_phentsize`, `e_phnum`); an entry of type `PT_NOTE`,
+/// where notes are (`p_offset`, `p_filesz`).
 fn build_id(read: &dyn Fn(&mut [u8], u64) -> usize, id: &mut [u8; ID]) -> Option<usize> {
+    /// The type `PT_NOTE`.
     const NOTE: u64 = 4;
     const WIDE: bool = usize::BITS == 64;
     let exactly = |to: &mut [u8], at| (read(to, at) == to.len()).then_some(());

@@ -34,6 +34,35 @@ mod profile {
     pub(super) const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
+/// Field numbers of `ValueType`.
+mod value_type {
+    pub(super) const TYPE: u32 = 1;
+    pub(super) const UNIT: u32 = 2;
+}
+
+/// Field numbers of `Sample`.
+mod sample {
+    pub(super) const LOCATION_ID: u32 = 1;
+    pub(super) const VALUE: u32 = 2;
+}
+
+/// Field numbers of `Mapping`.
+mod mapping {
+    pub(super) const ID: u32 = 1;
+    pub(super) const MEMORY_START: u32 = 2;
+    pub(super) const MEMORY_LIMIT: u32 = 3;
+    pub(super) const FILE_OFFSET: u32 = 4;
+    pub(super) const FILENAME: u32 = 5;
+    pub(super) const BUILD_ID: u32 = 6;
+}
+
+/// Field numbers of `Location`.
+mod location {
+    pub(super) const ID: u32 = 1;
+    pub(super) const MAPPING_ID: u32 = 2;
+    pub(super) const ADDRESS: u32 = 3;
+}
+
 /// A message on the stack, with room for a sample of [`DEPTH`] calls.
 struct Message {
     bytes: [u8; (DEPTH + 8) * 10],
@@ -43,6 +72,7 @@ struct Message {
 impl Message {
     const EMPTY: Self = Self { bytes: [0; (DEPTH + 8) * 10], len: 0 };
 
+    /// Writes a number, seven bits a byte, the lowest first.
     fn varint(&mut self, mut number: u64) {
         loop {
             let more = number > 0x7f;
@@ -75,10 +105,12 @@ impl Message {
 /// A profile that is being written.
 struct Out<'a> {
     gzip: Gzip<'a>,
+    /// Number of strings written to the table.
     strings: u64,
 }
 
 impl Out<'_> {
+    /// Writes a field that consists of bytes: a string, or a message.
     fn bytes(&mut self, field: u32, bytes: &[u8]) {
         let mut head = Message::EMPTY;
         head.varint(u64::from(field) << 3 | 2);
@@ -87,12 +119,14 @@ impl Out<'_> {
         self.gzip.write(bytes);
     }
 
+    /// Writes a field that is a message, which `make` writes.
     fn message(&mut self, field: u32, make: impl FnOnce(&mut Message)) {
         let mut message = Message::EMPTY;
         make(&mut message);
         self.bytes(field, &message.bytes[..message.len]);
     }
 
+    /// Writes a field with one number.
     fn number(&mut self, field: u32, number: u64) {
         let mut message = Message::EMPTY;
         message.number(field, number);
@@ -106,12 +140,86 @@ impl Out<'_> {
         self.strings - 1
     }
 
-    /// Writes a value type: what is counted, in which unit.
+    /// Writes a `ValueType`: what is counted, in which unit.
     fn value_type(&mut self, field: u32, of: u64, unit: u64) {
         self.message(field, |message| {
-            message.number(1, of);
-            message.number(2, unit);
+            message.number(value_type::TYPE, of);
+            message.number(value_type::UNIT, unit);
         });
+    }
+
+    /// Writes what the values of each sample count, and how many bytes are between two samples.
+    fn value_types(&mut self, bytes_per_sample: usize) {
+        let (count, bytes) = (self.string(b"count"), self.string(b"bytes"));
+        let [objects, space, live_objects, live_space, period] =
+            ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "space"]
+                .map(|name| self.string(name.as_bytes()));
+        for (of, unit) in
+            [(objects, count), (space, bytes), (live_objects, count), (live_space, bytes)]
+        {
+            self.value_type(profile::SAMPLE_TYPE, of, unit);
+        }
+        self.value_type(profile::PERIOD_TYPE, period, bytes);
+        self.number(profile::PERIOD, bytes_per_sample as u64);
+        self.number(profile::DEFAULT_SAMPLE_TYPE, live_space);
+    }
+
+    /// Writes which functions the reader omits, the time, and how many samples were dropped.
+    fn remarks(&mut self, dropped_samples: u64) {
+        let dropped = self.string(DROPPED.as_bytes());
+        self.number(profile::DROP_FRAMES, dropped);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.number(profile::TIME_NANOS, now.as_nanos() as u64);
+        if dropped_samples > 0 {
+            let mut text = Comment { bytes: [0; 80], len: 0 };
+            let _ = write!(text, "{dropped_samples} samples were dropped for lack of memory");
+            let comment = self.string(&text.bytes[..text.len]);
+            self.number(profile::COMMENT, comment);
+        }
+    }
+
+    /// Writes a `Mapping` for each module. Mappings are numbered from 1 on, in the same order.
+    fn mappings(&mut self, modules: &Modules) {
+        for (index, module) in modules.list().iter().enumerate() {
+            let name = self.string(modules.name(module));
+            let mut id = Comment { bytes: [0; 80], len: 0 };
+            for byte in module.build_id() {
+                let _ = write!(id, "{byte:02x}");
+            }
+            let id = self.string(&id.bytes[..id.len]);
+            self.message(profile::MAPPING, |message| {
+                message.number(mapping::ID, index as u64 + 1);
+                message.number(mapping::MEMORY_START, module.start as u64);
+                message.number(mapping::MEMORY_LIMIT, module.end as u64);
+                message.number(mapping::FILE_OFFSET, module.offset);
+                message.number(mapping::FILENAME, name);
+                message.number(mapping::BUILD_ID, id);
+            });
+        }
+    }
+
+    /// Writes a `Location` for each return address.
+    fn locations(&mut self, addresses: &[usize], modules: &Modules) {
+        for &address in addresses {
+            let module = modules.find(address - 1);
+            self.message(profile::LOCATION, |message| {
+                message.number(location::ID, address as u64);
+                message.number(location::MAPPING_ID, module.map_or(0, |index| index as u64 + 1));
+                message.number(location::ADDRESS, address as u64 - 1);
+            });
+        }
+    }
+
+    /// Writes a `Sample` for each stack.
+    fn samples(&mut self, snapshot: &Snapshot) {
+        for site in snapshot.sites() {
+            let values =
+                [site.allocated_blocks, site.allocated_bytes, site.live_blocks, site.live_bytes];
+            self.message(profile::SAMPLE, |message| {
+                message.numbers(sample::LOCATION_ID, site.calls.iter().map(|&call| call as u64));
+                message.numbers(sample::VALUE, values.into_iter());
+            });
+        }
     }
 }
 
@@ -121,59 +229,13 @@ pub(super) fn write(snapshot: &Snapshot, sink: &mut dyn FnMut(&[u8]) -> bool) ->
     let Some(addresses) = snapshot.addresses() else { return false };
     let modules = Modules::of_process();
     let mut out = Out { gzip: Gzip::new(sink), strings: 0 };
+    // The first string of the table must be empty.
     out.string(b"");
-    let (count, bytes) = (out.string(b"count"), out.string(b"bytes"));
-    let [objects, space, live_objects, live_space, period] =
-        ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "space"]
-            .map(|name| out.string(name.as_bytes()));
-    for (of, unit) in [(objects, count), (space, bytes), (live_objects, count), (live_space, bytes)]
-    {
-        out.value_type(profile::SAMPLE_TYPE, of, unit);
-    }
-    out.value_type(profile::PERIOD_TYPE, period, bytes);
-    out.number(profile::PERIOD, snapshot.bytes_per_sample() as u64);
-    out.number(profile::DEFAULT_SAMPLE_TYPE, live_space);
-    let dropped = out.string(DROPPED.as_bytes());
-    out.number(profile::DROP_FRAMES, dropped);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    out.number(profile::TIME_NANOS, now.as_nanos() as u64);
-    if snapshot.dropped() > 0 {
-        let mut text = Comment { bytes: [0; 80], len: 0 };
-        let _ = write!(text, "{} samples were dropped for lack of memory", snapshot.dropped());
-        let comment = out.string(&text.bytes[..text.len]);
-        out.number(profile::COMMENT, comment);
-    }
-    for (index, module) in modules.list().iter().enumerate() {
-        let name = out.string(modules.name(module));
-        let mut id = Comment { bytes: [0; 80], len: 0 };
-        for byte in module.build_id() {
-            let _ = write!(id, "{byte:02x}");
-        }
-        let id = out.string(&id.bytes[..id.len]);
-        out.message(profile::MAPPING, |message| {
-            message.number(1, index as u64 + 1);
-            message.number(2, module.start as u64);
-            message.number(3, module.end as u64);
-            message.number(4, module.offset);
-            message.number(5, name);
-            message.number(6, id);
-        });
-    }
-    for &address in addresses.as_slice() {
-        out.message(profile::LOCATION, |message| {
-            message.number(1, address as u64);
-            message.number(2, modules.find(address - 1).map_or(0, |module| module as u64 + 1));
-            message.number(3, address as u64 - 1);
-        });
-    }
-    for site in snapshot.sites() {
-        let values =
-            [site.allocated_blocks, site.allocated_bytes, site.live_blocks, site.live_bytes];
-        out.message(profile::SAMPLE, |message| {
-            message.numbers(1, site.calls.iter().map(|&call| call as u64));
-            message.numbers(2, values.into_iter());
-        });
-    }
+    out.value_types(snapshot.bytes_per_sample());
+    out.remarks(snapshot.dropped());
+    out.mappings(&modules);
+    out.locations(addresses.as_slice(), &modules);
+    out.samples(snapshot);
     out.gzip.finish()
 }
 

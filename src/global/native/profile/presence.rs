@@ -12,8 +12,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 use crate::global::native::base::apart::Apart;
 use crate::os;
 
+/// Number of counts, a power of two.
 const COUNTS: usize = 1 << 15;
 
+/// The counts; null before the first profile.
 static PRESENT: Apart<AtomicPtr<AtomicU32>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
 /// Allocates the counts at the first call. Returns whether they exist. Must be called by one thread
@@ -27,6 +29,7 @@ pub(super) fn open() -> bool {
     !PRESENT.load(Relaxed).is_null()
 }
 
+/// Returns the count that a block shares with all others of its hash.
 fn count_of(block: usize) -> Option<&'static AtomicU32> {
     let counts = PRESENT.load(Acquire);
     let hash = (block / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
