@@ -130,6 +130,7 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
         claim.take_if(|strategy| strategy.usage().blocks == 0)
     }
 
+    /// Yields the strategies, in the order in which they are tried.
     fn strategies(&self) -> impl Iterator<Item = &S> {
         self.claims.iter().flatten()
     }
@@ -143,6 +144,7 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
         owner.unwrap_or_else(|| panic!("the block at {block:?} is in none of the claims"))
     }
 
+    /// Raises the peaks to the present usage, if that is higher.
     fn note_peaks(&mut self) {
         let now = self.usage();
         self.peak_requested = now.peak_requested;

@@ -91,25 +91,29 @@ pub type Worst = Bins<Largest>;
 
 /// The place of a link to a node: the bin's root, or a link of the node above.
 #[derive(Clone, Copy)]
-enum Slot {
+enum Place {
+    /// The root of this bin.
     Root(usize),
+    /// This link of the node that starts here.
     Of(u32, Link),
 }
 
 impl<C> Bins<C> {
+    /// Returns the node that the link leads to, or `NONE`.
     #[inline(always)]
-    fn get(&self, slot: Slot, cells: &Cells) -> u32 {
-        match slot {
-            Slot::Root(bin) => self.roots[bin],
-            Slot::Of(node, link) => cells.link(node, link),
+    fn get(&self, place: Place, cells: &Cells) -> u32 {
+        match place {
+            Place::Root(bin) => self.roots[bin],
+            Place::Of(node, link) => cells.link(node, link),
         }
     }
 
+    /// Makes the link lead to another node, or to `NONE`.
     #[inline(always)]
-    fn set(&mut self, slot: Slot, to: u32, cells: &mut Cells) {
-        match slot {
-            Slot::Root(bin) => self.roots[bin] = to,
-            Slot::Of(node, link) => cells.set_link(node, link, to),
+    fn set(&mut self, place: Place, to: u32, cells: &mut Cells) {
+        match place {
+            Place::Root(bin) => self.roots[bin] = to,
+            Place::Of(node, link) => cells.set_link(node, link, to),
         }
     }
 
@@ -238,17 +242,17 @@ impl<C: Choice> IndexPolicy for Bins<C> {
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let bin = bin_of(block.len);
         bits::set(&mut self.occupied, bin);
-        let mut slot = Slot::Root(bin);
+        let mut place = Place::Root(bin);
         let mut node = self.roots[bin];
         // The new node's place is above the first of lower priority …
         while node != NONE && priority(node) > priority(block.start) {
             meter.visit(cells.header(node));
             let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
-            slot = Slot::Of(node, link);
+            place = Place::Of(node, link);
             node = cells.link(node, link);
         }
         meter.link(cells.header(block.start));
-        self.set(slot, block.start, cells);
+        self.set(place, block.start, cells);
         // … whose tree is split into the blocks before this one and those behind it.
         let mut before = (block.start, Link::First);
         let mut behind = (block.start, Link::Second);
@@ -270,12 +274,12 @@ impl<C: Choice> IndexPolicy for Bins<C> {
 
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let bin = bin_of(block.len);
-        let mut slot = Slot::Root(bin);
+        let mut place = Place::Root(bin);
         let mut node = self.roots[bin];
         while node != block.start {
             meter.visit(cells.header(node));
             let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
-            slot = Slot::Of(node, link);
+            place = Place::Of(node, link);
             node = cells.link(node, link);
         }
         // The trees below are merged into the block's place.
@@ -284,17 +288,17 @@ impl<C: Choice> IndexPolicy for Bins<C> {
         while before != NONE && behind != NONE {
             if priority(before) > priority(behind) {
                 meter.visit(cells.header(before));
-                self.set(slot, before, cells);
-                slot = Slot::Of(before, Link::Second);
-                before = self.get(slot, cells);
+                self.set(place, before, cells);
+                place = Place::Of(before, Link::Second);
+                before = self.get(place, cells);
             } else {
                 meter.visit(cells.header(behind));
-                self.set(slot, behind, cells);
-                slot = Slot::Of(behind, Link::First);
-                behind = self.get(slot, cells);
+                self.set(place, behind, cells);
+                place = Place::Of(behind, Link::First);
+                behind = self.get(place, cells);
             }
         }
-        self.set(slot, if before == NONE { behind } else { before }, cells);
+        self.set(place, if before == NONE { behind } else { before }, cells);
         if self.roots[bin] == NONE {
             bits::clear(&mut self.occupied, bin);
         }

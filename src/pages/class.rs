@@ -16,10 +16,11 @@ pub struct Class {
     pub(crate) capacity: u32,
     /// φ0: blocks that must be free in a page before it can become the current page.
     pub(crate) tolerance: u32,
-    /// ⌈2⁴² / size⌉, to divide by the size without a division; see [`Class::index`].
+    /// ⌊2⁴² / size⌋ + 1, to divide by the size without a division; see [`Class::index`].
     pub(crate) reciprocal: u64,
 }
 
+/// log₂ of what the [reciprocal](Class::reciprocal) is a fraction of.
 const RECIPROCAL_SHIFT: u32 = 42;
 
 impl Class {
@@ -142,6 +143,7 @@ impl Classes {
         Ok(())
     }
 
+    /// Returns the number of classes; 0 before `open`.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -162,6 +164,7 @@ impl Classes {
         self.count.checked_sub(1).map(|last| self.get(last as u32))
     }
 
+    /// Returns the facts of a class.
     #[inline(always)]
     pub(crate) fn get(&self, class: u32) -> &Class {
         assert!((class as usize) < self.count, "a page belongs to a class");
@@ -192,6 +195,8 @@ impl Classes {
         Some(u32::from(unsafe { *self.map.add(units).as_ref() }))
     }
 
+    /// Returns the least class from `class` on whose blocks are all aligned to `align`, if pages
+    /// serve it. O(classes).
     fn over_aligned(&self, class: u32, align: usize) -> Option<u32> {
         // SAFETY: `open` wrote `count` classes, which never change afterwards.
         let classes = unsafe { core::slice::from_raw_parts(self.classes.as_ptr(), self.count) };

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use super::below::Below;
 use super::engine::{PageEngine, Placement};
-use super::headers::{Free, Headers, WINDOW};
+use super::headers::{AT_ONCE, Free, Headers};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 use crate::words::bits;
@@ -68,9 +68,9 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
     /// Calls `visit` for every block of a page, with its number and whether it is free.
     fn for_each_block(&self, page: Page<P>, mut visit: impl FnMut(u32, bool)) {
         let capacity = self.pages.class_of_page(page).capacity;
-        for from in (0..capacity).step_by(WINDOW as usize) {
+        for from in (0..capacity).step_by(AT_ONCE as usize) {
             let free = self.free_blocks(page, from);
-            for block in from..capacity.min(from + WINDOW) {
+            for block in from..capacity.min(from + AT_ONCE) {
                 visit(block, bits::get(&free, (block - from) as usize));
             }
         }
@@ -82,7 +82,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         let headers = &self.pages.headers;
         let mut free = headers.free_blocks(page, self.pages.class_of_page(page).size, from);
         if let Some((first, blocks)) = self.placement.withheld(headers.class(page), page)
-            && (from..from + WINDOW).contains(&first)
+            && (from..from + AT_ONCE).contains(&first)
         {
             free[((first - from) / WORD) as usize] |= blocks;
         }
@@ -117,6 +117,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
         Fault::unless(kept + empty == count, "every page is kept in one place", origin)
     }
 
+    /// Checks the invariants of one page.
     fn audit_page(&self, page: Page<P>) -> Result<(), Fault> {
         let headers = &self.pages.headers;
         let at = headers.base(page).addr();

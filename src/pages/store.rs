@@ -29,8 +29,9 @@ pub struct Pages<H: Headers, B> {
     pub(super) largest: usize,
     pub(super) headers: H,
     page_size: usize,
-    /// The top of S2, and its number of pages.
+    /// The top of S2.
     pub(super) empty: Option<H::Page>,
+    /// Number of pages on S2.
     empties: u32,
     /// The most pages that S2 keeps; the others go back to the heap below.
     most_empties: u32,
@@ -70,6 +71,7 @@ impl<H: Headers, B> Pages<H, B> {
         self.count
     }
 
+    /// Returns the facts of a class.
     #[inline(always)]
     pub(super) fn class(&self, class: u32) -> &Class {
         self.classes.get(class)

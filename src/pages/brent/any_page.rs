@@ -26,6 +26,8 @@ pub struct AnyPage {
 }
 
 impl AnyPage {
+    /// Takes the page at this place out of the candidates of its class. The last candidate gets the
+    /// place.
     fn take_out<F: InPage, B: Below>(
         &mut self,
         class: u32,

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use crate::meter::Meter;
 use crate::pages::below::Below;
 use crate::pages::headers::Headers;
-use crate::pages::headers::in_page::{Bitmap, InPage, Page};
+use crate::pages::headers::in_page::{Bitmap, InPage, PageParts};
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
 
@@ -46,7 +46,7 @@ impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
         let (header, words) = self.headers.header_and_words(page);
         meter.visit(header);
         header.free_count = header.free_count.checked_sub(1)?;
-        let block = F::take(Page { header, words, base, size }, meter);
+        let block = F::take(PageParts { header, words, base, size }, meter);
         NonNull::new(base.wrapping_add(block as usize * size as usize))
     }
 
@@ -69,7 +69,7 @@ impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
         };
         let base = address.as_ptr().wrapping_sub(block as usize * class.size as usize);
         let size = class.size;
-        F::put(Page { header, words, base, size }, block, meter);
+        F::put(PageParts { header, words, base, size }, block, meter);
         put
     }
 }

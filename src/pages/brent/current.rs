@@ -88,6 +88,7 @@ pub struct CurrentPage<C, F = Bitmap> {
 }
 
 impl<C: Selection, F: InPage> CurrentPage<C, F> {
+    /// Chooses a new current page, and takes a block of it.
     #[cold]
     fn take_from_new_page<B: Below, S: Source, M: Meter>(
         &mut self,

@@ -151,6 +151,7 @@ impl<O: Order> LeftHeaders<O> {
         }
     }
 
+    /// Takes a left header off the ring, and makes it a spare one.
     fn drop_left(&mut self, left: u32) {
         let LeftHeader { up, down, .. } = *self.get(left);
         self.get_mut(up).down = down;
@@ -231,6 +232,7 @@ impl<O: Order> LeftHeaders<O> {
         false
     }
 
+    /// Checks the lists of a class; returns the number of pages on them. O(pages).
     fn audit_class<F: InPage, B: Below>(
         &self,
         class: u32,

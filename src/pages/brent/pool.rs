@@ -57,6 +57,7 @@ fn offset<B>(block: NonNull<u8>, pages: &Bits<B>) -> u64 {
 }
 
 impl<const QUEUE: bool> Chain<QUEUE> {
+    /// Takes a block that was never used from the page that is bumped, if it has one.
     fn bump<B: Below, M: Meter>(
         &self,
         class: u32,
@@ -70,6 +71,7 @@ impl<const QUEUE: bool> Chain<QUEUE> {
         })
     }
 
+    /// Takes the first block of the chain, if there is one.
     fn pop<B: Below, M: Meter>(
         &mut self,
         class: u32,
@@ -187,6 +189,7 @@ pub struct AtRandom {
 }
 
 impl AtRandom {
+    /// Divides a new page into blocks, and puts them into the pool. O(c).
     fn divide_new_page<B: Below, S: Source, M: Meter>(
         &mut self,
         class: u32,

@@ -9,12 +9,12 @@
 //! Neither influences which pages are chosen.
 
 use super::header::PageHeader;
-use super::{Free, WINDOW};
+use super::{AT_ONCE, Free};
 use crate::meter::Meter;
 
 /// The parts of a page that a free-block policy uses: its header, the words behind the header, its
 /// memory, and its class's block size (bytes).
-pub struct Page<'a> {
+pub struct PageParts<'a> {
     pub(crate) header: &'a mut PageHeader,
     pub(crate) words: &'a mut [u64],
     pub(crate) base: *mut u8,
@@ -33,12 +33,12 @@ pub trait InPage: core::fmt::Debug {
     fn format(header: &mut PageHeader, words: &mut [u64], capacity: u32);
 
     /// Takes a free block; there is one. O(1).
-    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32;
+    fn take<M: Meter>(page: PageParts<'_>, meter: &M) -> u32;
 
     /// Puts a block in use back. O(1).
-    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M);
+    fn put<M: Meter>(page: PageParts<'_>, block: u32, meter: &M);
 
-    /// Returns the free blocks among the [`WINDOW`] from `from` on. Numbers beyond the last block
+    /// Returns the free blocks among the [`AT_ONCE`] from `from` on. Numbers beyond the last block
     /// may count as free.
     fn free_blocks(
         header: &PageHeader,
@@ -50,8 +50,8 @@ pub trait InPage: core::fmt::Debug {
 
     /// Returns whether a block is free: O(1) where a bit says so, else O(c).
     fn is_free(header: &PageHeader, words: &[u64], base: *const u8, size: u32, block: u32) -> bool {
-        let free = Self::free_blocks(header, words, base, size, block / WINDOW * WINDOW);
-        crate::words::bits::get(&free, (block % WINDOW) as usize)
+        let free = Self::free_blocks(header, words, base, size, block / AT_ONCE * AT_ONCE);
+        crate::words::bits::get(&free, (block % AT_ONCE) as usize)
     }
 }
 
@@ -73,7 +73,7 @@ impl InPage for InBand {
         header.free_list = 0;
     }
 
-    fn take<M: Meter>(page: Page<'_>, meter: &M) -> u32 {
+    fn take<M: Meter>(page: PageParts<'_>, meter: &M) -> u32 {
         let Some(block) = page.header.free_list.checked_sub(1) else {
             page.header.fresh += 1;
             return page.header.fresh - 1;
@@ -85,7 +85,7 @@ impl InPage for InBand {
         block
     }
 
-    fn put<M: Meter>(page: Page<'_>, block: u32, meter: &M) {
+    fn put<M: Meter>(page: PageParts<'_>, block: u32, meter: &M) {
         let link = link(page.base, page.size, block);
         meter.link(link);
         // SAFETY: the block was just freed, so its bytes are ours; it has at least four of them.
@@ -94,13 +94,13 @@ impl InPage for InBand {
     }
 
     fn free_blocks(header: &PageHeader, _: &[u64], base: *const u8, size: u32, from: u32) -> Free {
-        let mut free = [0; WINDOW as usize / 64];
+        let mut free = [0; AT_ONCE as usize / 64];
         let mut mark = |block: u32| {
-            if let Some(offset) = block.checked_sub(from).filter(|&offset| offset < WINDOW) {
+            if let Some(offset) = block.checked_sub(from).filter(|&offset| offset < AT_ONCE) {
                 crate::words::bits::set(&mut free, offset as usize);
             }
         };
-        (header.fresh.max(from)..from + WINDOW).for_each(&mut mark);
+        (header.fresh.max(from)..from + AT_ONCE).for_each(&mut mark);
         let mut next = header.free_list;
         // A list as long as the page's free count ends, even if its links were overwritten.
         for _ in 0..header.free_count {
@@ -199,7 +199,7 @@ impl InPage for Bitmap {
     }
 
     #[inline(always)]
-    fn take<M: Meter>(page: Page<'_>, _: &M) -> u32 {
+    fn take<M: Meter>(page: PageParts<'_>, _: &M) -> u32 {
         let mut map = Map::of(page.words);
         let mut word = (map.summary.trailing_zeros() as usize) << map.group_shift;
         while map.words[word] == 0 {
@@ -214,7 +214,7 @@ impl InPage for Bitmap {
     }
 
     #[inline(always)]
-    fn put<M: Meter>(page: Page<'_>, block: u32, _: &M) {
+    fn put<M: Meter>(page: PageParts<'_>, block: u32, _: &M) {
         let map = Map::of(page.words);
         let word = block as usize / 64;
         debug_assert!(map.words[word] >> (block % 64) & 1 == 0, "the block is in use");
@@ -227,7 +227,7 @@ impl InPage for Bitmap {
     }
 
     fn free_blocks(_: &PageHeader, words: &[u64], _: *const u8, _: u32, from: u32) -> Free {
-        let mut free = [0; WINDOW as usize / 64];
+        let mut free = [0; AT_ONCE as usize / 64];
         let words = &words[1 + from as usize / 64..];
         let len = words.len().min(free.len());
         free[..len].copy_from_slice(&words[..len]);
@@ -255,8 +255,8 @@ mod tests {
         slot: 0,
     };
 
-    fn page<'a>(header: &'a mut PageHeader, words: &'a mut [u64]) -> Page<'a> {
-        Page { header, words, base: core::ptr::null_mut(), size: 1 }
+    fn page<'a>(header: &'a mut PageHeader, words: &'a mut [u64]) -> PageParts<'a> {
+        PageParts { header, words, base: core::ptr::null_mut(), size: 1 }
     }
 
     /// Takes, puts back and claims blocks at random, initially all of them, and compares with a set
@@ -291,9 +291,9 @@ mod tests {
                     groups | 1 << ((*block as usize / 64) >> map.group_shift)
                 });
                 assert_eq!(*map.summary, groups, "the summary has the groups, of {capacity}");
-                for from in (0..capacity).step_by(WINDOW as usize) {
+                for from in (0..capacity).step_by(AT_ONCE as usize) {
                     let bits = Bitmap::free_blocks(&header, &words, core::ptr::null(), 1, from);
-                    for block in from..capacity.min(from + WINDOW) {
+                    for block in from..capacity.min(from + AT_ONCE) {
                         let said = crate::words::bits::get(&bits, (block - from) as usize);
                         assert_eq!(said, free.contains(&block), "block {block} of {capacity}");
                     }
@@ -319,26 +319,26 @@ mod tests {
     /// than are looked at in one go; links that were overwritten lead nowhere.
     #[test]
     fn a_list_within_a_page_has_the_free_blocks() {
-        const CAPACITY: u32 = 2 * WINDOW + 100;
+        const CAPACITY: u32 = 2 * AT_ONCE + 100;
         let mut memory = vec![0u32; CAPACITY as usize];
         let base: *mut u8 = memory.as_mut_ptr().cast();
         let mut header = PageHeader { free_count: CAPACITY, ..HEADER };
         InBand::format(&mut header, &mut [], CAPACITY);
-        let used = WINDOW + 50;
+        let used = AT_ONCE + 50;
         for block in 0..used {
-            let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+            let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
             assert_eq!(InBand::take(page, &()), block);
             header.free_count -= 1;
         }
         let mut is_free: Vec<bool> = (0..CAPACITY).map(|block| block >= used).collect();
-        for block in [0, 7, WINDOW - 1, WINDOW, WINDOW + 1, used - 1] {
-            let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+        for block in [0, 7, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, used - 1] {
+            let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
             InBand::put(page, block, &());
             header.free_count += 1;
             is_free[block as usize] = true;
-            for from in (0..CAPACITY).step_by(WINDOW as usize) {
+            for from in (0..CAPACITY).step_by(AT_ONCE as usize) {
                 let bits = InBand::free_blocks(&header, &[], base, 4, from);
-                for block in from..CAPACITY.min(from + WINDOW) {
+                for block in from..CAPACITY.min(from + AT_ONCE) {
                     let said = crate::words::bits::get(&bits, (block - from) as usize);
                     assert_eq!(said, is_free[block as usize], "block {block}");
                     if block % 64 == 1 {
@@ -347,14 +347,14 @@ mod tests {
                 }
             }
         }
-        let page = Page { header: &mut header, words: &mut [], base, size: 4 };
+        let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
         assert_eq!(InBand::take(page, &()), used - 1, "the last freed is the first taken");
         header.free_count -= 1;
-        // Block WINDOW + 1 is the first of the list now: it leads to no block, to one never used,
+        // Block AT_ONCE + 1 is the first of the list now: it leads to no block, to one never used,
         // and to itself.
-        for link in [u32::MAX, used + 1, CAPACITY, WINDOW + 2] {
+        for link in [u32::MAX, used + 1, CAPACITY, AT_ONCE + 2] {
             // SAFETY: the block is free, its bytes are the list's.
-            unsafe { base.cast::<u32>().add(WINDOW as usize + 1).write(link) };
+            unsafe { base.cast::<u32>().add(AT_ONCE as usize + 1).write(link) };
             let bits = InBand::free_blocks(&header, &[], base, 4, 0);
             assert!(bits.iter().all(|&word| word == 0), "no way on leads to the others");
         }

@@ -23,11 +23,11 @@ use crate::error::AllocError;
 use crate::pages::class::Class;
 use crate::source::Source;
 
-/// Blocks looked at in one go when a page is walked.
-pub(super) const WINDOW: u32 = 4096;
+/// Blocks looked at together when a page is walked.
+pub(super) const AT_ONCE: u32 = 4096;
 
-/// A bit for each of [`WINDOW`] blocks, set if it is free.
-pub(super) type Free = [u64; WINDOW as usize / 64];
+/// A bit for each of [`AT_ONCE`] blocks, set if it is free.
+pub(super) type Free = [u64; AT_ONCE as usize / 64];
 
 /// The headers of all pages. Headers stay in place as long as the heap's source.
 pub trait Headers: Debug {
@@ -84,8 +84,9 @@ pub trait Headers: Debug {
     /// Returns φ, the free blocks that the header counts.
     fn free_count(&self, page: Self::Page) -> u32;
 
-    /// Returns which of the [`WINDOW`] blocks of `size` bytes from `from` on, a multiple of
-    /// `WINDOW`, are free according to the header. Numbers beyond the last block may count as free.
+    /// Returns which of the [`AT_ONCE`] blocks of `size` bytes from `from` on, a multiple of
+    /// `AT_ONCE`, are free according to the header. Numbers beyond the last block may count as
+    /// free.
     fn free_blocks(&self, page: Self::Page, size: u32, from: u32) -> Free;
 
     /// Returns whether a block of `size` bytes is free according to the header: O(1) if it has a

@@ -202,7 +202,7 @@ impl Supply {
         self.refill_with(self.width, meter)
     }
 
-    /// Like [`refill`](Self::refill), with a whole word.
+    /// Like [`refill`](Self::refill), but with all bits of a word.
     pub(in crate::pages) fn refill_with_word<M: Meter>(&mut self, meter: &M) -> bool {
         self.refill_with(WORD, meter)
     }
@@ -216,6 +216,7 @@ impl Supply {
         self.show(page, word, bits);
     }
 
+    /// Like [`refill`](Self::refill), with up to `width` bits, a power of two.
     #[inline(always)]
     fn refill_with<M: Meter>(&mut self, width: u32, meter: &M) -> bool {
         let Some(page) = self.page else { return false };

@@ -170,6 +170,7 @@ impl Windowed {
         pages.release(page, meter);
     }
 
+    /// Checks what the invariant says of one page.
     fn audit_page(&self, page: Page) -> Result<(), Fault> {
         let at = page.base.get().addr();
         let supply = self.supplies.get(page.class());
