@@ -40,6 +40,7 @@ const ORDERS: usize = 31;
 /// Tag bits of 64 granules.
 #[derive(Clone, Copy, Debug)]
 struct Tags {
+    /// A block starts here.
     starts: u64,
     /// Where `starts` is set: the block is free. Elsewhere: contents start here behind a gap; the
     /// bit of the block's second granule records that there is a gap.
@@ -70,14 +71,19 @@ pub type Buddy<S, M = ()> = Heap<BinaryBuddies, S, M>;
 /// - bit k of `orders` is set iff list k is not empty.
 #[derive(Debug)]
 pub struct BinaryBuddies {
+    /// Where granule 0 starts; null while there is no memory.
     origin: *mut u8,
+    /// Number of granules of the heap.
     granules: u32,
+    /// log₂ of the bytes of a granule.
     granule_shift: u32,
     /// The heap grows by multiples of this many granules, a power of two. Its origin is aligned to
     /// that many.
     growth: u32,
     tags: Table<Tags>,
+    /// First free block of each order.
     lists: [u32; ORDERS],
+    /// One bit for each order: whether it has free blocks.
     orders: u32,
 }
 
@@ -127,10 +133,12 @@ impl BinaryBuddies {
         ((order as usize) < ORDERS).then_some(order)
     }
 
+    /// Returns the bytes of a block of this order.
     fn bytes(&self, order: u32) -> usize {
         1 << (order + self.granule_shift)
     }
 
+    /// Returns the address of a granule.
     fn address(&self, granule: u32) -> NonNull<u8> {
         debug_assert!(granule <= self.granules);
         let offset = (granule as usize) << self.granule_shift;
@@ -145,22 +153,27 @@ impl BinaryBuddies {
         (start.checked_add(1 << order)? <= self.granules).then_some(start)
     }
 
+    /// Returns whether a granule's bit is set in the `bits` chosen.
     fn is(&self, bits: impl Fn(&Tags) -> u64, granule: u32) -> bool {
         bits(self.tags.get(granule as usize / 64)) >> (granule % 64) & 1 == 1
     }
 
+    /// Returns whether a block starts at a granule.
     fn is_start(&self, granule: u32) -> bool {
         self.is(|tags| tags.starts, granule)
     }
 
+    /// Returns whether the block that starts at a granule is free.
     fn is_free(&self, granule: u32) -> bool {
         self.is(|tags| tags.free, granule)
     }
 
+    /// Changes the tag bits of a granule; `change` gets the word and the granule's bit.
     fn tag(&mut self, granule: u32, change: impl Fn(&mut Tags, u64)) {
         change(self.tags.get_mut(granule as usize / 64), 1 << (granule % 64));
     }
 
+    /// Returns where a free block keeps its links and its order.
     fn node(&self, block: u32) -> *mut Node {
         self.address(block).as_ptr().cast()
     }

@@ -41,6 +41,7 @@ pub(super) type Plain = fn(Config, usize) -> Box<dyn Strategy + Send>;
 pub(super) type Over =
     for<'a> fn(Config, Box<dyn Source + 'a>, &'a dyn Meter) -> Box<dyn Strategy + 'a>;
 
+// For the tables: each of the functions up to `of_arenas` returns the entry with one field changed.
 impl Entry {
     pub(super) const fn linear(self) -> Self {
         Self { linear: true, ..self }

@@ -4,6 +4,7 @@ use super::heap::{Extent, Kind, SegmentHeap};
 use crate::words::bits;
 
 impl SegmentHeap {
+    /// Returns the segment of a granule.
     pub(super) fn segment_of(&self, granule: u32) -> usize {
         (granule >> self.segment_shift) as usize
     }
@@ -18,6 +19,7 @@ impl SegmentHeap {
         granule as usize & ((1 << self.segment_shift) - 1)
     }
 
+    /// Returns the bits of one kind for all granules of a segment.
     pub(super) fn bits(&self, segment: usize, kind: Kind) -> &[u64] {
         let (starts, free) = self.segments.tail(segment).split_at(1 << (self.segment_shift - 6));
         match kind {
@@ -26,6 +28,7 @@ impl SegmentHeap {
         }
     }
 
+    /// As [`bits`](Self::bits), mutably.
     fn bits_mut(&mut self, segment: usize, kind: Kind) -> &mut [u64] {
         let (_, words) = self.segments.record_and_tail(segment);
         let (starts, free) = words.split_at_mut(1 << (self.segment_shift - 6));
@@ -35,15 +38,18 @@ impl SegmentHeap {
         }
     }
 
+    /// Returns whether a granule's bit of this kind is set.
     pub(super) fn is(&self, kind: Kind, granule: u32) -> bool {
         bits::get(self.bits(self.segment_of(granule), kind), self.within(granule))
     }
 
+    /// Sets a granule's bit.
     pub(super) fn mark(&mut self, kind: Kind, granule: u32) {
         let index = self.within(granule);
         bits::set(self.bits_mut(self.segment_of(granule), kind), index);
     }
 
+    /// Clears a granule's bit.
     pub(super) fn clear(&mut self, kind: Kind, granule: u32) {
         let index = self.within(granule);
         bits::clear(self.bits_mut(self.segment_of(granule), kind), index);

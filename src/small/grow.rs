@@ -42,6 +42,7 @@ impl BitHeap {
         self.grow_from(tail, len, align, source, meter)
     }
 
+    /// Does the same as [`grow`](Self::grow), for a heap that ends with the free run `tail`.
     fn grow_from<S: Source, M: Meter>(
         &mut self,
         tail: Run,
@@ -98,6 +99,7 @@ impl BitHeap {
         Ok(())
     }
 
+    /// Extends the map to `words` words.
     fn append_words<S: Source>(&mut self, words: u32, source: &mut S) -> Result<(), AllocError> {
         let more = words.saturating_sub(self.map.words());
         if more == 0 {

@@ -38,10 +38,12 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Returns the run from granule `start` up to, but not including, `end`.
     pub(super) fn between(start: u32, end: u32) -> Self {
         Self { start, len: end - start }
     }
 
+    /// Returns the granule behind the run.
     pub(super) fn end(self) -> u32 {
         self.start + self.len
     }
@@ -79,6 +81,7 @@ impl BitHeap {
         (bytes <= Self::MOST * GRANULE).then(|| (bytes.div_ceil(GRANULE) as u32).max(LEAST))
     }
 
+    /// Returns the address of a granule.
     #[inline(always)]
     pub(super) fn address(&self, granule: u32) -> *mut u8 {
         self.base.wrapping_add(granule as usize * GRANULE)
@@ -112,16 +115,19 @@ impl BitHeap {
         }
     }
 
+    /// Returns where a free block keeps a number.
     #[inline(always)]
     fn field(&self, block: u32, field: Field) -> *mut Half {
         self.address(block).wrapping_add(field as usize * HALF).cast()
     }
 
+    /// Returns where the free block that ends at granule `end` keeps its length.
     #[inline(always)]
     fn footer(&self, end: u32) -> *mut Half {
         self.address(end).wrapping_sub(HALF).cast()
     }
 
+    /// Reads a number of a free block.
     #[inline(always)]
     fn read(&self, at: *mut Half) -> u32 {
         // SAFETY: only the numbers in free runs of at least two granules are read. They are
@@ -129,25 +135,30 @@ impl BitHeap {
         wide(unsafe { at.read() })
     }
 
+    /// Writes a number of a free block.
     #[inline(always)]
     fn write(&mut self, at: *mut Half, number: u32) {
         // SAFETY: as in `read`, and `&mut self` is exclusive.
         unsafe { at.write(number as Half) };
     }
 
+    /// Returns the next block on a free block's list, or `NONE`.
     pub(super) fn next(&self, block: u32) -> u32 {
         self.read(self.field(block, Field::Next))
     }
 
+    /// Returns the block before a free block on its list, or `NONE`.
     pub(super) fn previous(&self, block: u32) -> u32 {
         self.read(self.field(block, Field::Previous))
     }
 
+    /// Returns the granules of a free block.
     #[inline(always)]
     pub(super) fn len(&self, block: u32) -> u32 {
         self.read(self.field(block, Field::Len))
     }
 
+    /// Returns the granules of the free block that ends at granule `end`.
     pub(super) fn len_below(&self, end: u32) -> u32 {
         self.read(self.footer(end))
     }

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 /// One word of the bitmap.
 type Word = usize;
 
+/// Bits of a word.
 const BITS: u32 = Word::BITS;
 
 /// Bytes of a word.
@@ -46,6 +47,7 @@ impl Map {
         words * BITS - 1
     }
 
+    /// Returns the number of words.
     pub(super) fn words(&self) -> u32 {
         self.words
     }
@@ -79,12 +81,14 @@ impl Map {
         }
     }
 
+    /// Returns the address of a word.
     #[inline(always)]
     fn place(&self, index: u32) -> *mut Word {
         debug_assert!(index < self.words, "the map has this word");
         self.top.wrapping_sub(index as usize + 1)
     }
 
+    /// Returns a word, mutably.
     #[inline(always)]
     fn word(&mut self, index: u32) -> &mut Word {
         // SAFETY: the words below `words` are valid, initialised and used only by the map, which is
@@ -92,6 +96,7 @@ impl Map {
         unsafe { &mut *self.place(index) }
     }
 
+    /// Returns whether a bit is set.
     #[inline(always)]
     pub(super) fn get(&self, bit: u32) -> bool {
         // SAFETY: as in `word`; `&self` excludes writes.
@@ -154,6 +159,7 @@ impl Map {
         self.fill_word::<SET>(last / BITS, mask & Word::MAX >> (BITS - 1 - last % BITS));
     }
 
+    /// Sets or clears the bits of a word that are set in `mask`.
     #[inline(always)]
     fn fill_word<const SET: bool>(&mut self, index: u32, mask: Word) {
         let word = self.word(index);

@@ -77,6 +77,7 @@ fn say(what: &str, address: *mut u8, place: &Place) {
     say_where(&here, place);
 }
 
+/// Reports a fault where there was never a block.
 #[inline(never)]
 fn say_no_block(address: *mut u8) {
     let mut text = Text::new();
@@ -84,6 +85,7 @@ fn say_no_block(address: *mut u8) {
     text.write();
 }
 
+/// Writes the first line: what happened, and to which block.
 #[inline(never)]
 fn say_what(what: &str, address: *mut u8, place: &Place) {
     let mut text = Text::new();
@@ -99,6 +101,7 @@ fn say_what(what: &str, address: *mut u8, place: &Place) {
     text.write();
 }
 
+/// Writes the stacks: of the misuse, the free and the allocation, as far as there are any.
 #[inline(never)]
 fn say_where(here: &Trace, place: &Place) {
     let mut text = Text::new();

@@ -79,6 +79,7 @@ pub(in crate::global::native) fn note_due() {
     set_due(&STATE);
 }
 
+/// As [`note_due`], for a given state.
 fn set_due(state: &AtomicU32) {
     loop {
         let (from, to) = match state.load(Relaxed) {
@@ -122,6 +123,7 @@ pub(in crate::global::native) fn start() {
     }
 }
 
+/// As [`start`], once the thread was found wanted.
 #[cold]
 fn start_wanted() {
     // A child that shares its parent's memory (`vfork`) would get the parent's thread: it would not
@@ -164,6 +166,7 @@ pub(in crate::global::native) fn after_fork_in_child() {
     }
 }
 
+/// What the background thread does: maintains all heaps, and sleeps until something is due.
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let mut look = FIRST_LOOK;
     loop {

@@ -74,6 +74,7 @@ fn decided() -> Option<&'static Tuning> {
     SETTINGS.get().map(|settings| &settings.tuning)
 }
 
+/// Decides the settings: reads the environment, unless another thread has just done so.
 #[cold]
 fn decide(asked: &Tuning) -> Option<&'static Settings> {
     // Under the lock, so that the child of a fork does not find this half done.
@@ -145,6 +146,7 @@ pub(in crate::global::native) fn follow_node(lists: &Lists) {
     }
 }
 
+/// As [`follow_node`], for a thread on `node`.
 fn follow(lists: &Lists, node: u32) {
     if lists.note_node(node) && !pool::is_on_node(lists.heap(), node) {
         move_to_node(lists, node);

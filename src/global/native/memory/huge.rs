@@ -312,6 +312,7 @@ impl Huge {
         }
     }
 
+    /// Takes the advice back from the regions that a block touches, if any may have it.
     #[inline]
     fn unadvise(&self, block: *mut u8, len: usize) {
         if self.advised.get() != 0 && self.may_be_huge_below(block.addr() + len) {
@@ -410,6 +411,7 @@ impl Huge {
         self.all_are_huge.set(false);
     }
 
+    /// Advises a region that is not advised, or takes its advice back (`wanted` is false).
     fn advise(&self, region: *mut u8, wanted: bool) {
         // SAFETY: the region is in the extent.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };

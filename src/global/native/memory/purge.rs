@@ -291,6 +291,7 @@ impl Purge {
         (self.due, self.put_off, self.countdown) = (0, 0, 1);
     }
 
+    /// Begins a walk, in which stuck memory counts as resident again.
     fn begin_walk(&mut self, engine: &mut PageHeap<Slot>, reach: Reach) {
         engine.walk_free_again();
         let stuck = core::mem::take(&mut self.stuck.bytes);
@@ -331,6 +332,8 @@ impl Purge {
         self.step_by(Parts::OsPages, engine, zeros, visit)
     }
 
+    /// As [`step`](Self::step), but gives back only `parts` of free memory, unless the walk goes to
+    /// the heap's end.
     fn step_by(
         &mut self,
         parts: Parts,

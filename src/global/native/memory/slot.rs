@@ -81,6 +81,7 @@ impl Slot {
         }
     }
 
+    /// Returns the state of the huge pages of the slot's extent.
     pub(in crate::global::native) fn huge(&self) -> &Huge {
         &self.huge
     }
@@ -195,6 +196,7 @@ impl Slot {
         Ok(())
     }
 
+    /// Makes a part of the slot accessible.
     fn commit(&self, range: Range<usize>) -> Result<(), AllocError> {
         let start = SPACE.pointer(range.start);
         // SAFETY: by the invariant these are pages of the slot that are not accessible yet.

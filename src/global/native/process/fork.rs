@@ -45,6 +45,7 @@ pub(in crate::global::native) fn register() {
     unsafe { os::at_fork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
+/// Called before a fork, in the thread that forks: takes the locks.
 extern "C" fn before() {
     if os::is_single_threaded() {
         return;
@@ -62,6 +63,7 @@ extern "C" fn before() {
     sync::begin_fork();
 }
 
+/// Called after a fork, in the parent.
 extern "C" fn in_parent() {
     if FORKS.load(Relaxed) == 0 {
         return;
@@ -73,6 +75,7 @@ extern "C" fn in_parent() {
     FORKS.fetch_sub(1, Relaxed);
 }
 
+/// Called after a fork, in the child, which has only the thread that forked.
 extern "C" fn in_child() {
     if FORKS.load(Relaxed) == 0 {
         return sync::note_process();

@@ -12,7 +12,9 @@ use crate::os;
 pub(super) struct Header {
     /// The [`mark`] of the block: tells a block from any other address.
     pub(super) mark: usize,
+    /// Where the mapping begins, guard pages excluded.
     pub(super) base: *mut u8,
+    /// Bytes of the mapping, guard pages excluded.
     pub(super) len: usize,
     /// Bytes of each guard page; 0 if there are no guard pages and no fence behind the contents.
     pub(super) guard: usize,
@@ -22,6 +24,7 @@ pub(super) struct Header {
     fence: [usize; FENCE],
 }
 
+/// Bytes of the header.
 pub(super) const HEADER: usize = size_of::<Header>();
 
 /// Words of the fence before the contents.
@@ -56,6 +59,7 @@ pub(super) fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
 }
 
+/// Returns where the header of a block is.
 pub(super) fn header(block: *mut u8) -> *mut Header {
     block.wrapping_sub(HEADER).cast()
 }
