@@ -235,7 +235,7 @@ pub struct Span {
     pub start: usize,
     /// Length in bytes, not 0.
     pub len: usize,
-    /// What it is used for.
+    /// The use of the span.
     pub kind: SpanKind,
 }
 

@@ -6,7 +6,7 @@ use core::ffi::c_int;
 /// hint.
 ///
 /// # Safety
-/// The user of the pages knows of the call.
+/// None: nothing is mapped.
 pub(crate) unsafe fn map_at(_: *mut u8, _: usize) -> bool {
     false
 }

@@ -11,7 +11,7 @@ use crate::os::{Run, Uncancelled, page_size};
 /// mapped there already.
 ///
 /// # Safety
-/// The user of the pages knows of the call.
+/// Nothing relies on these addresses being unmapped.
 pub(crate) unsafe fn map_at(start: *mut u8, len: usize) -> bool {
     map_exactly(start, len, libc::PROT_READ | libc::PROT_WRITE).is_ok()
 }
@@ -80,7 +80,7 @@ pub(crate) unsafe fn remap(
     new_len: usize,
     may_move: bool,
 ) -> Option<*mut u8> {
-    // Where it stays, its last page grows.
+    // A mapping that stays where it is grows by its last page, so it may be several to the kernel.
     let unchanged = if may_move || new_len < len { 0 } else { len - page_size() };
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the caller guarantees that the mapping is whole and may move.

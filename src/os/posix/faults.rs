@@ -17,7 +17,7 @@ const MOST: usize = 2;
 /// that it found gets the installation that it found, and what was before that.
 const OURS: [Handler; MOST] = [fault::<0>, fault::<1>];
 
-/// What is known of a signal.
+/// A signal that is handled here, and the handlers that it had before.
 struct Signal {
     number: c_int,
     /// How many times a handler was installed.

@@ -12,6 +12,7 @@ const NORESERVE: c_int = libc::MAP_NORESERVE;
 #[cfg(target_os = "freebsd")]
 const NORESERVE: c_int = 0;
 
+/// Maps `len` bytes at addresses of the kernel's choice.
 fn map(len: usize, protection: c_int, flags: c_int) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory in
@@ -91,22 +92,22 @@ pub(crate) unsafe fn forbid_writes(start: *mut u8, len: usize) -> bool {
     unsafe { libc::mprotect(start.cast(), len, libc::PROT_READ) == 0 }
 }
 
-/// Number of OS pages per `mincore` call.
-const RESIDENT_WINDOW: usize = 1024;
+/// OS pages that one call of `mincore` is asked about.
+const ASKED_AT_ONCE: usize = 1024;
 
 /// Calls `visit` for each run of resident OS pages in `len` bytes from `start`, both multiples of
 /// the page size. Takes all pages as resident if the system does not tell.
 pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMut(*mut u8, usize)) {
     let page = page_size();
-    let mut states = [0u8; RESIDENT_WINDOW];
+    let mut states = [0u8; ASKED_AT_ONCE];
     let (mut run_start, mut run) = (0, 0);
     let mut from = 0;
     while from < len {
-        let window = (len - from).min(RESIDENT_WINDOW * page);
-        let pages = window / page;
-        // SAFETY: `states` has one element for each page of the window.
+        let asked = (len - from).min(ASKED_AT_ONCE * page);
+        let pages = asked / page;
+        // SAFETY: `states` has one element for each page that is asked about.
         let known = unsafe {
-            libc::mincore(start.wrapping_add(from).cast(), window, states.as_mut_ptr().cast()) == 0
+            libc::mincore(start.wrapping_add(from).cast(), asked, states.as_mut_ptr().cast()) == 0
         };
         for (index, &state) in states[..pages].iter().enumerate() {
             if !known || state & 1 == 1 {
@@ -118,7 +119,7 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
                 visit(start.wrapping_add(run_start), core::mem::take(&mut run));
             }
         }
-        from += window;
+        from += asked;
     }
     if run > 0 {
         visit(start.wrapping_add(run_start), run);

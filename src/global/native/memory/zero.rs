@@ -54,7 +54,7 @@ pub(in crate::global::native) struct Zeros {
 unsafe impl Send for Zeros {}
 
 impl Zeros {
-    /// Returns the state for an extent that begins at `start`, of which nothing is known yet.
+    /// Returns the state for an extent that begins at `start`; nothing is known of it yet.
     pub(in crate::global::native) fn new(start: usize) -> Self {
         let page = os::page_size();
         let origin = start & !(page - 1);

@@ -43,9 +43,9 @@ pub(super) struct MappingDensity {
 }
 
 impl MappingDensity {
-    /// Returns the state of a kind of which nothing is known yet. `tried` is the number of bytes
-    /// that may get huge pages before a mapping was seen written all over, in blocks at most twice
-    /// as long.
+    /// Returns the state of a kind of mappings before the first one is made. `tried` is the number
+    /// of bytes that may get huge pages before a mapping was seen written all over, in blocks at
+    /// most twice as long.
     pub(super) const fn new(tried: usize) -> Self {
         Self {
             predictor: DensityPredictor::new(),
