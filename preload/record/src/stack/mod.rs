@@ -102,7 +102,7 @@ fn walk(generation: u64, caller: &Caller, mut each: impl FnMut(u64) -> bool) -> 
     Outermost::Lost
 }
 
-/// Checks whether files were unloaded. Must be called after a file may have been.
+/// Returns whether files were unloaded. Must be called after a file may have been.
 pub(crate) fn unloaded() {
     if raw::stack_depth() == 0 {
         return;

@@ -87,7 +87,7 @@ impl Readable {
         }
     }
 
-    /// Checks whether the page of an address is readable.
+    /// Returns whether the page of an address is readable.
     #[cold]
     fn extend(&mut self, address: u64) -> bool {
         let page = address & !(PAGE - 1);

@@ -149,7 +149,7 @@ impl Frame {
         (was, now.rbp)
     }
 
-    /// Checks whether a kept frame is still on the stack, if the frame before it is unchanged
+    /// Returns whether a kept frame is still on the stack, if the frame before it is unchanged
     /// except for its `rbp`. If so, this frame's position is unchanged, and only its words need to
     /// be compared. On entry, `rbp` has the old and the new value for the frame before; on success
     /// it is set to those for this frame.
