@@ -17,8 +17,8 @@ pub struct Stats {
     pub quick: usize,
     /// Bytes of address space that heaps and mappings use: blocks, free memory and bookkeeping.
     pub held: usize,
-    /// The sum of all heaps' high-water marks of bytes held, and that of the mappings; they need
-    /// not have been reached at the same time.
+    /// The sum of the peaks of bytes held: of each heap, and of the mappings. The peaks need not
+    /// have been reached at the same time.
     pub peak_held: usize,
     /// Bytes of the heaps' OS pages that are resident, that is, backed by physical memory. Mappings
     /// of single blocks are not included.

@@ -43,7 +43,7 @@ impl<S> Owned<S> {
 }
 
 impl<S: Source> Owned<S> {
-    /// Returns the high-water mark of bytes held.
+    /// Returns the peak of bytes held.
     #[inline]
     pub(crate) fn peak_held(&self) -> usize {
         self.peak.max(self.held)

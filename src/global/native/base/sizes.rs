@@ -35,9 +35,9 @@ struct Tables {
     /// As `offsets`, for blocks that are freed with their size; or all 0, or [`LOOKED_UP`].
     freed: [AtomicU32; ENTRIES],
     sizes: [AtomicU16; ENTRIES],
-    /// The complement of the size above which blocks try the
-    /// [medium](crate::global::native::lists::medium) lists at once; 0 if none do.
-    not_most_small: AtomicUsize,
+    /// The size above which blocks try the [medium](crate::global::native::lists::medium) lists at
+    /// once; `usize::MAX` if none do.
+    most_small: AtomicUsize,
 }
 
 /// The lists of the default tuning at first. Where these are in force, no process writes to the
@@ -52,7 +52,7 @@ impl Tables {
             popped: [const { AtomicU32::new(0) }; ENTRIES],
             freed: [const { AtomicU32::new(0) }; ENTRIES],
             sizes: [const { AtomicU16::new(0) }; ENTRIES],
-            not_most_small: AtomicUsize::new(!most),
+            most_small: AtomicUsize::new(most),
         };
         let (mut entry, mut class) = (0, 0);
         while entry * UNIT <= most {
@@ -142,14 +142,14 @@ pub(in crate::global::native) fn set_medium_fast_path(enabled: bool) {
     let most = served.saturating_sub(1) * UNIT;
     let most = if enabled { most.max(NEVER_MEDIUM) } else { usize::MAX };
     if most_small() != most {
-        TABLES.not_most_small.store(!most, Relaxed);
+        TABLES.most_small.store(most, Relaxed);
     }
 }
 
 /// Returns the size above which blocks try the medium lists at once; `usize::MAX` if none do.
 #[inline(always)]
 pub(in crate::global::native) fn most_small() -> usize {
-    !TABLES.not_most_small.load(Relaxed)
+    TABLES.most_small.load(Relaxed)
 }
 
 /// Makes frees with a size, and allocations of more than `most` bytes, take the slow path. Called
