@@ -23,8 +23,7 @@ family! {
         /// assert_eq!(heap.settings().ql_high, 144);
         /// # Ok::<(), pagewise::AllocError>(())
         /// ```
-        /// For settings of your own, or settings that change at run time, use
-        /// [`Hybrid`](crate::hybrid::Hybrid).
+        /// For settings of your own, or settings that change at run time, use [`Hybrid`].
         pub type HcGen<S, M = ()> = Hybrid<Constant<hybrid::Generic>, S, M>;
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | small: up to FFCROSSOVER | the thread's quick list of the class; when it is empty, a batch from the heap's pages |
 //! | medium | the thread's list of the class, to 1 MiB; else the heap, under its lock |
-//! | from [`mapping_from`](crate::global::tuning::Tuning::mapping_from); from a quarter of that where a large block grows, or [kept](crate::global::native::heaps::kept) memory serves | a mapping of its own |
+//! | from [`mapping_from`](crate::global::tuning::Tuning::mapping_from); from a quarter of that where a large block grows, or [kept] memory serves | a mapping of its own |
 //!
 //! Zeroed blocks are written, except that blocks which are not small skip memory
 //! [known](crate::global::native::memory::zero) to be zeros.
