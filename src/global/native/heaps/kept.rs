@@ -67,7 +67,7 @@ struct Kept {
     zeroed: MappingDensity,
 }
 
-// SAFETY: the pages of the runs are nobody else's.
+// SAFETY: by the invariant of `Runs` its pages belong to it alone, whichever thread has the lock.
 unsafe impl Send for Kept {}
 
 /// The runs. While a thread has the lock, it maps and unmaps nothing.

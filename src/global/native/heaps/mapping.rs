@@ -87,7 +87,8 @@ pub(in crate::global::native) fn allocate_kept(
     IN_USE.coming.fetch_sub(len, Relaxed);
     let base = base?;
     let block = base.wrapping_add(page);
-    // SAFETY: the pages are nobody else's.
+    // SAFETY: the pages were taken just now, so nobody else has them; the block is behind the
+    // first, which has room for the header.
     unsafe { write_header(block, (base, len), 0, size) };
     IN_USE.count.fetch_add(1, Relaxed);
     count_bytes(len, 0);
@@ -108,8 +109,8 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
     let is_dense = huge::is_dense(start, part);
     // To move pages that were never written is dearer than to map new ones.
     let may_assemble = is_dense && lengthen != Lengthen::InOnePiece && os::MOVES;
-    // SAFETY: the pages are nobody else's; a block one OS page behind their start is on a huge
-    // page, and they are longer than both.
+    // SAFETY: the pages were taken just now, so nobody else has them; a block one OS page behind
+    // their start is on a huge page, and they are longer than both.
     unsafe {
         let others_help = may_assemble && kept::bytes() >= kept::LEAST;
         let longer = (!others_help).then(|| lengthen_whole((start, part), page, HUGE, len));

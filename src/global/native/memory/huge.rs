@@ -388,7 +388,7 @@ impl Huge {
             if is_advised {
                 self.advise(region, false);
             } else {
-                // SAFETY: the region is in the extent.
+                // SAFETY: the region is in the extent; advice changes no contents.
                 unsafe { os::advise_huge_pages(region, HUGE, false) };
             }
         }
@@ -398,7 +398,7 @@ impl Huge {
     /// does not count as advice.
     fn restore_huge_pages(&self, region: *mut u8) {
         if self.all_are_huge.get() {
-            // SAFETY: the region is in the extent.
+            // SAFETY: the region is in the extent; advice changes no contents.
             unsafe { os::advise_huge_pages(region, HUGE, true) };
         } else if !self.is_advised(region.addr()) {
             self.advise(region, true);
@@ -411,9 +411,10 @@ impl Huge {
         self.all_are_huge.set(false);
     }
 
-    /// Advises a region that is not advised, or takes its advice back (`wanted` is false).
+    /// Advises a region of the extent that is not advised, or takes its advice back (`wanted` is
+    /// false).
     fn advise(&self, region: *mut u8, wanted: bool) {
-        // SAFETY: the region is in the extent.
+        // SAFETY: the region is in the extent; advice changes no contents.
         unsafe { os::advise_huge_pages(region, HUGE, wanted) };
         let (word, bit) = Self::bit_of(region.addr());
         flip(&self.marks.advised[word], bit);
