@@ -148,7 +148,7 @@ pub(super) unsafe fn enclosed(block: NonNull<u8>) -> Option<(usize, usize)> {
     (front.canary == !canary && size <= isize::MAX as usize).then_some((size, align))
 }
 
-/// Checks whether the word behind such a block is intact.
+/// Returns whether the word behind such a block is intact.
 ///
 /// # Safety
 /// As for [`enclosed`], which returned this `size`.

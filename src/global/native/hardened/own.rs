@@ -59,7 +59,7 @@ pub(super) fn of_thread() -> Option<(*mut Lists, &'static Own)> {
     }
 }
 
-/// Checks whether `bytes` are too many for the ring.
+/// Returns whether `bytes` are too many for the ring.
 #[inline(always)]
 fn is_over(bytes: usize) -> bool {
     bytes > mode::quarantine()

@@ -45,7 +45,7 @@ pub(super) fn slack(state: u8) -> Option<usize> {
     (state < FAR).then(|| state as usize - 1)
 }
 
-/// Checks whether `state` is that of a block in use.
+/// Returns whether `state` is that of a block in use.
 #[inline(always)]
 pub(super) fn is_in_use(state: u8) -> bool {
     state.wrapping_sub(1) < FAR

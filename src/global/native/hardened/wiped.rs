@@ -32,7 +32,7 @@ pub(super) unsafe fn wipe_longer(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Checks whether a small block that is not short is all zeros.
+/// Returns whether a small block that is not short is all zeros.
 ///
 /// # Safety
 /// As for [`wipe_longer`].
@@ -64,7 +64,7 @@ pub(super) unsafe fn wipe_short(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Checks whether a short block is all zeros.
+/// Returns whether a short block is all zeros.
 ///
 /// # Safety
 /// As for [`wipe_short`].
@@ -80,7 +80,7 @@ pub(super) unsafe fn is_short_zero(block: NonNull<u8>, size: usize) -> bool {
     }
 }
 
-/// Checks whether both ends of a short block, each of `UNITS` units of 16 bytes, are all zeros.
+/// Returns whether both ends of a short block, each of `UNITS` units of 16 bytes, are all zeros.
 ///
 /// # Safety
 /// As for [`wipe_short`]; the block is at least as long as one end.

@@ -14,7 +14,8 @@
 //! ```
 //! A request of up to 128 KiB is rounded up to its class, by 12.5 % at most, so that a freed block
 //! serves all requests of the class. (Powers of two, and eighths between them, are classes, so they
-//! are not rounded.) If the list of a class is empty, a block of one of the next two classes serves.
+//! are not rounded.) If the list of a class is empty, a block of one of the next two classes
+//! serves.
 //!
 //! Above 128 KiB there is a class for each 2 KiB, and a list serves one of eight or more. Fewer
 //! classes would waste memory, and keep back blocks of many sizes in a program that uses each of
@@ -246,10 +247,10 @@ unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
     }
 }
 
-/// As [`free`], if the list has no room or something is wrong. If it is full, the block goes back to
-/// its heap. `false` if the block has no class, the thread has no lists, or a list turns a block
-/// above [`ROUNDED`] away, which is then freed as large blocks are. Stops the process if the block's
-/// header was overwritten.
+/// As [`free`], if the list has no room or something is wrong. If it is full, the block goes back
+/// to its heap. `false` if the block has no class, the thread has no lists, or a list turns a block
+/// above [`ROUNDED`] away, which is then freed as large blocks are. Stops the process if the
+/// block's header was overwritten.
 ///
 /// # Safety
 /// As for [`free`].

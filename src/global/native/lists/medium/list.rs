@@ -53,8 +53,8 @@ impl List {
         (self.count.load(Relaxed) % (1 << mark::STEPS_AT)) as usize
     }
 
-    /// Returns the number of blocks of this class, one of the list's, if the list has that class; if
-    /// not, more than [`ROOM`].
+    /// Returns the number of blocks of this class, one of the list's, if the list has that class;
+    /// if not, more than [`ROOM`].
     #[inline(always)]
     pub(super) fn len_of(&self, class: Class) -> usize {
         self.count.load(Relaxed).wrapping_sub(mark::upper_steps(class.0)) as usize

@@ -135,8 +135,8 @@ impl Lists {
         }
     }
 
-    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block of
-    /// the next larger class that has one, among the next [`LARGER`].
+    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block
+    /// of the next larger class that has one, among the next [`LARGER`].
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let mut classes = iter::successors(Some(class), |class| class.next());
         let mut pop = |class| Some((self.pop_within(class, || true)?, class));
@@ -147,7 +147,8 @@ impl Lists {
             .map(|(block, _)| block)
     }
 
-    /// Returns whether [`pop_slowly`](Self::pop_slowly) may find a block for a request of this class.
+    /// Returns whether [`pop_slowly`](Self::pop_slowly) may find a block for a request of this
+    /// class.
     #[inline]
     pub(super) fn may_serve(&self, class: Class) -> bool {
         let list = self.list(class);
@@ -241,8 +242,8 @@ impl Lists {
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
     }
 
-    /// Makes room for a block of this class, which is its list's; returns whether the list should keep
-    /// it. Only for the lists' own thread.
+    /// Makes room for a block of this class, which is its list's; returns whether the list should
+    /// keep it. Only for the lists' own thread.
     #[inline(never)]
     fn make_room(&self, class: Class) -> bool {
         let (list, size) = (self.list(class), class.size());
@@ -285,8 +286,8 @@ impl Lists {
         oldest as u16
     }
 
-    /// Returns the class of the next list but this class's that has blocks. Lists take turns at giving
-    /// way, so that they hold sizes that are being freed at present.
+    /// Returns the class of the next list but this class's that has blocks. Lists take turns at
+    /// giving way, so that they hold sizes that are being freed at present.
     fn next_to_give_way(&self, class: Class) -> Option<Class> {
         let turn = self.turn.load(Relaxed) as usize;
         let mut others = (turn..LISTS).chain(0..turn).filter(|&other| other != class.list());
@@ -320,7 +321,7 @@ impl Lists {
         }
     }
 
-    /// Checks whether there may be blocks to put back.
+    /// Returns whether there may be blocks to put back.
     pub(in super::super) fn is_used(&self) -> bool {
         self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
     }
@@ -364,10 +365,10 @@ impl Lists {
         }
     }
 
-    /// Notes that a block was wanted and its list, which has this class or none, was empty. If a block
-    /// was turned away before, gives the list more room, or all lists as many more bytes. Above
-    /// [`ROUNDED`] that must have been the last block that was turned away: arrays that grow by
-    /// doubling, again and again, are not kept.
+    /// Notes that a block was wanted and its list, which has this class or none, was empty. If a
+    /// block was turned away before, gives the list more room, or all lists as many more bytes.
+    /// Above [`ROUNDED`] that must have been the last block that was turned away: arrays that grow
+    /// by doubling, again and again, are not kept.
     pub(super) fn note_miss(&self, class: Class) {
         let (list, turned_away) = (self.list(class), &self.turned_away[class.list()]);
         if !list.is_of(class) {
@@ -416,7 +417,8 @@ impl Lists {
     }
 
     /// Returns how many blocks besides one that a request waits for the list of a class wants from
-    /// the heap, at most `most` of its size: as many as it may keep, and went back when it was full.
+    /// the heap, at most `most` of its size: as many as it may keep, and went back when it was
+    /// full.
     pub(super) fn wanted(&self, class: Class, most: impl FnOnce(usize) -> usize) -> usize {
         let list = self.list(class);
         let overflown = list.overflown.load(Relaxed).saturating_sub(1);
@@ -454,8 +456,8 @@ impl Lists {
         self.byte_limit.store(limit, Relaxed);
     }
 
-    /// As [`set_byte_limit`](Self::set_byte_limit), for a limit above 0, but adds up the blocks only
-    /// if no limit is known.
+    /// As [`set_byte_limit`](Self::set_byte_limit), for a limit above 0, but adds up the blocks
+    /// only if no limit is known.
     fn change_byte_limit(&self, limit: usize) {
         match self.byte_limit.load(Relaxed) {
             0 => self.set_byte_limit(limit),

@@ -187,9 +187,9 @@ fn aligned_blocks_come_from_lists() {
     assert!(served > 1_000, "{served} blocks were met again");
 }
 
-/// A size of up to 128 KiB is rounded up to the next class: 16 KiB, and eight for each doubling above
-/// it. Above it there are as many lists, with a class for each 2 KiB; without lists, no size is
-/// rounded up to these.
+/// A size of up to 128 KiB is rounded up to the next class: 16 KiB, and eight for each doubling
+/// above it. Above it there are as many lists, with a class for each 2 KiB; without lists, no size
+/// is rounded up to these.
 #[test]
 fn a_size_has_the_next_class() {
     let sizes: Vec<usize> = largest_classes().map(Class::size).collect();
@@ -253,8 +253,8 @@ fn far_apart() {
     serves_above(8 << 10);
 }
 
-/// A mark tells its block's class, kept or not, and matches no other address in its granule, aligned
-/// or not.
+/// A mark tells its block's class, kept or not, and matches no other address in its granule,
+/// aligned or not.
 #[test]
 fn a_mark_is_of_one_block() {
     let granule = SPACE.slot(0).wrapping_add(1 << 20);
@@ -402,8 +402,8 @@ fn buffers() {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
     let kept = || of(current::lists()).kept().0;
-    // At first a list has room for no block, and above 128 KiB it turns to a size when that is wanted:
-    // the first block has the bytes of its class only if its size is that of one.
+    // At first a list has room for no block, and above 128 KiB it turns to a size when that is
+    // wanted: the first block has the bytes of its class only if its size is that of one.
     const NEVER: usize = usize::MAX;
     for (size, from) in [
         (128 << 10, 1),
@@ -667,9 +667,9 @@ fn smaller_blocks_do_not_count_as_turned_away_last() {
     assert_eq!([other, large].map(room), [0, 1]);
 }
 
-/// Where all blocks on the lists are of one class, the oldest quarter gives way to a block too many.
-/// Once one was wanted in vain after that, the lists may hold as many more bytes, up to a bound,
-/// until they are idle.
+/// Where all blocks on the lists are of one class, the oldest quarter gives way to a block too
+/// many. Once one was wanted in vain after that, the lists may hold as many more bytes, up to a
+/// bound, until they are idle.
 #[test]
 fn lists_hold_more_bytes_once_these_were_wanted() {
     alone::passes("global::native::lists::medium::tests::more_bytes");
