@@ -36,8 +36,11 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         let (mut known_blocks, mut known_cells) =
             (u32::from(wilderness.is_some()), wilderness.map_or(0, |block| block.len));
         self.index.audit(cells, &mut |block| {
-            known_blocks += 1;
-            known_cells += block.len;
+            // An index that keeps no blocks also finds the wilderness.
+            if Some(block) != wilderness {
+                known_blocks += 1;
+                known_cells += block.len;
+            }
         })?;
         let origin = cells.origin().addr();
         Fault::unless(

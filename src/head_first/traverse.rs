@@ -4,8 +4,8 @@
 //! ```text
 //! head ─▶ [8 in use] ─▶ [8 in use] ─▶ [128 free] ─▶ [16 in use] ─▶ [8 388 360 free] ─▶ end
 //! ```
-//! The tags themselves are the chain, so no other data is kept. [`Best`](crate::fit::Best) takes
-//! the same blocks in O(log n).
+//! The tags themselves are the chain, so no other data is kept. A withheld block serves nothing.
+//! [`Best`](crate::fit::Best) takes the same blocks in O(log n).
 
 use crate::error::Fault;
 use crate::fit::index::{Index, IndexPolicy, fit};
@@ -45,7 +45,9 @@ impl IndexPolicy for Traverse {
             if cells.is_in_use(block.start) || best.is_some_and(|(best, _)| best.len <= block.len) {
                 continue;
             }
-            if let Some(start) = fit(block, len, align, cells) {
+            if let Some(start) = fit(block, len, align, cells)
+                && !cells.is_withheld(block)
+            {
                 best = Some((block, start));
             }
         }
@@ -53,7 +55,8 @@ impl IndexPolicy for Traverse {
     }
 
     fn audit(&self, cells: &Cells, visit: &mut dyn FnMut(Block)) -> Result<(), Fault> {
-        chain(cells).filter(|block| !cells.is_in_use(block.start)).for_each(visit);
+        let is_free = |&block: &Block| !cells.is_in_use(block.start) && !cells.is_withheld(block);
+        chain(cells).filter(is_free).for_each(visit);
         Ok(())
     }
 }

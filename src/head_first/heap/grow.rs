@@ -4,10 +4,15 @@ use super::{Block, FittedHeap, Halving, Index, Meter, Order, Source};
 use crate::error::AllocError;
 
 impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
-    /// Takes the cell of the first header. The cells that an alignment needs are known only once
-    /// the origin is.
+    /// Takes the cell of the first header, and those of the index. The cells that an alignment needs
+    /// are known only once the origin is.
     fn open<S: Source, M: Meter>(&mut self, source: &mut S, meter: &M) -> Result<(), AllocError> {
-        if self.cells.end() == 0 { self.append(1, source, meter) } else { Ok(()) }
+        if self.cells.end() == 0 { self.append(P::FIRST, source, meter) } else { Ok(()) }
+    }
+
+    /// Returns whether the heap is open, and has no memory for blocks yet.
+    fn is_fresh(&self) -> bool {
+        self.cells.end() == P::FIRST
     }
 
     /// Takes the first memory from the source, if there is none yet.
@@ -17,7 +22,10 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         meter: &M,
     ) -> Result<(), AllocError> {
         self.open(source, meter)?;
-        if self.cells.end() == 1 { self.append(self.growth.max(2), source, meter) } else { Ok(()) }
+        if !self.is_fresh() {
+            return Ok(());
+        }
+        self.append(self.growth.max(P::FIRST + 1), source, meter)
     }
 
     /// Returns a free block that holds the request, with more of the source's memory.
@@ -30,7 +38,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         meter: &M,
     ) -> Result<Block, AllocError> {
         self.open(source, meter)?;
-        let fresh = self.cells.end() == 1;
+        let fresh = self.is_fresh();
         let from =
             self.cells.free_below(self.cells.end()).map_or(self.cells.end(), |top| top.start);
         let start = self.cells.aligned(from, align).ok_or(AllocError::Exhausted)?;
@@ -72,12 +80,13 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
         // SAFETY: the source's extent is the heap's alone.
         unsafe { self.cells.append(end, source)? };
         if old == 0 {
+            self.index.open(&mut self.cells);
             self.cells.put_end(true);
             return Ok(());
         }
         self.cells.put_end(false);
         let gained = Block { start: old, len: end - old };
-        if old == 1 {
+        if old == P::FIRST {
             self.lay_out(gained, meter);
             return Ok(());
         }

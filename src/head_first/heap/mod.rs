@@ -10,7 +10,8 @@
 //! use.
 //!
 //! Invariants:
-//! - blocks tile the cells from 1 to `end`; the last header is at `end`;
+//! - blocks tile the cells from the first, 1 unless the index has cells of its own, to `end`; the
+//!   last header is at `end`;
 //! - no two neighbouring blocks are both free, unless `seamed`;
 //! - PREV_IN_USE equals the IN_USE of the block below; a free block's footer is its size;
 //! - `region` is the start of a block, or `end`; without an unallocated region it is [`NONE`];
@@ -61,7 +62,7 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     pub(super) const fn new(growth: usize) -> Self {
         assert!(growth > 0 && growth.is_multiple_of(CELL) && growth / CELL < MAX_CELLS as usize);
         Self {
-            cells: Cells::new(),
+            cells: Cells::starting_at(P::FIRST),
             growth: (growth / CELL) as u32,
             region: NONE,
             seamed: false,
@@ -248,7 +249,8 @@ impl<O: Order, H: Halving, P: Index> FittedHeap<O, H, P> {
     fn stitch<M: Meter>(&mut self, meter: &M) -> bool {
         let mut stitched = false;
         let mut below: Option<Block> = None;
-        let mut start = if core::mem::take(&mut self.seamed) { 1 } else { self.cells.end() };
+        let mut start =
+            if core::mem::take(&mut self.seamed) { self.cells.first() } else { self.cells.end() };
         while start < self.cells.end() {
             meter.visit(self.cells.header(start));
             let block = self.cells.block(start);
