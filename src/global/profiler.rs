@@ -244,8 +244,13 @@ mod native {
     pub(super) fn start(tuning: &Tuning, bytes_per_sample: usize) -> Result<(), ProfileError> {
         // The first allocation initialises the allocator.
         let (opens, byte) = (Pagewise { tuning: *tuning }, Layout::new::<u8>());
-        // SAFETY: the layout's size is not 0, and the block is freed once.
-        unsafe { opens.dealloc(opens.alloc(byte), byte) };
+        // SAFETY: the layout's size is not 0.
+        let block = unsafe { opens.alloc(byte) };
+        if block.is_null() {
+            return Err(ProfileError::Memory);
+        }
+        // SAFETY: the block is in use, and freed once.
+        unsafe { opens.dealloc(block, byte) };
         profile::start(tuning, bytes_per_sample).map_err(told)
     }
 

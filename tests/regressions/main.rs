@@ -34,6 +34,8 @@ mod a_misaligned_address_of_a_block;
 mod a_panic_out_of_a_global_allocator;
 mod a_peak_that_only_rose;
 mod a_pointer_into_a_block;
+#[cfg(feature = "profiler")]
+mod a_profile_begun_without_memory;
 mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
 mod a_reservation_of_more_than_half_the_addresses;
