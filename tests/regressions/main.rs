@@ -40,6 +40,8 @@ mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
 mod a_reservation_of_more_than_half_the_addresses;
 mod a_resize_to_the_largest_size;
+#[cfg(feature = "profiler")]
+mod a_sampled_block_of_the_next_class;
 mod a_shrink_that_fails;
 mod a_size_of_zero;
 mod a_size_rounded_to_pages;

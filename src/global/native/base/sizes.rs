@@ -236,17 +236,18 @@ fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
     None
 }
 
-/// Returns the size of a list's blocks in bytes, for callers that may have no lists.
+/// Returns the size of the blocks of a list, or of its shadow, in bytes, for callers that may have
+/// no lists.
 pub(in crate::global::native) fn class_size(offset: u32) -> usize {
-    let index =
-        TABLES.offsets.partition_point(|entry| (1..offset).contains(&entry.load(Relaxed).into()));
+    let is_before = |entry: u32| entry > 0 && entry + STEP as u32 <= offset;
+    let index = TABLES.offsets.partition_point(|entry| is_before(entry.load(Relaxed).into()));
     TABLES.sizes[index].load(Relaxed) as usize
 }
 
-/// Returns the class of a list's blocks, for callers that may have no lists.
+/// Returns the class of these blocks, for callers that may have no lists.
 pub(in crate::global::native) fn class(offset: u32) -> u32 {
     let mut class = 0;
-    for_each(|other| class += u32::from(other < offset));
+    for_each(|other| class += u32::from(other + STEP as u32 <= offset));
     class
 }
 
