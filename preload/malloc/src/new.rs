@@ -7,7 +7,7 @@
 //! return null even if a handler throws, and only C++ code can catch that. When there is no memory,
 //! they therefore call the run-time library's own form, which calls the throwing form and catches.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
 
 use crate::c::{free, free_sized};
@@ -16,16 +16,45 @@ use crate::{PAGEWISE, stop};
 type Handler = unsafe extern "C-unwind" fn();
 
 /// Finds a function of the program's C++ library: with `RTLD_DEFAULT` in all objects, with
-/// `RTLD_NEXT` in those after this library.
+/// `RTLD_NEXT` in those after this library. Where a program in C opened what needs a C++ library,
+/// as Python does with its extensions, neither sees that library, so it is asked itself.
 ///
 /// # Safety
 /// `F` is the pointer type of the function called `name`.
 unsafe fn find<F>(within: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the name is a C string.
-    let symbol = unsafe { libc::dlsym(within, name.as_ptr()) };
+    let seen = unsafe { libc::dlsym(within, name.as_ptr()) };
+    let symbol = if seen.is_null() { find_unseen(name) } else { seen };
     // SAFETY: the caller guarantees that the symbol is a function of type `F`.
     (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
+}
+
+/// Finds a symbol in the C++ libraries that are loaded; null if there is none.
+#[cold]
+fn find_unseen(name: &CStr) -> *mut c_void {
+    type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+    // Not called by its name: the linker would warn of it where all is linked statically.
+    // SAFETY: the name is a C string, and a function of this name has this type.
+    let open = unsafe {
+        let open = libc::dlsym(libc::RTLD_DEFAULT, c"dlopen".as_ptr());
+        mem::transmute::<*mut c_void, Option<Open>>(open)
+    };
+    let find = |library: &&CStr| {
+        // SAFETY: the names are C strings. The library is not loaded by the call, nor unloaded: the
+        // caller of `new` needs it.
+        unsafe {
+            let handle = open?(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if handle.is_null() {
+                return None;
+            }
+            let symbol = libc::dlsym(handle, name.as_ptr());
+            libc::dlclose(handle);
+            (!symbol.is_null()).then_some(symbol)
+        }
+    };
+    LIBRARIES.iter().find_map(find).unwrap_or(core::ptr::null_mut())
 }
 
 /// `std::get_new_handler()`.

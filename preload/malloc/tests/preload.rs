@@ -372,6 +372,32 @@ int main() {
 }
 END
 g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
+    an_extension_in_cplusplus: "g++", r#"cat >a.cpp <<'END'
+#include <cstdio>
+#include <new>
+static int calls;
+static void handler() { if (++calls == 3) std::set_new_handler(nullptr); }
+static void thrower() { calls++; throw std::bad_alloc(); }
+extern "C" void extension() {
+    volatile size_t n = (size_t)1 << 55;
+    std::set_new_handler(handler);
+    try { delete[] new char[n]; } catch (std::bad_alloc &) { printf("caught after %d\n", calls); }
+    std::set_new_handler(thrower);
+    char *p = new (std::nothrow) char[n];
+    void *q = operator new(n, std::align_val_t(64), std::nothrow);
+    printf("%d %d %d\n", p == nullptr, q == nullptr, calls);
+}
+END
+cat >b.c <<'END'
+#include <dlfcn.h>
+int main() {
+    void *opened = dlopen("./a.so", RTLD_NOW | RTLD_LOCAL);
+    if (!opened) return 1;
+    ((void (*)(void))dlsym(opened, "extension"))();
+    return 0;
+}
+END
+g++ -std=c++17 -w -O0 -fPIC -shared a.cpp -o a.so && gcc b.c -o b -ldl && ./b"#;
     cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
 }
 
