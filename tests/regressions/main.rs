@@ -36,6 +36,8 @@ mod a_peak_that_only_rose;
 mod a_pointer_into_a_block;
 #[cfg(feature = "profiler")]
 mod a_profile_begun_without_memory;
+#[cfg(target_arch = "x86_64")]
+mod a_quarantine_half_changed;
 mod a_region_that_was_filled_before;
 mod a_report_under_a_lock;
 mod a_reservation_of_more_than_half_the_addresses;

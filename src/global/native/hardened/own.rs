@@ -9,11 +9,14 @@
 //!
 //! A block that alone exceeds the bytes of the ring has a place of its own, where it stays until
 //! the next such block is freed. So it neither empties the ring, nor is handed out again at once.
+//!
+//! A signal handler may interrupt its thread while the quarantine changes. Blocks that the handler
+//! frees then are not kept.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
 
 use super::release::{self, Freed};
 use crate::global::native::base::mode;
@@ -40,6 +43,8 @@ pub(super) struct Own {
     /// Bytes of the large block; 0 if there is none.
     large_bytes: AtomicUsize,
     large: Cell<Option<Freed>>,
+    /// Whether the thread is changing the quarantine.
+    is_changing: Cell<bool>,
     entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
@@ -90,50 +95,63 @@ impl Own {
         (state >> 32) as u32
     }
 
+    /// Runs `change` on the quarantine; `None` if it is being changed already: the caller is within
+    /// a signal handler.
+    #[inline(always)]
+    fn change<R>(&self, change: impl FnOnce() -> R) -> Option<R> {
+        if self.is_changing.replace(true) {
+            return None;
+        }
+        compiler_fence(SeqCst);
+        let result = change();
+        compiler_fence(SeqCst);
+        self.is_changing.set(false);
+        Some(result)
+    }
+
     /// Puts a freed block into the ring, and puts the oldest blocks back if the ring is over its
     /// limits: mostly one. Returns `false`, and does nothing, if the block alone is over the limit,
-    /// as every block is where there is no quarantine.
+    /// as every block is where there is no quarantine, or if the ring is [being
+    /// changed](Self::change).
     #[inline(always)]
     pub(super) fn keep(&self, lists: *mut Lists, freed: Freed) -> bool {
-        let kept = !is_over(freed.bytes());
-        if kept {
-            match self.count.load(Relaxed) as usize == ENTRIES {
-                true => self.exchange(lists, freed),
-                false => self.add(lists, freed),
-            }
+        if is_over(freed.bytes()) {
+            return false;
         }
-        kept
-    }
-
-    /// As [`keep`](Self::keep), where the ring is full: the newest block gets the place of the
-    /// oldest.
-    #[inline(always)]
-    fn exchange(&self, lists: *mut Lists, freed: Freed) {
-        let first = self.first.get();
-        let Some(oldest) = self.entries[first as usize % ENTRIES].replace(Some(freed)) else {
-            return;
+        let add = || match self.count.load(Relaxed) as usize == ENTRIES {
+            true => self.exchange(freed),
+            false => self.add(freed),
         };
-        self.first.set(first.wrapping_add(1));
-        let bytes = (self.bytes.load(Relaxed) + freed.bytes()).saturating_sub(oldest.bytes());
-        self.bytes.store(bytes, Relaxed);
-        if is_over(bytes) || !release::put_on_list(lists, oldest) {
-            self.put_back(lists, oldest);
-        }
-    }
-
-    /// As [`keep`](Self::keep), where the ring has a free place.
-    #[inline(never)]
-    fn add(&self, lists: *mut Lists, freed: Freed) {
-        let (first, before) = (self.first.get(), self.count.load(Relaxed));
-        self.entries[first.wrapping_add(before) as usize % ENTRIES].set(Some(freed));
-        let bytes = self.bytes.load(Relaxed) + freed.bytes();
-        self.note(before + 1, bytes);
-        if is_over(bytes)
-            && let Some(oldest) = self.take(first, before, bytes)
+        let Some(oldest) = self.change(add) else { return false };
+        if let Some(oldest) = oldest
             && (is_over(self.bytes.load(Relaxed)) || !release::put_on_list(lists, oldest))
         {
             self.put_back(lists, oldest);
         }
+        true
+    }
+
+    /// Puts a block into the ring, which is full: it gets the place of the oldest one, which is
+    /// returned.
+    #[inline(always)]
+    fn exchange(&self, freed: Freed) -> Option<Freed> {
+        let first = self.first.get();
+        let oldest = self.entries[first as usize % ENTRIES].replace(Some(freed))?;
+        self.first.set(first.wrapping_add(1));
+        let bytes = (self.bytes.load(Relaxed) + freed.bytes()).saturating_sub(oldest.bytes());
+        self.bytes.store(bytes, Relaxed);
+        Some(oldest)
+    }
+
+    /// Puts a block into the ring, which has a free place. If there are too many bytes then, takes
+    /// the oldest one out.
+    #[inline(never)]
+    fn add(&self, freed: Freed) -> Option<Freed> {
+        let (first, before) = (self.first.get(), self.count.load(Relaxed));
+        self.entries[first.wrapping_add(before) as usize % ENTRIES].set(Some(freed));
+        let bytes = self.bytes.load(Relaxed) + freed.bytes();
+        self.note(before + 1, bytes);
+        if is_over(bytes) { self.take(first, before, bytes) } else { None }
     }
 
     /// Puts back a block that was taken out, and more blocks while there are too many bytes.
@@ -149,27 +167,35 @@ impl Own {
     }
 
     /// Keeps a freed block that is too large for the ring, and puts back the one before it. Returns
-    /// `false`, and does nothing, if the block is too large for that as well.
+    /// `false`, and does nothing, if the block is too large for that as well, or if its place is
+    /// [being changed](Self::change).
     pub(super) fn keep_large(&self, lists: *mut Lists, freed: Freed) -> bool {
-        let kept = freed.bytes() <= mode::quarantine().saturating_mul(LARGE);
-        if kept {
-            self.put_back_large(lists, Some(freed));
-        }
-        kept
+        let fits = freed.bytes() <= mode::quarantine().saturating_mul(LARGE);
+        fits && self.put_back_large(lists, Some(freed))
     }
 
-    /// Puts back the block beside the ring, whose place `next` takes.
-    fn put_back_large(&self, lists: *mut Lists, next: Option<Freed>) {
-        self.large_bytes.store(next.map_or(0, Freed::bytes), Relaxed);
-        if let Some(before) = self.large.replace(next) {
+    /// Puts back the block beside the ring, whose place `next` takes. Returns `false`, and does
+    /// nothing, if the place is [being changed](Self::change).
+    fn put_back_large(&self, lists: *mut Lists, next: Option<Freed>) -> bool {
+        let exchange = || {
+            self.large_bytes.store(next.map_or(0, Freed::bytes), Relaxed);
+            self.large.replace(next)
+        };
+        let Some(before) = self.change(exchange) else { return false };
+        if let Some(before) = before {
             release::put_back(lists, before);
         }
+        true
     }
 
-    /// Takes the oldest block out; `None` if there is none.
+    /// Takes the oldest block out; `None` if there is none, or if the ring is [being
+    /// changed](Self::change).
     fn take_oldest(&self) -> Option<Freed> {
-        let left = self.count.load(Relaxed).checked_sub(1)?;
-        self.take(self.first.get(), left, self.bytes.load(Relaxed))
+        let take = || {
+            let left = self.count.load(Relaxed).checked_sub(1)?;
+            self.take(self.first.get(), left, self.bytes.load(Relaxed))
+        };
+        self.change(take).flatten()
     }
 
     /// Takes the oldest block out, which leaves `left` blocks. `bytes` are those of all blocks,
@@ -201,6 +227,7 @@ pub(in super::super) fn begin() {
         own.note(0, 0);
         own.large.set(None);
         own.large_bytes.store(0, Relaxed);
+        own.is_changing.set(false);
     }
 }
 
