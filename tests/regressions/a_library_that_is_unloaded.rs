@@ -3,7 +3,9 @@
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::{env, mem, thread};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::{env, mem, ptr, thread};
 
 use crate::child::passes_when;
 use crate::package;
@@ -76,6 +78,45 @@ fn unloaded() {
         }
         let mut status = 0;
         assert!(libc::waitpid(child, &mut status, 0) == child && status == 0);
+    }
+}
+
+/// The handlers of guarded blocks and of profiles stayed after the library was unloaded: a fault
+/// that the program handles, or the signal for a profile, jumped to where they had been.
+#[test]
+fn signals_are_handled_after_it() {
+    if cfg!(target_feature = "crt-static") {
+        return println!("skipped: a program that is linked statically loads no library");
+    }
+    let library = library();
+    passes_when("a_library_that_is_unloaded::signals", |command| {
+        command.env(LIBRARY, library).env("PAGEWISE_GUARDED", "1");
+        command.env("PAGEWISE_PROFILE", "/dev/null").env("PAGEWISE_PROFILE_SIGNAL", "USR2");
+    });
+}
+
+/// A page that the handler opens when it is touched.
+static PAGE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+extern "C" fn open_page(_: libc::c_int) {
+    // SAFETY: the page is the test's, and has as many bytes.
+    unsafe { libc::mprotect(PAGE.load(Relaxed).cast(), 4096, libc::PROT_READ | libc::PROT_WRITE) };
+}
+
+#[test]
+#[ignore = "in a process of its own, with guarded blocks and a profile"]
+fn signals() {
+    let path = CString::new(env::var(LIBRARY).expect("it is set")).expect("a path");
+    // SAFETY: the handler has the type of one; the page is a fresh mapping, which the handler opens
+    // before it is written.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let page = libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0);
+        PAGE.store(page.cast(), Relaxed);
+        libc::signal(libc::SIGSEGV, open_page as *const () as libc::sighandler_t);
+        use_library(&path);
+        libc::raise(libc::SIGUSR2);
+        page.cast::<u8>().write_volatile(1);
     }
 }
 

@@ -59,7 +59,7 @@ unsafe fn step(is_on: bool) {
 
 /// Forks at every other step. The child uses the quarantine until all of it is exchanged.
 extern "C" fn fork_now_and_then(_: libc::c_int) {
-    if STEPS.fetch_add(1, Relaxed) % 2 > 0 {
+    if !STEPS.fetch_add(1, Relaxed).is_multiple_of(2) {
         return;
     }
     // SAFETY: the call writes the status; each block is freed once.

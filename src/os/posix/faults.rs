@@ -83,6 +83,35 @@ pub(crate) fn on_fault(callback: fn(*mut u8)) {
     }
 }
 
+/// Puts back the handlers from before when the library with this code is unloaded, so that later
+/// faults do not call code that is gone. A handler that the program installed since stays. Also
+/// runs when a program exits. (macOS never unloads this library.)
+#[cfg(not(any(miri, target_os = "macos")))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static CLOSE: extern "C" fn() = close;
+
+#[cfg(not(any(miri, target_os = "macos")))]
+extern "C" fn close() {
+    for signal in SIGNALS.iter().filter(|signal| signal.installed.load(Relaxed) > 0) {
+        // SAFETY: all zeros is a valid value; the handler put back has the type that the flag says.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            if libc::sigaction(signal.number, ptr::null(), &raw mut action) != 0 {
+                continue;
+            }
+            let is_now = |ours: &Handler| *ours as *const c_void as usize == action.sa_sigaction;
+            let Some(installation) = OURS.iter().position(is_now) else { continue };
+            let (before, takes_three) = &signal.before[installation];
+            action.sa_sigaction = before.load(Relaxed);
+            if !takes_three.load(Relaxed) {
+                action.sa_flags &= !libc::SA_SIGINFO;
+            }
+            libc::sigaction(signal.number, &raw const action, ptr::null_mut());
+        }
+    }
+}
+
 /// Handles a fault: calls the function in [`CALLBACK`], then the handler before this installation.
 extern "C" fn fault<const INSTALLATION: usize>(
     number: c_int,
