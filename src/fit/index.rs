@@ -7,8 +7,9 @@ use crate::tags::{Block, Cells};
 
 /// Which free block serves a request: [`Best`](super::Best), [`Good`](super::Good),
 /// [`Worst`](super::Worst), [`Segregated`](super::Segregated), [`First`](super::First),
-/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo), [`HalfFit`](super::HalfFit)
-/// or another of those listed here.
+/// [`Next`](super::Next), [`Lifo`](super::Lifo), [`Fifo`](super::Fifo),
+/// [`HalfFit`](super::HalfFit), [`Decrement`](super::Decrement),
+/// [`Traverse`](crate::head_first::Traverse) or another of those listed here.
 pub trait Index: IndexPolicy {}
 
 /// The methods of an [`Index`] that a heap uses.

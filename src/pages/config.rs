@@ -20,14 +20,15 @@ use crate::sizemap::SizeMap;
 pub struct Config {
     /// p: the size of a page, a power of two from 512 bytes to 1 MiB. Pages are aligned to it.
     pub page_size: usize,
-    /// Block sizes are multiples of this power of two, and blocks are aligned to it.
+    /// Block sizes are multiples of this power of two, and blocks are aligned to it. At most p/16
+    /// bytes.
     pub unit: usize,
     /// How requested sizes are rounded up to size classes.
     pub sizemap: SizeMap,
-    /// FREETOL: bytes that must be free in a page before it can become the current page (Brent
-    /// §5.2): φ0(s) = ⌈FREETOL/s⌉, at least 1 and at most the page's capacity. In a fixed region
-    /// keep it at 1: pages below the tolerance wait for more of their blocks to be freed, even if a
-    /// request then fails.
+    /// FREETOL: bytes, at most p, that must be free in a page before it can become the current page
+    /// (Brent §5.2): φ0(s) = ⌈FREETOL/s⌉, at least 1 and at most the page's capacity. In a fixed
+    /// region keep it at 1: pages below the tolerance wait for more of their blocks to be freed,
+    /// even if a request then fails.
     pub freetol: usize,
     /// FFCROSSOVER: the largest size served by pages, at most the page size; larger requests are
     /// served by FIRST-FIT (Brent §5.3). If it is 0, FIRST-FIT serves all sizes.

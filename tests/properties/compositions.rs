@@ -6,10 +6,10 @@ use pagewise::catalogue::{
     CollectedBestFit, CollectedFirstFit, FirstFit, Kingsley, LazyBestFit, LazyFirstFit, PageHeap,
 };
 use pagewise::fit::{
-    BoundaryTagHeap, Bounded, Deferred, Fifo, First, Front, Immediate, Joining, Next, NoArea,
-    Releasing, Segregated, Sparing, Worst,
+    BoundaryTagHeap, Bounded, Collected, Deferred, Fifo, First, Front, Good, Immediate, Joining,
+    Next, NoArea, Releasing, Segregated, Sparing, Worst,
 };
-use pagewise::head_first::{ChunkUp, NoChunkUp, RegionFirst, SpaceFitting};
+use pagewise::head_first::{ChunkUp, NoChunkUp, RegionFirst, SpaceFitting, Traverse};
 use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::pages::placement::{AnyPage, CurrentPage, InBand, LeftHeaders, Most, MostRecent};
 use pagewise::pages::{Config, Paged};
@@ -77,6 +77,12 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         "fits" "FIRST-FIT (FIFO), deferred", InBand, |config, source| {
             Box::new(BoundaryTagHeap::<Fifo, Deferred, NoArea, _>::new(config.unit.max(16), source, ()))
         };
+        "fits" "BEST-FIT by traversal", InBand, |config, source| {
+            Box::new(BoundaryTagHeap::<Traverse, Immediate, Joining, _>::new(config.page_size, source, ()))
+        };
+        "fits" "BEST-FIT by traversal (GC)", InBand, |config, source| {
+            Box::new(BoundaryTagHeap::<Traverse, Collected, NoArea, _>::new(config.page_size, source, ()))
+        };
         // The paper's future work: other fits after the region.
         "head-firsts" "FIRST-FIT behind the region", InBand, |config, source| {
             type Heap<S> = SpaceFitting<RegionFirst, NoChunkUp, First, S>;
@@ -84,6 +90,10 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         };
         "head-firsts" "WORST-FIT behind the region", InBand, |config, source| {
             type Heap<S> = SpaceFitting<RegionFirst, ChunkUp, Worst, S>;
+            Box::new(Heap::new(config.page_size, source, ()))
+        };
+        "head-firsts" "GOOD-FIT behind the region", InBand, |config, source| {
+            type Heap<S> = SpaceFitting<RegionFirst, ChunkUp, Good, S>;
             Box::new(Heap::new(config.page_size, source, ()))
         };
         "hasan" "everything off", InBand, |_, source| Box::new(Hybrid::new(NOTHING, source, ()));
