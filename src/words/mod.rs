@@ -1,9 +1,11 @@
 //! Plain words in dedicated memory, apart from the blocks: growable arrays whose records never
-//! move, and words of bits.
+//! move, words of bits, and where a key lies in a table.
 
 pub(crate) mod bits;
 #[cfg(feature = "strategies")]
 mod pools;
+#[cfg(any(feature = "std", feature = "strategies"))]
+pub(crate) mod scatter;
 #[cfg(feature = "strategies")]
 mod table;
 

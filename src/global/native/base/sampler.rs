@@ -29,6 +29,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::apart::Apart;
 use crate::os;
+use crate::words::scatter;
 
 /// Valid mean distances, in bytes.
 pub(in crate::global::native) const MEANS: core::ops::RangeInclusive<usize> = 1..=1 << 30;
@@ -139,20 +140,12 @@ impl Sampler {
         if state == 0 {
             state = os::random() | 1;
         }
-        let (next, number) = random(state);
+        let (number, next) = scatter::random(state);
         self.random.set(next);
         // In (0, 1]: 53 bits and a half.
         let uniform = ((number >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         (-ln(uniform) * RATE.mean.load(Relaxed) as f64) as u64
     }
-}
-
-/// Returns a random number and the next state: SplitMix64 (Steele, Lea and Flood 2014).
-fn random(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (state, mixed ^ mixed >> 31)
 }
 
 /// Returns the natural logarithm of a normal positive number, to 12 digits. The C library's is in a

@@ -11,6 +11,7 @@
 
 use super::grown::{Grown, Plain};
 use crate::global::native::base::sampler;
+use crate::words::scatter::place;
 
 /// The number of return addresses kept of a stack; the innermost ones are kept.
 pub(super) const DEPTH: usize = 64;
@@ -109,13 +110,6 @@ pub(super) struct Book {
 /// 16.
 fn granule_key(granule: usize) -> usize {
     2 * granule + 1
-}
-
-/// Returns the index at which the search for a key starts, in a table of `len` entries; `len` is a
-/// power of two above 1. Uses the upper bits of the product, since these depend on all bits of the
-/// key, and the lower bits of a mapping's address are always the same.
-fn place(key: usize, len: usize) -> usize {
-    key.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - len.trailing_zeros())
 }
 
 /// Returns the hash of a stack.

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32};
 
 use crate::global::native::base::apart::Apart;
 use crate::os;
+use crate::words::scatter;
 
 /// Number of counts, a power of two.
 const COUNTS: usize = 1 << 15;
@@ -32,8 +33,7 @@ pub(super) fn open() -> bool {
 /// Returns the count that a block shares with all others of its hash.
 fn count_of(block: usize) -> Option<&'static AtomicU32> {
     let counts = PRESENT.load(Acquire);
-    let hash = (block / 16).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
-    let index = hash >> (usize::BITS - COUNTS.trailing_zeros());
+    let index = scatter::place(block / 16, COUNTS);
     // SAFETY: the mapping has `COUNTS` counts, which start as zeros, and it is never released.
     (!counts.is_null()).then(|| unsafe { &*counts.add(index) })
 }

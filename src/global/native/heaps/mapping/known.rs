@@ -6,6 +6,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::global::native::base::apart::Apart;
+use crate::words::scatter;
 
 /// Number of places. Each address has one place; of two blocks with the same place, the one noted
 /// last is known.
@@ -36,10 +37,9 @@ pub(super) fn has(block: *mut u8) -> bool {
 
 impl Known {
     /// Returns the place of an address. Blocks mostly start on huge pages, so all bits but the
-    /// lowest count (Knuth's multiplicative hashing).
+    /// lowest count.
     fn place(&self, block: *mut u8) -> &AtomicUsize {
-        let hash = (block.addr() as u64 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.0[(hash >> (u64::BITS - PLACES.ilog2())) as usize]
+        &self.0[scatter::place(block.addr() >> 6, PLACES)]
     }
 
     fn note(&self, block: *mut u8) {
