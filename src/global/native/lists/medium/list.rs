@@ -66,6 +66,13 @@ impl List {
         self.count.store(mark::upper_steps(class.0) + len as u32, Relaxed);
     }
 
+    /// Returns whether the list takes no more blocks, and could have more room.
+    #[inline(always)]
+    pub(super) fn has_no_room(&self) -> bool {
+        let room = self.room.load(Relaxed) as usize;
+        self.len() >= room && room < ROOM
+    }
+
     /// Returns whether the list has this class, one of its own.
     #[inline(always)]
     pub(super) fn is_of(&self, class: Class) -> bool {

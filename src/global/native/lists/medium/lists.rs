@@ -233,7 +233,10 @@ impl Lists {
         block: NonNull<u8>,
         mark: &AtomicU32,
     ) -> bool {
-        if !self.list(class).is_of(class) {
+        let list = self.list(class);
+        // Spares a size that is not requested again and again the work of `make_room`.
+        let is_refused = class.size() > ROUNDED && list.has_no_room();
+        if is_refused || !list.is_of(class) {
             self.count_turned_away(class, 1);
             return false;
         }
@@ -254,11 +257,10 @@ impl Lists {
         let limit = share_of_heap() + self.more.load(Relaxed);
         let limit = limit.min(self.budget.load(Relaxed));
         let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
-        let room = list.room.load(Relaxed) as usize;
         let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
         // No others give way to a block above the sizes that are rounded up.
         let is_refused = size > limit || size > ROUNDED && is_full();
-        if is_refused || list.len() >= room && room < ROOM {
+        if is_refused || list.has_no_room() {
             self.count_turned_away(class, 1);
             return false;
         }
@@ -296,18 +298,23 @@ impl Lists {
         Some(self.class_of_list(next))
     }
 
-    /// Puts the `oldest` oldest blocks of a list back to their heaps; does nothing while a visitor
-    /// is there. Only for the lists' own thread.
-    fn put_back(&self, class: Class, oldest: usize) {
+    /// Puts the `oldest` oldest blocks of the list of this class back to their heaps; does nothing
+    /// while a visitor is there. Only for the lists' own thread.
+    pub(super) fn put_back(&self, class: Class, oldest: usize) {
         let list = self.list(class);
+        let take = || {
+            // A signal handler may have turned the list since the caller looked.
+            if !list.is_of(class) {
+                return None;
+            }
+            let before = list.len();
+            let taken = list.take(class, |number, _| number < oldest);
+            let steps = (before - list.len()) * class.steps();
+            self.left.store(self.left.load(Relaxed) + steps.cast_signed(), Relaxed);
+            Some(taken)
+        };
         if list.len() != 0
-            && let Some(taken) = self.with(|| {
-                let before = list.len();
-                let taken = list.take(class, |number, _| number < oldest);
-                let steps = (before - list.len()) * class.steps();
-                self.left.store(self.left.load(Relaxed) + steps.cast_signed(), Relaxed);
-                taken
-            })
+            && let Some(taken) = self.with(take).flatten()
         {
             taken.put_back(Upkeep::IfDue);
         }
@@ -393,14 +400,17 @@ impl Lists {
     /// its blocks back once none is left.
     pub(super) fn turn_to(&self, class: Class) {
         let list = self.list(class);
-        if list.room.load(Relaxed) > 0 {
+        // A visit, or one that was under way, may have left blocks on a list without room.
+        if list.room.load(Relaxed) > 0 || list.len() > 0 {
             self.give_up_room(class);
         }
-        self.with(|| {
+        let turn = |list: &List| {
             if list.room.load(Relaxed) == 0 && list.len() == 0 {
                 list.set_len_of(class, 0);
             }
-        });
+        };
+        // A biased gate takes no barrier.
+        self.with_biased(|_| turn(list)).or_else(|| self.with(|| turn(list)));
     }
 
     /// Halves the room of the list of this class for another one. If none is left, puts its blocks

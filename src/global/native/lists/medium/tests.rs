@@ -513,6 +513,123 @@ fn a_list_above_128_kib_turns_to_what_is_wanted() {
     lists.gate.open();
 }
 
+/// A list with room for its own class keeps that while its blocks are in use, and wants no run of
+/// another; what went back when it was full does not count for the next class.
+#[test]
+fn a_list_with_room_keeps_its_class() {
+    let (_heap, lists) = (with_heap(), lists(LEAST));
+    let [one, other] = [200_000, 206_000].map(|size| Class::of(size).expect("it has one"));
+    let list = lists.list(one);
+    list.room.store(0, Relaxed);
+    lists.turn_to(one);
+    list.room.store(2, Relaxed);
+    list.overflown.store(9, Relaxed);
+    assert_eq!([one, other].map(|class| lists.wanted(class, |_| ROOM)), [2, 0]);
+    lists.turn_to(other);
+    assert_eq!((list.room.load(Relaxed), list.is_of(one)), (1, true));
+    lists.turn_to(other);
+    assert_eq!((list.room.load(Relaxed), list.is_of(other)), (0, true));
+    list.room.store(2, Relaxed);
+    assert_eq!([one, other].map(|class| lists.wanted(class, |_| ROOM)), [0; 2]);
+}
+
+/// A list with room takes no block of another class than its own, but counts it as turned away.
+#[test]
+fn a_list_takes_blocks_of_its_class_only() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let [one, other] = [200_000, 206_000].map(|size| Class::of(size).expect("it has one"));
+    let list = lists.list(one);
+    list.room.store(0, Relaxed);
+    lists.turn_to(one);
+    list.room.store(3, Relaxed);
+    let [own, foreign] = [block(heap, one), block(heap, other)];
+    keep(&lists, one, own);
+    keep(&lists, other, foreign);
+    assert!(list.is_of(one) && list.len() == 1 && !is_in_use(heap, foreign));
+    assert_eq!((pop(&lists, other), pop(&lists, one)), (None, Some(own)));
+    discard(own);
+    // Once the list has that class, the block would have served.
+    list.room.store(0, Relaxed);
+    lists.turn_to(other);
+    lists.note_miss(other);
+    assert_eq!(list.room.load(Relaxed), 1);
+}
+
+/// What blocks leave when they are put back is what they took, though their class is not the
+/// largest of its list.
+#[test]
+fn blocks_that_are_put_back_leave_their_bytes() {
+    let heap = with_heap();
+    let class = Class::of(200_000).expect("there is one");
+    let lists = lists(3 * class.size());
+    let list = lists.list(class);
+    list.room.store(0, Relaxed);
+    lists.turn_to(class);
+    list.room.store(8, Relaxed);
+    for _ in 0..40 {
+        (0..5).for_each(|_| keep(&lists, class, block(heap, class)));
+        assert_eq!(list.len(), 3);
+        lists.put_back(class, ROOM);
+    }
+}
+
+/// A request of up to 128 KiB takes no block above that.
+#[test]
+fn no_larger_block_serves_from_above_128_kib() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let [last, next] = [ROUNDED, ROUNDED + 1].map(|size| Class::of(size).expect("it has one"));
+    let list = lists.list(next);
+    list.room.store(0, Relaxed);
+    lists.turn_to(next);
+    list.room.store(1, Relaxed);
+    let kept = block(heap, next);
+    keep(&lists, next, kept);
+    assert_eq!((lists.pop_slowly(last), lists.pop_slowly(next)), (None, Some(kept)));
+    discard(kept);
+}
+
+/// A list that lost its room, but not its blocks, as after a visit, does not turn while it has
+/// them, since they would serve requests for longer ones. It puts them back at the next request for
+/// another class, or at the first after a visitor who kept it from that.
+#[test]
+fn a_list_without_room_turns_only_without_blocks() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let [one, other] = [200_000, 206_000].map(|size| Class::of(size).expect("it has one"));
+    let list = lists.list(one);
+    list.room.store(0, Relaxed);
+    lists.turn_to(one);
+    list.room.store(1, Relaxed);
+    let kept = block(heap, one);
+    keep(&lists, one, kept);
+    assert!(lists.gate.shut());
+    lists.turn_to(other);
+    lists.gate.open();
+    assert_eq!((list.room.load(Relaxed), list.is_of(one), list.len()), (0, true, 1));
+    lists.turn_to(other);
+    assert_eq!((list.is_of(other), list.len()), (true, 0));
+    assert!(!is_in_use(heap, kept) && lists.bytes() == 0);
+}
+
+/// Blocks are put back as those of the class that their list has, whatever it had when that was
+/// looked up: a signal handler may have turned it since.
+#[test]
+fn a_list_that_turned_meanwhile_keeps_its_blocks() {
+    let (heap, lists) = (with_heap(), lists(LEAST));
+    let [one, other] = [200_000, 206_000].map(|size| Class::of(size).expect("it has one"));
+    let list = lists.list(one);
+    list.room.store(0, Relaxed);
+    lists.turn_to(other);
+    list.room.store(2, Relaxed);
+    let blocks = [block(heap, other), block(heap, other)];
+    blocks.into_iter().for_each(|block| keep(&lists, other, block));
+    lists.put_back(one, 1);
+    assert_eq!((pop(&lists, one), count(&lists, other)), (None, 2));
+    for block in blocks.into_iter().rev() {
+        assert_eq!(pop(&lists, other), Some(block));
+        discard(block);
+    }
+}
+
 /// Arrays that grow by doubling and copying, again and again, are not kept: a block above 128 KiB
 /// that is wanted was not the last that was turned away.
 #[test]
