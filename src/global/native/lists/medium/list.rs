@@ -16,7 +16,8 @@ use crate::global::native::memory::space::SPACE;
 pub(super) const ROOM: usize = 63;
 
 /// A list, in the order of freeing, the last block at the end. The lowest bit of an entry is set if
-/// the block was there at the [last visit](super::lists::Lists::put_back_at_visit).
+/// the block was there at the [last visit](super::lists::Lists::put_back_at_visit), or was the last
+/// one at a [request for another class](List::note_other).
 ///
 /// Invariants: the number of blocks and `room` are at most [`ROOM`]; all blocks are of the list's
 /// class, which changes only while there are none.
@@ -71,6 +72,17 @@ impl List {
     pub(super) fn has_no_room(&self) -> bool {
         let room = self.room.load(Relaxed) as usize;
         self.len() >= room && room < ROOM
+    }
+
+    /// Notes a request for another class; returns whether the last block was put on the list since
+    /// the last such request, or visit. Call behind the gate.
+    pub(super) fn note_other(&self) -> bool {
+        let last = self.len().checked_sub(1).and_then(|last| self.entries.get(last));
+        last.is_some_and(|entry| {
+            let found = entry.load(Relaxed);
+            entry.store(found.map_addr(|address| address | 1), Relaxed);
+            block_of(found) == found
+        })
     }
 
     /// Returns whether the list has this class, one of its own.

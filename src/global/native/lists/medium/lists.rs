@@ -396,8 +396,9 @@ impl Lists {
         }
     }
 
-    /// Gives a list this class if it has no room for its own. If it has, halves the room, and puts
-    /// its blocks back once none is left.
+    /// Gives a list this class if it has no room for its own. If it has, halves the room, unless
+    /// the last of its blocks was freed since it was last asked to turn, and puts its blocks back
+    /// once no room is left.
     pub(super) fn turn_to(&self, class: Class) {
         let list = self.list(class);
         // A visit, or one that was under way, may have left blocks on a list without room.
@@ -413,11 +414,14 @@ impl Lists {
         self.with_biased(|_| turn(list)).or_else(|| self.with(|| turn(list)));
     }
 
-    /// Halves the room of the list of this class for another one. If none is left, puts its blocks
-    /// back.
+    /// Halves the room of the list of this class for another one, unless its own is in use. If no
+    /// room is left, puts its blocks back.
     #[cold]
     fn give_up_room(&self, class: Class) {
         let list = self.list(class);
+        if list.room.load(Relaxed) > 0 && self.with_biased(|_| list.note_other()) == Some(true) {
+            return;
+        }
         let room = list.room.load(Relaxed) / 2;
         list.room.store(room, Relaxed);
         if room == 0 {

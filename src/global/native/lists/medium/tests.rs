@@ -488,7 +488,7 @@ fn a_list_above_128_kib_turns_to_what_is_wanted() {
     list.room.store(5, Relaxed);
     let blocks = [block(heap, one), block(heap, one)];
     blocks.into_iter().for_each(|block| keep(&lists, one, block));
-    for room in [2, 1] {
+    for room in [5, 2, 1] {
         lists.turn_to(other);
         assert_eq!((list.room.load(Relaxed), count(&lists, one)), (room, 2));
     }
@@ -502,6 +502,8 @@ fn a_list_above_128_kib_turns_to_what_is_wanted() {
     );
     keep(&lists, one, blocks[1]);
     lists.turn_to(other);
+    assert!(list.is_of(one), "its last block was freed since");
+    lists.turn_to(other);
     assert!(list.is_of(other) && list.room.load(Relaxed) == 0);
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
     assert_eq!((lists.kept(), lists.wanted(one, |_| ROOM)), ((0, 0), 0));
@@ -511,6 +513,29 @@ fn a_list_above_128_kib_turns_to_what_is_wanted() {
     lists.turn_to(one);
     assert!(list.is_of(other));
     lists.gate.open();
+}
+
+/// A size that is freed and allocated between requests for others keeps its list.
+#[test]
+fn a_size_in_use_keeps_its_list() {
+    alone::passes("global::native::lists::medium::tests::size_in_use");
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn size_in_use() {
+    use crate::global::Pagewise;
+    const PAGEWISE: Pagewise = Pagewise::new();
+    // SAFETY: each block is in use, and freed once.
+    let free = |block| unsafe { PAGEWISE.free(block) };
+    (0..3).for_each(|_| free(PAGEWISE.allocate(256 << 10)));
+    let class = Class::of(256 << 10).expect("it has one");
+    for _ in 0..100 {
+        assert_eq!(count(of(current::lists()), class), 1);
+        free(PAGEWISE.allocate(250_000));
+        free(PAGEWISE.allocate(256 << 10));
+    }
+    assert!(is_listed(class));
 }
 
 /// A list with room for its own class keeps that while its blocks are in use, and wants no run of
