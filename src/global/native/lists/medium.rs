@@ -54,6 +54,7 @@ mod budget;
 mod class;
 mod list;
 mod lists;
+mod room;
 mod run;
 
 use core::ptr::NonNull;

@@ -8,18 +8,12 @@ use core::sync::atomic::{
 };
 
 use super::super::quick;
-use super::budget::{budget_of_thread, share_of_heap};
 use super::class::{Class, LISTS, ROUNDED, STEP, mark};
 use super::list::{List, ROOM, block_of, fence, mark_in_use};
 use crate::global::native::base::gate::Gate;
 use crate::global::native::base::visit::Upkeep;
-use crate::global::native::heaps::background;
 use crate::global::native::memory::slot::Slot;
 use crate::pages::PageHeap;
-
-/// The most bytes that a thread's lists may hold beyond its share of its heap's bytes in use, since
-/// blocks that they turned away were [wanted](Lists::note_miss) again.
-pub(super) const MORE: usize = 2 << 20;
 
 /// How many next larger classes are tried if the list of a class is empty. Their blocks are longer
 /// than those of the class by a quarter at most; a request to the heap takes several times as long.
@@ -37,7 +31,7 @@ const LARGER: usize = 2;
 pub(in crate::global::native) struct Lists {
     pub(super) gate: Gate,
     /// What the lists can still take, in [`STEP`]s of bytes; negative while the limit is unknown.
-    left: AtomicIsize,
+    pub(super) left: AtomicIsize,
     /// Bytes that the lists may hold in total; 0 while the limit is unknown.
     pub(super) byte_limit: AtomicUsize,
     /// Bytes of the blocks when the limit was last set; while `byte_limit` is 0, at least the bytes
@@ -48,12 +42,12 @@ pub(in crate::global::native) struct Lists {
     /// Bytes that the lists may hold beyond the thread's share.
     pub(super) more: AtomicUsize,
     /// The list that next puts blocks back when the lists are over the limit.
-    turn: AtomicU32,
+    pub(super) turn: AtomicU32,
     pub(super) lists: [List; LISTS],
     /// For each list, the blocks that were turned away for want of room, less those wanted since.
-    turned_away: [AtomicU16; LISTS],
+    pub(super) turned_away: [AtomicU16; LISTS],
     /// The class above [`ROUNDED`] of the block that was last turned away.
-    last_turned_away: AtomicU32,
+    pub(super) last_turned_away: AtomicU32,
 }
 
 /// Which blocks a visit puts back.
@@ -86,7 +80,7 @@ impl Lists {
     }
 
     /// Returns the class of a list's blocks.
-    fn class_of_list(&self, number: usize) -> Class {
+    pub(super) fn class_of_list(&self, number: usize) -> Class {
         Class::of_list(number, self.lists[number].steps())
     }
 
@@ -245,59 +239,6 @@ impl Lists {
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)
     }
 
-    /// Makes room for a block of this class, which is its list's; returns whether the list should
-    /// keep it. Only for the lists' own thread.
-    #[inline(never)]
-    fn make_room(&self, class: Class) -> bool {
-        let (list, size) = (self.list(class), class.size());
-        if self.byte_limit.load(Relaxed) == 0 {
-            background::note_due();
-            self.budget.store(budget_of_thread(), Relaxed);
-        }
-        let limit = share_of_heap() + self.more.load(Relaxed);
-        let limit = limit.min(self.budget.load(Relaxed));
-        let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
-        let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
-        // No others give way to a block above the sizes that are rounded up.
-        let is_refused = size > limit || size > ROUNDED && is_full();
-        if is_refused || list.has_no_room() {
-            self.count_turned_away(class, 1);
-            return false;
-        }
-        if list.len() == ROOM {
-            self.put_back_oldest(class);
-        }
-        if is_full() {
-            match self.next_to_give_way(class) {
-                Some(turn) => self.put_back(turn, self.list(turn).len().div_ceil(2)),
-                None => {
-                    let oldest = self.put_back_oldest(class);
-                    self.count_turned_away(class, oldest);
-                }
-            }
-        }
-        true
-    }
-
-    /// Puts back the oldest quarter of a full list; returns the number of these blocks.
-    fn put_back_oldest(&self, class: Class) -> u16 {
-        let list = self.list(class);
-        let oldest = list.len().div_ceil(4);
-        add(&list.overflown, oldest as u16);
-        self.put_back(class, oldest);
-        oldest as u16
-    }
-
-    /// Returns the class of the next list but this class's that has blocks. Lists take turns at
-    /// giving way, so that they hold sizes that are being freed at present.
-    fn next_to_give_way(&self, class: Class) -> Option<Class> {
-        let turn = self.turn.load(Relaxed) as usize;
-        let mut others = (turn..LISTS).chain(0..turn).filter(|&other| other != class.list());
-        let next = others.find(|&other| self.lists[other].len() != 0)?;
-        self.turn.store((next + 1) as u32 % LISTS as u32, Relaxed);
-        Some(self.class_of_list(next))
-    }
-
     /// Puts the `oldest` oldest blocks of the list of this class back to their heaps; does nothing
     /// while a visitor is there. Only for the lists' own thread.
     pub(super) fn put_back(&self, class: Class, oldest: usize) {
@@ -363,102 +304,6 @@ impl Lists {
         self.of_classes().map(|(class, list)| list.len() * class.size()).sum()
     }
 
-    /// Counts freed blocks of a class that are turned away because its list has too little room as
-    /// yet, or give way to another one because the lists may not hold more bytes.
-    fn count_turned_away(&self, class: Class, blocks: u16) {
-        add(&self.turned_away[class.list()], blocks);
-        if class.size() > ROUNDED {
-            self.last_turned_away.store(class.0, Relaxed);
-        }
-    }
-
-    /// Notes that a block was wanted and its list, which has this class or none, was empty. If a
-    /// block was turned away before, gives the list more room, or all lists as many more bytes.
-    /// Above [`ROUNDED`] that must have been the last block that was turned away: arrays that grow
-    /// by doubling, again and again, are not kept.
-    pub(super) fn note_miss(&self, class: Class) {
-        let (list, turned_away) = (self.list(class), &self.turned_away[class.list()]);
-        if !list.is_of(class) {
-            self.turn_to(class);
-        }
-        self.note_taken(class, 1);
-        if class.size() > ROUNDED && class.0 != self.last_turned_away.load(Relaxed) {
-            return;
-        }
-        let Some(left) = turned_away.load(Relaxed).checked_sub(1) else { return };
-        turned_away.store(left, Relaxed);
-        let room = list.room.load(Relaxed);
-        if room < ROOM as u16 {
-            list.room.store((2 * room).clamp(1, ROOM as u16), Relaxed);
-        } else {
-            let more = self.more.load(Relaxed) + class.size();
-            self.more.store(more.min(MORE), Relaxed);
-        }
-    }
-
-    /// Gives a list this class if it has no room for its own. If it has, halves the room, unless
-    /// the last of its blocks was freed since it was last asked to turn, and puts its blocks back
-    /// once no room is left.
-    pub(super) fn turn_to(&self, class: Class) {
-        let list = self.list(class);
-        // A visit, or one that was under way, may have left blocks on a list without room.
-        if list.room.load(Relaxed) > 0 || list.len() > 0 {
-            self.give_up_room(class);
-        }
-        let turn = |list: &List| {
-            if list.room.load(Relaxed) == 0 && list.len() == 0 {
-                list.set_len_of(class, 0);
-            }
-        };
-        // A biased gate takes no barrier.
-        self.with_biased(|_| turn(list)).or_else(|| self.with(|| turn(list)));
-    }
-
-    /// Halves the room of the list of this class for another one, unless its own is in use. If no
-    /// room is left, puts its blocks back.
-    #[cold]
-    fn give_up_room(&self, class: Class) {
-        let list = self.list(class);
-        if list.room.load(Relaxed) > 0 && self.with_biased(|_| list.note_other()) == Some(true) {
-            return;
-        }
-        let room = list.room.load(Relaxed) / 2;
-        list.room.store(room, Relaxed);
-        if room == 0 {
-            self.put_back(self.class_of_list(class.list()), ROOM);
-            list.overflown.store(0, Relaxed);
-        }
-    }
-
-    /// Returns how many blocks besides one that a request waits for the list of a class wants from
-    /// the heap, at most `most` of its size: as many as it may keep, and went back when it was
-    /// full.
-    pub(super) fn wanted(&self, class: Class, most: impl FnOnce(usize) -> usize) -> usize {
-        let list = self.list(class);
-        let overflown = list.overflown.load(Relaxed).saturating_sub(1);
-        if overflown == 0 || !list.is_of(class) {
-            return 0;
-        }
-        let left = self.left.load(Relaxed).max(0).cast_unsigned() / class.steps();
-        let wanted = overflown.min(list.room.load(Relaxed));
-        left.min(most(class.size())).min(wanted.into())
-    }
-
-    /// Notes that `blocks` blocks of a class came from the heap.
-    pub(super) fn note_taken(&self, class: Class, blocks: u16) {
-        let overflown = &self.list(class).overflown;
-        overflown.store(overflown.load(Relaxed).saturating_sub(blocks), Relaxed);
-    }
-
-    /// Takes all room away from a list that was not used for a while, and all bytes beyond the
-    /// thread's share.
-    pub(super) fn remove_room(&self, class: Class) {
-        self.more.store(0, Relaxed);
-        self.list(class).room.store(0, Relaxed);
-        self.list(class).overflown.store(0, Relaxed);
-        self.turned_away[class.list()].store(0, Relaxed);
-    }
-
     /// Sets the limit of the lists to `limit` bytes; 0: unknown, and they take no blocks until it
     /// is set. Call behind the gate.
     pub(super) fn set_byte_limit(&self, limit: usize) {
@@ -472,7 +317,7 @@ impl Lists {
 
     /// As [`set_byte_limit`](Self::set_byte_limit), for a limit above 0, but adds up the blocks
     /// only if no limit is known.
-    fn change_byte_limit(&self, limit: usize) {
+    pub(super) fn change_byte_limit(&self, limit: usize) {
         match self.byte_limit.load(Relaxed) {
             0 => self.set_byte_limit(limit),
             known => {
@@ -510,11 +355,6 @@ impl Lists {
         };
         self.of_classes().fold((0, 0), kept)
     }
-}
-
-/// Adds to a number, or makes it the largest that there is. Only the calling thread changes it.
-fn add(number: &AtomicU16, more: u16) {
-    number.store(number.load(Relaxed).saturating_add(more), Relaxed);
 }
 
 #[cfg(test)]

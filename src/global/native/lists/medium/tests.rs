@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::budget::{LEAST, share_of_heap};
 use super::class::{ABOVE, LISTS, MOST, ROUNDED, STEP, most_of_list};
 use super::list::{ROOM, fence};
-use super::lists::MORE;
+use super::room::MORE;
 use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
