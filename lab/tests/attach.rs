@@ -183,6 +183,24 @@ fn a_library_that_is_loaded_later_is_recorded() {
 }
 
 #[test]
+fn a_process_that_cannot_be_stopped_at_the_end_does_not_lose_the_recording() {
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    program.tell('a');
+    program.tell('v');
+    recording.signal(libc::SIGINT);
+    let status = recording.0.wait().unwrap();
+    let told = messages(&place);
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot be stopped: a thread does not stop; it may go on"), "{told}");
+    assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+    program.tell('a');
+    assert!(program.end());
+}
+
+#[test]
 fn the_end_of_the_process_and_a_limit_end_the_recording() {
     let place = Place::new();
     let mut program = Obedient::start("busy");

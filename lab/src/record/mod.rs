@@ -142,6 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => Recorded {
             end: Some(session.run(&args.command, &watch, switch, asked, aside)?),
             name: Path::new(&args.command[0]).display().to_string(),
+            is_left: true,
         },
     };
     let written = convert(args, session.directory(), &recorded, limits);
@@ -157,8 +158,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    // Success would mean that everything was recorded.
-    let code = if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    // Success would mean that everything was recorded, and the process is as it was.
+    let code = if complete && recorded.is_left { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(match &recorded.end {
         Some(end) if !end.success() => {
             output::say(&format!("pagewise: {recorded}"));
@@ -173,6 +174,8 @@ struct Recorded {
     name: String,
     /// How the command ended; `None` for a process attached to.
     end: Option<End>,
+    /// Whether a process attached to calls its own functions again.
+    is_left: bool,
 }
 
 impl fmt::Display for Recorded {
@@ -200,8 +203,17 @@ impl Recorded {
         asked: Asked,
     ) -> anyhow::Result<Self> {
         let process = attach::Process::find(id)?;
-        attach::record(&process, directory, watch, switch, &asked)?;
-        Ok(Self { name: process.name().to_owned(), end: None })
+        // Threads that do not stop stay attached until this thread ends.
+        let problem = std::thread::scope(|scope| {
+            let tracer = scope.spawn(|| attach::record(&process, directory, watch, switch, &asked));
+            tracer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        if let Some(problem) = &problem {
+            output::say(&format!(
+                "pagewise: {problem:#}; it may go on calling the recorder, which records no more"
+            ));
+        }
+        Ok(Self { name: process.name().to_owned(), end: None, is_left: problem.is_none() })
     }
 
     #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -58,6 +58,7 @@ fn obey() {
             b'a' => mem::forget(black_box(vec![1_u8; ODD as usize])),
             b'f' => fork(),
             b'l' => load(),
+            b'v' => wait_for_a_child(),
             _ => return,
         }
         said(letter[0]);
@@ -81,6 +82,26 @@ fn fork() {
             child => libc::waitpid(child, std::ptr::null_mut(), 0),
         };
     }
+}
+
+/// Starts a thread that waits, as in `vfork`, for a child of some seconds. Nothing stops it.
+fn wait_for_a_child() {
+    extern "C" fn child(_: *mut c_void) -> c_int {
+        // SAFETY: the calls touch no memory of the parent's.
+        unsafe {
+            libc::sleep(12);
+            libc::_exit(0)
+        }
+    }
+    thread::spawn(|| {
+        let mut stack = vec![0_u128; 1 << 12];
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the child has this stack alone, and has ended when the call returns.
+        unsafe {
+            libc::clone(child, stack.as_mut_ptr_range().end.cast(), flags, std::ptr::null_mut())
+        }
+    });
+    thread::sleep(Duration::from_millis(500));
 }
 
 /// Loads zlib, and a second later makes it allocate its window of 64 KiB.

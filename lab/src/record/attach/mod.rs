@@ -62,14 +62,17 @@ struct Attached<'p> {
 }
 
 /// Records a process, with logs in `directory`, until it ends, a signal comes or a limit is
-/// reached.
+/// reached. Returns an error that leaves the recording intact: the process could not be stopped
+/// later, so its slots may still lead to the recorder, which records no more.
+///
+/// The calling thread may stay attached to a thread that does not stop: it must end soon.
 pub(super) fn record(
     process: &Process,
     directory: &Path,
     watch: &Watch,
     switch: Switch,
     asked: &Asked,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<anyhow::Error>> {
     signals::stand_back();
     signals::pass_to_nobody();
     recorder::check()?;
@@ -88,17 +91,20 @@ pub(super) fn record(
     }
     output::say(&format!("pagewise: {process} is being recorded; Ctrl-C ends the recording"));
     let mut watching = watch.begin(directory, switch);
-    while !signals::interrupted() && !process.is_over() && !watching.is_over() {
+    let mut followed = Ok(());
+    while followed.is_ok() && !signals::interrupted() && !process.is_over() && !watching.is_over() {
         std::thread::sleep(watching.wait());
         watching.check();
         // If the process ends meanwhile, there is nothing left to follow.
-        attached.follow().or_else(|error| if process.is_over() { Ok(()) } else { Err(error) })?;
+        followed =
+            attached.follow().or_else(|error| if process.is_over() { Ok(()) } else { Err(error) });
     }
     watching.end();
     drop(watching);
     // Convert the recording: the signal was only meant to end the recording.
     signals::forget_interruption();
-    attached.leave()
+    let left = attached.leave();
+    Ok(followed.and(left).err())
 }
 
 /// Gives the process access to the library and the logs' directory, if it belongs to another user.
