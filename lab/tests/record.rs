@@ -9,6 +9,7 @@ mod place;
 mod scenario;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -557,6 +558,36 @@ fn signals_reach_the_program_and_the_recording_is_kept() {
     assert!(stderr(&output).contains("was ended by signal 15"));
     read(&place.path("trace.pwt"));
     assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+/// A service of systemd has SIGPIPE ignored, a command under `nohup` SIGHUP.
+#[test]
+fn signals_that_are_ignored_or_blocked_stay_so() {
+    let place = Place::new();
+    let seen = |command: &mut Command| {
+        command.args(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
+        let set = || {
+            // SAFETY: the calls may be made between `fork` and `exec`, and the set is initialised
+            // before it is used.
+            unsafe {
+                for signal in [libc::SIGPIPE, libc::SIGHUP, libc::SIGUSR1] {
+                    libc::signal(signal, libc::SIG_IGN);
+                }
+                let mut blocked = std::mem::zeroed();
+                libc::sigemptyset(&mut blocked);
+                libc::sigaddset(&mut blocked, libc::SIGWINCH);
+                libc::sigprocmask(libc::SIG_SETMASK, &blocked, std::ptr::null_mut());
+            }
+            Ok(())
+        };
+        // SAFETY: the closure does not allocate or take a lock.
+        let output = unsafe { command.pre_exec(set) }.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let plain = seen(&mut Command::new("env"));
+    assert!(plain.contains("SigBlk:\t0000000008000000"), "{plain}");
+    assert_eq!(seen(&mut place.record(&["-o", "trace.pwt"])), plain);
 }
 
 /// Processes that outlive the command continue, and create logs while the logs are being removed.

@@ -90,6 +90,7 @@ impl Session {
         if aside {
             command.stdout(std::io::stderr());
         }
+        signals::inherit(&mut command);
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot run {}", Path::new(program).display()))?;

@@ -1,5 +1,7 @@
 //! Handles signals while a command runs, if there is work to do after it has ended.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Process id of the running command; or `STARTING`, or `OVER`.
@@ -98,4 +100,39 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
+}
+
+/// Whether this process was started with SIGPIPE ignored.
+static PIPE_IS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Rust's runtime ignores SIGPIPE before `main`: find out before that.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        // SAFETY: an all-zero `sigaction` is a valid value, and valid for writes.
+        let action = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut action);
+            action
+        };
+        PIPE_IS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    }
+    before_main
+};
+
+/// Lets the command ignore SIGPIPE if this process was started so, as by systemd. Otherwise Rust
+/// gives the signal its default action.
+pub(crate) fn inherit(command: &mut Command) {
+    if !PIPE_IS_IGNORED.load(Ordering::Relaxed) {
+        return;
+    }
+    let ignore = || {
+        // SAFETY: the call may be made between `fork` and `exec`, and runs no code of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+        Ok(())
+    };
+    // SAFETY: the closure does not allocate or take a lock.
+    unsafe { command.pre_exec(ignore) };
 }
