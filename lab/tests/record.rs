@@ -590,6 +590,20 @@ fn signals_that_are_ignored_or_blocked_stay_so() {
     assert_eq!(seen(&mut place.record(&["-o", "trace.pwt"])), plain);
 }
 
+/// Beyond the end of the stack the recorder would overwrite the program's memory.
+#[test]
+fn an_allocation_fits_the_stack_of_a_signal_handler() {
+    let place = Place::new();
+    for stacks in ["--stacks", "--stacks=256"] {
+        let mut command = place.record(&["-o", "trace.pwt", stacks]);
+        let output = scenario::start(&mut command, "handler").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let used: usize = scenario::said(&text)[0].parse().unwrap();
+        assert!(used < scenario::OF_A_HANDLER, "{used} bytes");
+    }
+}
+
 /// Processes that outlive the command continue, and create logs while the logs are being removed.
 #[test]
 fn nothing_is_left_when_processes_outlive_the_command() {

@@ -47,10 +47,44 @@ pub(crate) fn play() {
         Ok("storm") => storm_with_message(),
         Ok("starved") => storm_without_files(),
         Ok("family") => family(),
+        Ok("handler") => in_a_handler(),
         Ok("perform") => perform(&std::env::var(TRACE).unwrap()),
         Ok("grandchild") => drop(black_box(vec![0_u8; (ODD + 2) as usize])),
         _ => {}
     }
+}
+
+/// Bytes of the signal handler's stack that an allocation may use: those of `SIGSTKSZ`, less the
+/// registers that the kernel stores there.
+pub(crate) const OF_A_HANDLER: usize = 8192 - 3584;
+
+/// Prints how many bytes of a signal handler's stack an allocation uses.
+fn in_a_handler() {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static HANDLER: AtomicUsize = AtomicUsize::new(0);
+    const PAINT: u8 = 0xa5;
+    extern "C" fn allocate(_: libc::c_int) {
+        let here = 0_u8;
+        HANDLER.store((&raw const here).addr(), Relaxed);
+        // SAFETY: the block is freed once; the program was not in the allocator.
+        unsafe { libc::free(black_box(libc::malloc(100))) };
+    }
+    let mut stack = vec![PAINT; 1 << 17];
+    // SAFETY: the stack outlives the handler's only call; zeros are a valid `sigaction`.
+    unsafe {
+        let on =
+            libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+        assert_eq!(libc::sigaltstack(&on, ptr::null_mut()), 0);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = allocate as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGUSR1, &action, ptr::null_mut());
+        libc::raise(libc::SIGUSR1);
+        let off = libc::stack_t { ss_flags: libc::SS_DISABLE, ..on };
+        libc::sigaltstack(&off, ptr::null_mut());
+    }
+    let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
+    println!("said: {}", HANDLER.load(Relaxed) - stack.as_ptr().addr() - untouched);
 }
 
 /// Prints what a recorder could disturb: `errno`, the usable sizes of blocks, open files.

@@ -1,6 +1,6 @@
 //! Finds the rule of an address in its file's unwind table, and packs it into a word.
 
-use core::mem::size_of;
+use core::mem::{MaybeUninit, size_of};
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, NativeEndian, Reader, Register, RegisterRule,
@@ -8,6 +8,7 @@ use gimli::{
 };
 
 use super::loaded::{self, Tables};
+use super::try_lock::TryLock;
 
 type Slice = gimli::EndianSlice<'static, NativeEndian>;
 
@@ -89,8 +90,15 @@ impl Rule {
     }
 }
 
-/// Space for evaluating a table on the stack.
+/// Space for evaluating a table, as large as a small stack.
 struct Room;
+
+type Context = UnwindContext<usize, Room>;
+
+/// Contexts for evaluating tables. They are not on the stack, which may be that of a signal handler,
+/// of 8 KiB (`SIGSTKSZ`).
+static CONTEXTS: [TryLock<MaybeUninit<Context>>; 8] =
+    [const { TryLock::new(MaybeUninit::uninit()) }; 8];
 
 impl UnwindContextStorage<usize> for Room {
     type Rules = [(Register, RegisterRule<usize>); 20];
@@ -101,11 +109,29 @@ impl UnwindContextStorage<usize> for Room {
 #[cold]
 pub(super) fn find(address: u64) -> Rule {
     let mut rule = Rule::UNKNOWN;
-    loaded::tables(address, |tables| rule = evaluate(address, tables).unwrap_or(Rule::UNKNOWN));
+    loaded::tables(address, |tables| {
+        let found = match CONTEXTS.iter().find_map(TryLock::try_lock) {
+            Some(mut context) => evaluate(address, tables, prepare(&mut context)),
+            None => evaluate_on_stack(address, tables),
+        };
+        rule = found.unwrap_or(Rule::UNKNOWN);
+    });
     rule
 }
 
-fn evaluate(address: u64, tables: &Tables) -> Option<Rule> {
+/// Makes a context. A call of its own, since the compiler may make it on the stack and move it.
+#[inline(never)]
+fn prepare(context: &mut MaybeUninit<Context>) -> &mut Context {
+    context.write(UnwindContext::new_in())
+}
+
+#[inline(never)]
+fn evaluate_on_stack(address: u64, tables: &Tables) -> Option<Rule> {
+    evaluate(address, tables, &mut UnwindContext::new_in())
+}
+
+#[inline(never)]
+fn evaluate(address: u64, tables: &Tables, context: &mut Context) -> Option<Rule> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(tables.hdr);
     let hdr = EhFrameHdr::new(slice(tables.hdr, tables.end)?, NativeEndian);
     let hdr = hdr.parse(&bases, size_of::<usize>() as u8).ok()?;
@@ -114,11 +140,10 @@ fn evaluate(address: u64, tables: &Tables) -> Option<Rule> {
     let bases = bases.set_eh_frame(start);
     let frames =
         EhFrame::new(slice(start, tables.end).filter(|_| start >= tables.start)?, NativeEndian);
-    let mut context = UnwindContext::<usize, Room>::new_in();
     let row = hdr.table()?.unwind_info_for_address(
         &frames,
         &bases,
-        &mut context,
+        context,
         address,
         EhFrame::cie_from_offset,
     );
