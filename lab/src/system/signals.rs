@@ -105,7 +105,7 @@ fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
 /// Whether this process was started with SIGPIPE ignored.
 static PIPE_IS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Rust's runtime ignores SIGPIPE before `main`: find out before that.
+/// Sets [`PIPE_IS_IGNORED`] before Rust's runtime, which then ignores SIGPIPE, calls `main`.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
