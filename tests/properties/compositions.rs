@@ -6,10 +6,10 @@ use pagewise::catalogue::{
     CollectedBestFit, CollectedFirstFit, FirstFit, Kingsley, LazyBestFit, LazyFirstFit, PageHeap,
 };
 use pagewise::fit::{
-    BoundaryTagHeap, Bounded, Collected, Deferred, Fifo, First, Front, Good, Immediate, Joining,
-    Next, NoArea, Releasing, Segregated, Sparing, Worst,
+    BoundaryTagHeap, Bounded, Deferred, Fifo, First, Front, Good, Immediate, Joining, Next, NoArea,
+    Releasing, Segregated, Sparing, Worst,
 };
-use pagewise::head_first::{ChunkUp, NoChunkUp, RegionFirst, SpaceFitting, Traverse};
+use pagewise::head_first::{ChunkUp, NoChunkUp, RegionFirst, SpaceFitting};
 use pagewise::hybrid::{Hybrid, Settings};
 use pagewise::pages::placement::{AnyPage, CurrentPage, InBand, LeftHeaders, Most, MostRecent};
 use pagewise::pages::{Config, Paged};
@@ -76,12 +76,6 @@ pub(crate) fn all() -> impl Iterator<Item = Subject> {
         };
         "fits" "FIRST-FIT (FIFO), deferred", InBand, |config, source| {
             Box::new(BoundaryTagHeap::<Fifo, Deferred, NoArea, _>::new(config.unit.max(16), source, ()))
-        };
-        "fits" "BEST-FIT by traversal", InBand, |config, source| {
-            Box::new(BoundaryTagHeap::<Traverse, Immediate, Joining, _>::new(config.page_size, source, ()))
-        };
-        "fits" "BEST-FIT by traversal (GC)", InBand, |config, source| {
-            Box::new(BoundaryTagHeap::<Traverse, Collected, NoArea, _>::new(config.page_size, source, ()))
         };
         // The paper's future work: other fits after the region.
         "head-firsts" "FIRST-FIT behind the region", InBand, |config, source| {
