@@ -91,7 +91,8 @@ impl Lists {
 
     /// Runs `action` behind the gate; `None` if a visitor is there. Only for the lists' own thread.
     pub(super) fn with<R>(&self, action: impl FnOnce() -> R) -> Option<R> {
-        self.gate.enter().then(|| {
+        // A biased gate takes no barrier.
+        (self.gate.enter_biased() || self.gate.enter()).then(|| {
             let result = action();
             self.gate.leave();
             result
@@ -227,13 +228,6 @@ impl Lists {
         block: NonNull<u8>,
         mark: &AtomicU32,
     ) -> bool {
-        let list = self.list(class);
-        // Spares a size that is not requested again and again the work of `make_room`.
-        let is_refused = class.size() > ROUNDED && list.has_no_room();
-        if is_refused || !list.is_of(class) {
-            self.count_turned_away(class, 1);
-            return false;
-        }
         // SAFETY: the caller gives the guarantees that `push_within` asks for.
         self.make_room(class)
             && self.with(|| unsafe { self.push_within(class, block, mark) }) == Some(true)

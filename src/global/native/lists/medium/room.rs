@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::budget::{budget_of_thread, share_of_heap};
 use super::class::{Class, LISTS, ROUNDED};
-use super::list::{List, ROOM};
+use super::list::ROOM;
 use super::lists::Lists;
 use crate::global::native::heaps::background;
 
@@ -14,12 +14,19 @@ use crate::global::native::heaps::background;
 pub(super) const MORE: usize = 2 << 20;
 
 impl Lists {
-    /// Makes room for a block of this class, which is its list's; returns whether the list should
-    /// keep it. Only for the lists' own thread.
+    /// Makes room for a block of this class; returns whether its list should keep it. Only for the
+    /// lists' own thread.
     #[inline(never)]
     pub(super) fn make_room(&self, class: Class) -> bool {
         let (list, size) = (self.list(class), class.size());
-        if self.byte_limit.load(Relaxed) == 0 {
+        let is_limit_known = self.byte_limit.load(Relaxed) > 0;
+        let takes_none = || list.has_no_room() || !list.is_of(class);
+        // Spares sizes that are not requested again and again the rest.
+        if is_limit_known && size > ROUNDED && takes_none() {
+            self.count_turned_away(class, 1);
+            return false;
+        }
+        if !is_limit_known {
             background::note_due();
             self.budget.store(budget_of_thread(), Relaxed);
         }
@@ -29,7 +36,7 @@ impl Lists {
         let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
         // No others give way to a block above the sizes that are rounded up.
         let is_refused = size > limit || size > ROUNDED && is_full();
-        if is_refused || list.has_no_room() {
+        if is_refused || takes_none() {
             self.count_turned_away(class, 1);
             return false;
         }
@@ -109,15 +116,11 @@ impl Lists {
         if list.room.load(Relaxed) > 0 || list.len() > 0 {
             self.give_up_room(class);
         }
-        let turn = |list: &List| {
+        self.with(|| {
             if list.room.load(Relaxed) == 0 && list.len() == 0 {
                 list.set_len_of(class, 0);
             }
-        };
-        // A biased gate takes no barrier.
-        if self.with_biased(|_| turn(list)).is_none() {
-            self.with(|| turn(list));
-        }
+        });
     }
 
     /// Halves the room of the list of this class for another one, unless its own is in use. If no
@@ -125,7 +128,7 @@ impl Lists {
     #[cold]
     fn give_up_room(&self, class: Class) {
         let list = self.list(class);
-        if list.room.load(Relaxed) > 0 && self.with_biased(|_| list.note_other()) == Some(true) {
+        if list.room.load(Relaxed) > 0 && self.with(|| list.note_other()) == Some(true) {
             return;
         }
         let room = list.room.load(Relaxed) / 2;

@@ -635,6 +635,29 @@ fn a_list_without_room_turns_only_without_blocks() {
     assert!(!is_in_use(heap, kept) && lists.bytes() == 0);
 }
 
+/// The first free after a visit determines the limit anew, though the list has no room for the
+/// block. (Regression: above 128 KiB it did not, so nobody told the background thread of the blocks
+/// that the visit had left.)
+#[test]
+fn a_free_after_a_visit_is_noticed_without_room() {
+    let heap = with_heap();
+    for (kept, freed) in [(50_000, 50_000), (200_000, 200_000), (200_000, 206_000)] {
+        let [class, freed] = [kept, freed].map(|size| Class::of(size).expect("it has one"));
+        let lists = lists(LEAST);
+        let list = lists.list(class);
+        list.room.store(0, Relaxed);
+        lists.turn_to(class);
+        list.room.store(1, Relaxed);
+        keep(&lists, class, block(heap, class));
+        assert!(!visit(&lists, Blocks::Idle) && list.len() == 1, "it was just freed");
+        assert_eq!(lists.byte_limit.load(Relaxed), 0);
+        list.room.store(1, Relaxed);
+        keep(&lists, freed, block(heap, freed));
+        assert!(list.len() == 1 && lists.byte_limit.load(Relaxed) > 0, "{freed:?}");
+        lists.put_back_all();
+    }
+}
+
 /// Blocks are put back as those of the class that their list has, whatever it had when that was
 /// looked up: a signal handler may have turned it since.
 #[test]
