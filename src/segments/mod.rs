@@ -51,8 +51,8 @@ impl<S: Source, M: Meter> Heap<SegmentHeap, S, M> {
     /// to it.
     ///
     /// # Panics
-    /// Unless both are powers of two and `growth` is at least 64 and less than 2³¹ granules, or if 64
-    /// granules have more than `usize::MAX` bytes. In a `const` this is a compile-time error.
+    /// Unless both are powers of two and `growth` is at least 64 and less than 2³¹ granules, or if
+    /// 64 granules have more than `usize::MAX` bytes. In a `const` this is a compile-time error.
     #[must_use]
     pub const fn new(granule: usize, growth: usize, source: S, meter: M) -> Self {
         Self::with_segments(granule, 64 * granule, growth, source, meter)

@@ -5,28 +5,19 @@ use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI32, AtomicUsize};
 
+#[cfg(not(miri))]
+use crate::os::posix::action_of;
+
 /// The signal and the handler that were installed last; 0 if none was.
 static INSTALLED: (AtomicI32, AtomicUsize) = (AtomicI32::new(0), AtomicUsize::new(0));
 
-/// Has the signal ignored when the library with this code is unloaded, so that it does not call
-/// code that is gone, unless the program installed another handler. Also runs when a program exits.
+/// Has the signal ignored, unless the program installed another handler since.
 #[cfg(not(miri))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static CLOSE: extern "C" fn() = close;
-
-#[cfg(not(miri))]
-extern "C" fn close() {
+pub(in crate::os) fn ignore_signal() {
     let (signal, handler) = (INSTALLED.0.load(Relaxed), INSTALLED.1.load(Relaxed));
-    // SAFETY: all zeros is a valid value, and the call writes one action.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        if signal != 0
-            && libc::sigaction(signal, ptr::null(), &raw mut action) == 0
-            && action.sa_sigaction == handler
-        {
-            libc::signal(signal, libc::SIG_IGN);
-        }
+    if signal != 0 && action_of(signal).is_some_and(|action| action.sa_sigaction == handler) {
+        // SAFETY: the signal calls nothing from now on.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

@@ -5,6 +5,7 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 
+use super::action_of;
 use crate::os::thread_id;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -53,16 +54,13 @@ pub(crate) fn on_fault(callback: fn(*mut u8)) {
     CALLBACK.store(callback as *mut c_void, Release);
     let is_ours = |handler| OURS.iter().any(|ours| *ours as *const c_void as usize == handler);
     for signal in &SIGNALS {
+        let Some(old) = action_of(signal.number) else { continue };
+        if is_ours(old.sa_sigaction) || signal.installed.load(Relaxed) >= MOST {
+            continue;
+        }
         // SAFETY: all zeros is a valid value; the handler has the type that `SA_SIGINFO` asks for,
         // and calls the previous one.
         unsafe {
-            let mut old: libc::sigaction = core::mem::zeroed();
-            if libc::sigaction(signal.number, ptr::null(), &raw mut old) != 0
-                || is_ours(old.sa_sigaction)
-                || signal.installed.load(Relaxed) >= MOST
-            {
-                continue;
-            }
             // Several threads may be here; each takes an installation of its own.
             let installation = signal.installed.fetch_add(1, Relaxed);
             let (Some(ours), Some(before)) =
@@ -83,32 +81,20 @@ pub(crate) fn on_fault(callback: fn(*mut u8)) {
     }
 }
 
-/// Puts back the handlers from before when the library with this code is unloaded, so that later
-/// faults do not call code that is gone. A handler that the program installed since stays. Also
-/// runs when a program exits. (macOS never unloads this library.)
+/// Puts back the handlers from before. One that the program installed since stays.
 #[cfg(not(any(miri, target_os = "macos")))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static CLOSE: extern "C" fn() = close;
-
-#[cfg(not(any(miri, target_os = "macos")))]
-extern "C" fn close() {
+pub(super) fn put_handlers_back() {
     for signal in SIGNALS.iter().filter(|signal| signal.installed.load(Relaxed) > 0) {
-        // SAFETY: all zeros is a valid value; the handler put back has the type that the flag says.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            if libc::sigaction(signal.number, ptr::null(), &raw mut action) != 0 {
-                continue;
-            }
-            let is_now = |ours: &Handler| *ours as *const c_void as usize == action.sa_sigaction;
-            let Some(installation) = OURS.iter().position(is_now) else { continue };
-            let (before, takes_three) = &signal.before[installation];
-            action.sa_sigaction = before.load(Relaxed);
-            if !takes_three.load(Relaxed) {
-                action.sa_flags &= !libc::SA_SIGINFO;
-            }
-            libc::sigaction(signal.number, &raw const action, ptr::null_mut());
+        let Some(mut action) = action_of(signal.number) else { continue };
+        let is_now = |ours: &Handler| *ours as *const c_void as usize == action.sa_sigaction;
+        let Some(installation) = OURS.iter().position(is_now) else { continue };
+        let (before, takes_three) = &signal.before[installation];
+        action.sa_sigaction = before.load(Relaxed);
+        if !takes_three.load(Relaxed) {
+            action.sa_flags &= !libc::SA_SIGINFO;
         }
+        // SAFETY: the handler has the type that the flag says.
+        unsafe { libc::sigaction(signal.number, &raw const action, ptr::null_mut()) };
     }
 }
 

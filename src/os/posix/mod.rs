@@ -1,6 +1,7 @@
 //! Code shared by Linux, macOS and FreeBSD, the Unixes on which `Pagewise` is an allocator of its
 //! own.
 
+mod actions;
 mod call_stack;
 mod clock;
 mod environment;
@@ -15,7 +16,10 @@ mod memory;
 mod process;
 mod thread_end;
 mod threads;
+#[cfg(not(any(miri, target_os = "macos")))]
+mod unload;
 
+pub(in crate::os) use actions::*;
 pub(crate) use call_stack::*;
 pub(crate) use clock::*;
 pub(crate) use environment::*;

@@ -12,17 +12,10 @@ pub(crate) type ThreadEnd = extern "C" fn(*mut c_void);
 static KEY: AtomicUsize = AtomicUsize::new(NONE);
 const NONE: usize = usize::MAX;
 
-/// Deletes the key when the library with this code is unloaded, so that threads that end later do
-/// not call code that is gone. Also runs when a program exits while other threads go on; the blocks
-/// on those threads' lists no longer matter then. (macOS never unloads a library with thread-local
-/// variables, which this one has.)
+/// Deletes the key, so that threads that end later call nothing. The blocks on the lists of threads
+/// that go on while the program exits no longer matter.
 #[cfg(not(any(miri, target_os = "macos")))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static CLOSE: extern "C" fn() = close;
-
-#[cfg(not(any(miri, target_os = "macos")))]
-extern "C" fn close() {
+pub(super) fn delete_key() {
     let key = KEY.swap(NONE, Relaxed);
     if key != NONE {
         // SAFETY: the key was created, and is deleted only once.
