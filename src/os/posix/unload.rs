@@ -1,6 +1,6 @@
-//! What has the system call this code is undone when the library with it is unloaded, since the
-//! code is gone then. (macOS never unloads a library with thread-local variables, which this one
-//! has.) Also runs when a program exits, while other threads may go on.
+//! Unregisters the functions of this library that the system would call, when the library is
+//! unloaded. (macOS never unloads a library with thread-local variables, which this one has.) Also
+//! runs when a program exits, while other threads may go on.
 
 use super::{faults, thread_end};
 

@@ -54,14 +54,14 @@ impl List {
         (self.count.load(Relaxed) % (1 << mark::STEPS_AT)) as usize
     }
 
-    /// Returns the number of blocks of this class, one of the list's, if the list has that class;
-    /// if not, more than [`ROOM`].
+    /// Returns the number of blocks if the list has this class; if it has another, more than
+    /// [`ROOM`]. The class must be one that the list may have.
     #[inline(always)]
     pub(super) fn len_of(&self, class: Class) -> usize {
         self.count.load(Relaxed).wrapping_sub(mark::upper_steps(class.0)) as usize
     }
 
-    /// Sets the list's class, one of its own, and the number of its blocks.
+    /// Sets the list's class, one that it may have, and the number of its blocks.
     #[inline(always)]
     pub(super) fn set_len_of(&self, class: Class, len: usize) {
         self.count.store(mark::upper_steps(class.0) + len as u32, Relaxed);
@@ -85,7 +85,7 @@ impl List {
         })
     }
 
-    /// Returns whether the list has this class, one of its own.
+    /// Returns whether the list has this class, which is one that it may have.
     #[inline(always)]
     pub(super) fn is_of(&self, class: Class) -> bool {
         self.len_of(class) <= ROOM

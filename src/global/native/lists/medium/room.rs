@@ -21,7 +21,7 @@ impl Lists {
         let (list, size) = (self.list(class), class.size());
         let is_limit_known = self.byte_limit.load(Relaxed) > 0;
         let takes_none = || list.has_no_room() || !list.is_of(class);
-        // Spares sizes that are not requested again and again the rest.
+        // A short way for sizes that are not requested again and again.
         if is_limit_known && size > ROUNDED && takes_none() {
             self.count_turned_away(class, 1);
             return false;
