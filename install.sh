@@ -98,7 +98,11 @@ library() {
     # Names of our own have a version; `malloc` and its like must have none: who asks for GLIBC_2.2.5's would
     # not be given ours.
     printf 'PAGEWISE_%s { global: pagewise_*; };\n' "$abi" >"$work/versions"
-    "$CC" -shared -o "$stage/lib/lib$name.so.$version" "$work/$name.o" \
+    # With the part of the unwinder that it uses, if the compiler has it as an archive: loading libgcc_s.so
+    # would take as long as the rest of its startup.
+    case $("$CC" -print-file-name=libgcc_eh.a) in /*) unwinder=-static-libgcc ;; *) unwinder= ;; esac
+    # shellcheck disable=SC2086
+    "$CC" -shared $unwinder -o "$stage/lib/lib$name.so.$version" "$work/$name.o" \
         -Wl,-soname,"lib$name.so.$abi" -Wl,--version-script="$work/versions" -Wl,--gc-sections \
         -Wl,-z,relro -Wl,-z,now -lpthread -ldl
     [ "$profile" = dev ] || "$STRIP" "$stage/lib/lib$name.so.$version"

@@ -89,8 +89,10 @@
 //! where.
 //!
 //! # Features
-//! - `std` (default): [`Pagewise`], [`Reserved`]. Without it the crate is `no_std`, depends only on
-//!   `bitflags`, and needs no allocator.
+//! - `std` (default): [`Pagewise`], [`Reserved`], locks for threads. Without it the crate is `no_std`,
+//!   depends only on `bitflags`, and needs no allocator.
+//! - `os`: [`Pagewise`] and [`Reserved`] in programs and shared libraries without `std`, on Linux
+//!   with glibc, on x86-64 and AArch64. Such a shared library must be loaded with the program.
 //! - `strategies`: the strategies of the papers, the [`catalogue`] of them by type and by name, and
 //!   (with `std`) [`sizemap::optimise`].
 //! - `allocator-api2`: collections in an [`Arena`], on stable Rust.
@@ -144,7 +146,7 @@
 //! | `nielsen` | Nielsen's list algorithms: two engines, and the policies that they are composed of |
 //! | [`catalogue`] | every strategy as a type, and (`std`) by name |
 //! | [`arena`] | a strategy behind a lock: for collections, or as `#[global_allocator]` |
-//! | [`global`] | the multi-threaded global allocator (feature `std`) |
+//! | [`global`] | the multi-threaded global allocator (feature `std` or `os`) |
 //!
 //! [`trace`] (feature `trace`) is a separate package, `pagewise-trace`, for reading and recording
 //! traces of real programs. It does not depend on this one.
@@ -159,7 +161,7 @@
     any(
         pagewise_forwarding,
         not(all(
-            feature = "std",
+            feature = "os",
             feature = "strategies",
             any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows)
         ))
@@ -172,6 +174,17 @@
     allow(rustdoc::broken_intra_doc_links)
 )]
 
+#[cfg(all(
+    feature = "os",
+    not(feature = "std"),
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))
+))]
+compile_error!("on this system the feature `os` of pagewise needs the feature `std`");
+
 pub mod arena;
 #[cfg(feature = "strategies")]
 pub mod buddy;
@@ -180,7 +193,7 @@ pub mod catalogue;
 mod engine;
 mod error;
 pub mod fit;
-#[cfg(feature = "std")]
+#[cfg(feature = "os")]
 pub mod global;
 #[cfg(feature = "strategies")]
 pub mod head_first;
@@ -191,7 +204,7 @@ pub mod kingsley;
 pub mod meter;
 #[cfg(feature = "strategies")]
 mod nielsen;
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 mod os;
 pub mod pages;
 #[cfg(feature = "strategies")]
@@ -208,13 +221,13 @@ mod words;
 pub use arena::{Arena, SmallArena, StaticArena};
 pub use engine::Heap;
 pub use error::{AllocError, Fault, Freed};
-#[cfg(feature = "std")]
+#[cfg(feature = "os")]
 pub use global::Pagewise;
 pub use pages::PageHeap;
 #[cfg(feature = "trace")]
 pub use pagewise_trace as trace;
 pub use small::SmallHeap;
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 pub use source::Reserved;
 pub use source::{Region, Source};
 pub use strategy::{Strategy, Usage};
@@ -238,3 +251,20 @@ struct Recording;
 #[cfg(all(doctest, feature = "profiler", target_os = "linux"))]
 #[doc = include_str!("../docs/profiler.md")]
 struct HeapProfiler;
+
+/// Expands to its argument if this crate was built without `std`, else to nothing: for a shared
+/// library that must define what `std` would.
+#[cfg(not(feature = "std"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! without_std {
+    ($($items:item)*) => { $($items)* };
+}
+
+/// Expands to nothing, because this crate was built with `std`.
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! without_std {
+    ($($items:item)*) => {};
+}

@@ -1,5 +1,5 @@
-//! Builds and runs programs that must be packages of their own: one without `std`, which shows by
-//! linking that the library needs none; the README's arena; one for a nightly compiler; one with
+//! Builds and runs programs that must be packages of their own: two without `std`, which show by
+//! linking that arenas and the global allocator need none; the README's arena; one for a nightly compiler; one with
 //! the library's default features, to which the workspace's packages add; one built as on a system
 //! without support, where the global allocator forwards every request to the system's; and the
 //! models of the allocator's lock and lock-free protocols, which depend on the model checker. Also
@@ -31,6 +31,16 @@ fn builds_and_runs(folder: &str, environment: &[(&str, &str)]) -> String {
 #[test]
 fn a_program_without_std_links_and_runs() {
     builds_and_runs("examples/no_std", &[]);
+}
+
+#[test]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+fn the_global_allocator_needs_no_std() {
+    builds_and_runs("examples/no_std_global", &[]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{stem}.so.{version}");
     if of("CARGO_CFG_TARGET_ENV") == "gnu" && has_archive() {
         let folder = PathBuf::from(of("OUT_DIR")).join("unwinder");
-        // The standard library asks the linker for `-lgcc_s`; the linker finds this script first.
+        // Asked for `-lgcc_s`, the linker finds this script first.
         let script = "/* The unwinder, from archives. */\nGROUP ( -lgcc_eh -lgcc )\n";
         let written = fs::create_dir_all(&folder)
             .and_then(|()| fs::write(folder.join("libgcc_s.so"), script));

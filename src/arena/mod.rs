@@ -38,7 +38,7 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::pages::Config;
 use crate::pages::PageHeap;
 use crate::source::Region;
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 use crate::source::Reserved;
 use crate::strategy::{Span, Strategy, Usage};
 
@@ -124,7 +124,7 @@ impl<L> Arena<PageHeap<Region>, L> {
     }
 }
 
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 impl<L: NewLock> Arena<PageHeap<Reserved>, L> {
     /// Returns an arena of the default strategy over a reservation of at most `capacity` bytes of
     /// address space. Only memory that is touched is used.

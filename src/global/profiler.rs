@@ -1,11 +1,13 @@
 //! The sampling heap profiler: [`Profiler`] estimates, while the program runs, which call stacks
 //! allocated the memory in use.
 
+use core::ffi::{CStr, c_int};
 use core::fmt;
-use std::io;
-use std::path::Path;
 
 use super::{Pagewise, Tuning};
+
+#[cfg(feature = "std")]
+mod output;
 
 /// The heap profiler of the process. It is off until it is [started](Self::start).
 ///
@@ -77,18 +79,6 @@ impl fmt::Display for ProfileError {
 
 impl core::error::Error for ProfileError {}
 
-impl From<ProfileError> for io::Error {
-    fn from(error: ProfileError) -> Self {
-        let kind = match error {
-            ProfileError::Memory => io::ErrorKind::OutOfMemory,
-            ProfileError::Busy => io::ErrorKind::ResourceBusy,
-            ProfileError::Unsupported => io::ErrorKind::Unsupported,
-            _ => io::ErrorKind::InvalidInput,
-        };
-        Self::new(kind, error)
-    }
-}
-
 impl Profiler<'_> {
     /// Starts a new profile with one sample in every `bytes_per_sample` bytes on average, from 1 to
     /// 1 GiB; 512 KiB is a good rate for production. Discards the previous profile. Another thread
@@ -119,23 +109,6 @@ impl Profiler<'_> {
     pub fn snapshot(&self) -> Result<Snapshot, ProfileError> {
         native::snapshot().map(Snapshot)
     }
-
-    /// Writes the [current profile](Self::snapshot) as a gzip file in pprof's format.
-    ///
-    /// # Errors
-    /// If no snapshot can be taken, or writing fails.
-    pub fn write(&self, to: impl io::Write) -> io::Result<()> {
-        self.snapshot()?.write(to)
-    }
-
-    /// Writes the profile as [`write`](Self::write) does, to the file `path`. The file has a
-    /// temporary name until it is complete.
-    ///
-    /// # Errors
-    /// If no snapshot can be taken, or the file cannot be written.
-    pub fn dump(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        native::write_file(&native::snapshot()?, path.as_ref())
-    }
 }
 
 /// A profile at one moment. All counts and bytes are estimates.
@@ -161,17 +134,14 @@ impl Snapshot {
         self.0.dropped()
     }
 
-    /// Writes the profile as a gzip file in pprof's format.
+    /// Writes the profile as a gzip file in pprof's format to the file `path`, of at most 1,024
+    /// bytes. The file has a temporary name until it is complete. Needs no `std`; with it there is
+    /// also `Profiler::dump`.
     ///
     /// # Errors
-    /// If there is not enough memory, or writing fails.
-    pub fn write(&self, mut to: impl io::Write) -> io::Result<()> {
-        let mut error = None;
-        let sink = &mut |bytes: &[u8]| to.write_all(bytes).map_err(|why| error = Some(why)).is_ok();
-        if native::write(&self.0, sink) {
-            return to.flush();
-        }
-        Err(error.unwrap_or_else(|| ProfileError::Memory.into()))
+    /// The system's error number, as in `errno`, if the file cannot be written.
+    pub fn dump_to(&self, path: &CStr) -> Result<(), c_int> {
+        native::write_to_path(&self.0, path.to_bytes())
     }
 }
 
@@ -221,13 +191,12 @@ impl<'a> Site<'a> {
 
 #[cfg(all(target_os = "linux", not(pagewise_forwarding)))]
 mod native {
-    use std::alloc::{GlobalAlloc, Layout};
-    use std::io;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
+    use core::alloc::{GlobalAlloc, Layout};
 
+    #[cfg(feature = "std")]
+    pub(super) use super::super::native::profile::write;
     use super::super::native::profile::{self, Refused};
-    pub(super) use super::super::native::profile::{Site, Snapshot, write};
+    pub(super) use super::super::native::profile::{Site, Snapshot, write_to_path};
     use super::super::{Pagewise, Tuning};
     use super::ProfileError;
 
@@ -260,11 +229,6 @@ mod native {
 
     pub(super) fn snapshot() -> Result<Snapshot, ProfileError> {
         profile::snapshot().map_err(told)
-    }
-
-    pub(super) fn write_file(snapshot: &Snapshot, path: &Path) -> io::Result<()> {
-        let path = path.as_os_str().as_bytes();
-        profile::write_to_path(snapshot, path).map_err(io::Error::from_raw_os_error)
     }
 }
 

@@ -41,7 +41,7 @@
 //! | `process` | the process's number; 0 if no child has a copy of its memory |
 //! | `is_single_threaded` | whether the calling thread is the only one; false if that is not certain |
 //! | `random` | an unpredictable number |
-//! | `now`, `thread_time`, `pause` | a monotonic clock; the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
+//! | `now`, `since_1970`, `thread_time`, `pause` | a monotonic clock; the time of day (Linux only); the calling thread's processor time, to measure durations; a short sleep that lets other threads run |
 //! | `thread_address`, `thread_id`, `KeepErrno` | an address of the calling thread alone, at least 512 bytes from any other thread's; its number; restores its `errno` |
 //! | `Uncancelled`, `return_addresses_beyond` | on Unix: keeps the calling thread from being cancelled while it waits; its call stack without the innermost functions |
 //! | `Unsignalled` | on Unix: keeps a write that fails from sending the calling thread a signal |

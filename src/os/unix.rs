@@ -190,7 +190,7 @@ pub(crate) fn write(mut message: &[u8]) {
         let written = unsafe { libc::write(2, message.as_ptr().cast::<c_void>(), message.len()) };
         match usize::try_from(written) {
             Ok(written) => message = &message[written..],
-            Err(_) => match std::io::Error::last_os_error().raw_os_error().unwrap_or(0) {
+            Err(_) => match errno() {
                 libc::EINTR => {}
                 error => return unsignalled.receive(error),
             },
@@ -257,5 +257,16 @@ mod tests {
         send();
         outer.receive(libc::EFBIG);
         assert!(!is_pending(libc::SIGXFSZ));
+    }
+}
+
+/// Returns the calling thread's `errno`.
+fn errno() -> c_int {
+    #[cfg(feature = "std")]
+    return std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    // SAFETY: the location is the calling thread's own and always valid.
+    #[cfg(not(feature = "std"))]
+    unsafe {
+        *libc::__errno_location()
     }
 }

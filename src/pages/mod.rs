@@ -35,7 +35,7 @@ mod store;
 pub use self::brent::Paged;
 pub use self::config::{Config, ConfigError};
 #[cfg(all(
-    feature = "std",
+    feature = "os",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]

@@ -16,12 +16,12 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::error::AllocError;
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 use crate::os;
 
 mod borrowed;
 mod fixed;
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 mod mappings;
 mod owned;
 
@@ -156,7 +156,7 @@ impl Region {
     /// # Safety
     /// As for [`new`](Self::new), except that the memory must be valid only from when it is handed
     /// out.
-    #[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+    #[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
     pub(crate) const unsafe fn zeroed(base: *mut u8, len: usize) -> Self {
         Self { base, start: 0, end: 0, low: len, high: len, zeros: 0, opened: false }
     }
@@ -298,7 +298,7 @@ unsafe impl<S: Source + ?Sized> Source for Box<S> {
 /// Address space reserved from the operating system. Only memory that is touched is used. The
 /// reservation is made at the first use. It and the mappings are given back when the source is
 /// dropped.
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 #[derive(Debug)]
 pub struct Reserved {
     capacity: usize,
@@ -307,7 +307,7 @@ pub struct Reserved {
     mappings: mappings::Mappings,
 }
 
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 impl Reserved {
     /// Returns a reservation of at most `capacity` bytes for extent and bookkeeping together.
     #[must_use]
@@ -339,7 +339,7 @@ impl Reserved {
 }
 
 // SAFETY: `Region` is a `Source`, over a mapping that stays in place until the source is dropped.
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 unsafe impl Source for Reserved {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
         self.reserve(bytes.saturating_add(align), 0)?.extend(bytes, align)
@@ -380,7 +380,7 @@ unsafe impl Source for Reserved {
     }
 }
 
-#[cfg(all(feature = "std", any(unix, windows, target_arch = "wasm32")))]
+#[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(base) = NonNull::new(self.region.base) {

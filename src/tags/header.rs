@@ -15,7 +15,7 @@
 
 use core::ptr::NonNull;
 #[cfg(all(
-    feature = "std",
+    feature = "os",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
@@ -78,7 +78,7 @@ pub(crate) unsafe fn len_at(contents: NonNull<u8>) -> u32 {
 /// # Safety
 /// The contents of a block start there, and its length does not change meanwhile.
 #[cfg(all(
-    feature = "std",
+    feature = "os",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
@@ -98,7 +98,7 @@ pub(crate) unsafe fn is_in_use_of(contents: NonNull<u8>, cells: u32) -> bool {
 #[inline(always)]
 pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
     #[cfg(all(
-        feature = "std",
+        feature = "os",
         any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
         not(pagewise_forwarding)
     ))]
@@ -107,7 +107,7 @@ pub(super) unsafe fn write_word(at: *mut u32, word: u32) {
         AtomicU32::from_ptr(at).store(word, Relaxed);
     }
     #[cfg(not(all(
-        feature = "std",
+        feature = "os",
         any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
         not(pagewise_forwarding)
     )))]

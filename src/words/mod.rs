@@ -4,7 +4,7 @@
 pub(crate) mod bits;
 #[cfg(feature = "strategies")]
 mod pools;
-#[cfg(any(feature = "std", feature = "strategies"))]
+#[cfg(any(feature = "os", feature = "strategies"))]
 pub(crate) mod scatter;
 #[cfg(feature = "strategies")]
 mod table;

@@ -13,6 +13,7 @@
 //! `override`, `names` exports them under C's names, `gnu` adds glibc's extensions, and `new` adds
 //! C++'s `operator new` and `delete`. All memory comes from [`PAGEWISE`].
 
+#![no_std]
 #![cfg(target_os = "linux")]
 
 #[cfg_attr(
@@ -26,6 +27,7 @@ mod gnu;
 mod names;
 #[cfg(feature = "override")]
 mod new;
+mod panic;
 pub mod prefixed;
 
 // Exports `dlopen`. Otherwise libraries opened with RTLD_DEEPBIND would use the C library's
@@ -62,10 +64,15 @@ extern "C" fn open() {
 #[cfg(feature = "override")]
 #[cold]
 fn stop(message: &str) -> ! {
-    // SAFETY: the pointer is valid for reads of `message.len()` bytes; `abort` does not return.
-    unsafe {
-        // Not `write`, which is a cancellation point.
-        libc::syscall(libc::SYS_write, 2, message.as_ptr(), message.len());
-        libc::abort()
-    }
+    write(message);
+    // SAFETY: the call does not return.
+    unsafe { libc::abort() }
+}
+
+/// Writes to standard error.
+#[cfg_attr(not(feature = "override"), allow(dead_code, reason = "with `std` nobody calls it then"))]
+fn write(text: &str) {
+    // Not `write`, which is a cancellation point.
+    // SAFETY: the pointer is valid for reads of `text.len()` bytes.
+    unsafe { libc::syscall(libc::SYS_write, 2, text.as_ptr(), text.len()) };
 }

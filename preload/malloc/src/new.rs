@@ -3,9 +3,10 @@
 //!
 //! When there is no memory, `new` calls the program's `new_handler` repeatedly, and throws
 //! `std::bad_alloc` if there is none, as the standard requires. It does both through the C++
-//! run-time library, which every program that uses `new` has. The forms with `std::nothrow` must
-//! return null even if a handler throws, and only C++ code can catch that. When there is no memory,
-//! they therefore call the run-time library's own form, which calls the throwing form and catches.
+//! run-time library, which every program that uses `new` has. `throwing` has these forms. Those
+//! with `std::nothrow` must return null even if a handler throws, and only C++ code can catch that.
+//! When there is no memory, they therefore call the run-time library's own form, which calls the
+//! throwing form and catches.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
@@ -13,7 +14,7 @@ use core::mem;
 use crate::c::{free, free_sized};
 use crate::{PAGEWISE, stop};
 
-type Handler = unsafe extern "C-unwind" fn();
+mod throwing;
 
 /// Finds a function of the program's C++ library: with `RTLD_DEFAULT` in all objects, with
 /// `RTLD_NEXT` in those after this library. Where a program in C opened what needs a C++ library,
@@ -57,59 +58,9 @@ fn find_unseen(name: &CStr) -> *mut c_void {
     LIBRARIES.iter().find_map(find).unwrap_or(core::ptr::null_mut())
 }
 
-/// `std::get_new_handler()`.
-fn handler() -> Option<Handler> {
-    // SAFETY: the function of this name has this type, and may be called at any time.
-    unsafe {
-        let name = c"_ZSt15get_new_handlerv";
-        find::<unsafe extern "C" fn() -> Option<Handler>>(libc::RTLD_DEFAULT, name)?()
-    }
-}
-
-/// `std::__throw_bad_alloc()`.
-#[cold]
-fn throw() -> ! {
-    // SAFETY: the function of this name has this type. Its exception unwinds through frames that
-    // own nothing and whose ABIs allow unwinding.
-    unsafe {
-        let name = c"_ZSt17__throw_bad_allocv";
-        if let Some(throw) = find::<unsafe extern "C-unwind" fn() -> !>(libc::RTLD_DEFAULT, name) {
-            throw();
-        }
-    }
-    stop("pagewise: operator new found no memory\n")
-}
-
-/// Calls the handler and tries again, as long as there is a handler.
-#[cold]
-fn again(size: usize, align: usize) -> *mut u8 {
-    // An alignment that is not a power of two can never be served.
-    while let Some(handler) = align.is_power_of_two().then(handler).flatten() {
-        // SAFETY: the handler is the program's own function. It may unwind through this frame.
-        unsafe { handler() };
-        let block = PAGEWISE.allocate_aligned(size, align);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    core::ptr::null_mut()
-}
-
 #[inline(always)]
 fn try_new(size: usize, align: usize) -> *mut u8 {
     if align == 16 { PAGEWISE.allocate(size) } else { PAGEWISE.allocate_aligned(size, align) }
-}
-
-#[inline(always)]
-fn new(size: usize, align: usize) -> *mut c_void {
-    let block = try_new(size, align);
-    if block.is_null() { new_again(size, align) } else { block.cast() }
-}
-
-#[cold]
-fn new_again(size: usize, align: usize) -> *mut c_void {
-    let block = again(size, align);
-    if block.is_null() { throw() } else { block.cast() }
 }
 
 #[inline(always)]
@@ -143,23 +94,15 @@ macro_rules! operators {
         /// # Safety
         /// As C++ requires: a pointer to be freed is null or a block in use from `operator new`.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? $body
+        pub(crate) unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
     )*};
 }
 
 operators! {
-    /// `new`
-    _Znwm(size: usize) -> *mut c_void { new(size, 16) }
-    /// `new[]`
-    _Znam(size: usize) -> *mut c_void { new(size, 16) }
     /// `new(std::nothrow)`
     _ZnwmRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
     /// `new[](std::nothrow)`
     _ZnamRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
-    /// `new(std::align_val_t)`
-    _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
-    /// `new[](std::align_val_t)`
-    _ZnamSt11align_val_t(size: usize, align: usize) -> *mut c_void { new(size, align) }
     /// `new(std::align_val_t, std::nothrow)`
     _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
         new_nothrow(size, align, tag)

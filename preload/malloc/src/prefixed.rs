@@ -7,11 +7,8 @@
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::mem::offset_of;
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 
-use pagewise::global::{ClassStats, Stats};
+use pagewise::global::{ClassStats, ProfileError, Stats};
 
 use crate::{PAGEWISE, c};
 
@@ -227,13 +224,13 @@ pub extern "C" fn pagewise_show_stats() {
 /// an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_start(bytes_per_sample: usize) -> c_int {
-    error_number(PAGEWISE.profiler().start(bytes_per_sample).map_err(io::Error::from))
+    PAGEWISE.profiler().start(bytes_per_sample).map_or_else(error_number, |()| 0)
 }
 
 /// Stops the heap profile, which can still be written. Returns 0 or an error number as in `errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagewise_profile_stop() -> c_int {
-    error_number(PAGEWISE.profiler().stop().map_err(io::Error::from))
+    PAGEWISE.profiler().stop().map_or_else(error_number, |()| 0)
 }
 
 /// Writes the heap profile to a file for pprof. Returns 0 or an error number as in `errno`.
@@ -246,19 +243,21 @@ pub unsafe extern "C" fn pagewise_profile_dump(path: *const c_char) -> c_int {
         return libc::EINVAL;
     }
     // SAFETY: the caller guarantees that `path` is a C string; it is not null.
-    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-    error_number(PAGEWISE.profiler().dump(path))
+    let path = unsafe { CStr::from_ptr(path) };
+    match PAGEWISE.profiler().snapshot() {
+        Ok(snapshot) => snapshot.dump_to(path).map_or_else(|number| number, |()| 0),
+        Err(error) => error_number(error),
+    }
 }
 
-/// Returns the error's number, or 0 for success.
-fn error_number(result: io::Result<()>) -> c_int {
-    let Err(error) = result else { return 0 };
-    error.raw_os_error().unwrap_or(match error.kind() {
-        io::ErrorKind::OutOfMemory => libc::ENOMEM,
-        io::ErrorKind::ResourceBusy => libc::EAGAIN,
-        io::ErrorKind::Unsupported => libc::ENOTSUP,
+/// Returns an error's number as in `errno`.
+fn error_number(error: ProfileError) -> c_int {
+    match error {
+        ProfileError::Memory => libc::ENOMEM,
+        ProfileError::Busy => libc::EAGAIN,
+        ProfileError::Unsupported => libc::ENOTSUP,
         _ => libc::EINVAL,
-    })
+    }
 }
 
 /// Returns the library's version as a C string, such as `0.1.0`.

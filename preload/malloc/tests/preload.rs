@@ -19,22 +19,26 @@ use pagewise::global::Pagewise;
 #[global_allocator]
 static OURS: Pagewise = Pagewise::new();
 
-/// The library. Cargo does not build a cdylib for its package's tests, so this builds it.
+/// The library, as developers build it.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let program = env::current_exe().expect("this program has a path");
-        // …/debug/deps/preload-0123
-        let target = program.ancestors().nth(3).expect("it lies in a target directory");
-        let built = Command::new(env::var_os("CARGO").expect("cargo runs the tests"))
-            .args(["build", "--quiet", "--manifest-path"])
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
-            .arg("--target-dir")
-            .arg(target)
-            .status();
-        assert!(built.is_ok_and(|status| status.success()), "the library can be built");
-        target.join("debug/libpagewise.so")
-    })
+    LIBRARY.get_or_init(|| built("dev", "debug"))
+}
+
+/// Builds the library in a profile, since cargo builds no cdylib for its package's tests. Returns its
+/// path, in the folder that cargo has for the profile.
+fn built(profile: &str, folder: &str) -> PathBuf {
+    let program = env::current_exe().expect("this program has a path");
+    // …/debug/deps/preload-0123
+    let target = program.ancestors().nth(3).expect("it lies in a target directory");
+    let built = Command::new(env::var_os("CARGO").expect("cargo runs the tests"))
+        .args(["build", "--quiet", "--profile", profile, "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "the library can be built");
+    target.join(folder).join("libpagewise.so")
 }
 
 fn run(command: &mut Command, preloaded: bool) -> Output {
@@ -399,6 +403,47 @@ int main() {
 END
 g++ -std=c++17 -w -O0 -fPIC -shared a.cpp -o a.so && gcc b.c -o b -ldl && ./b"#;
     cplusplus: "g++", "printf '#include <iostream>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\nstruct alignas(256) wide { char c; };\nint main() { std::vector<std::thread> threads; long sum[4]; for (int t = 0; t < 4; t++) threads.emplace_back([&sum, t] { std::vector<std::string> v; for (int i = 0; i < 50000; i++) v.push_back(std::string(i %% 90, 120)); sum[t] = v[77].size(); }); for (auto &t : threads) t.join(); wide *w = new wide[3]; std::cout << sum[3] << (size_t)w %% 256; delete[] w; try { volatile size_t n = (size_t)1 << 55; delete[] new char[n]; } catch (std::bad_alloc &) { std::cout << \"caught\"; } std::cout << (new (std::nothrow) char[(size_t)1 << 55] == nullptr); }' > a.cpp && g++ -std=c++17 -w -O0 a.cpp -o a -lpthread && ./a";
+}
+
+/// Without the standard library, which release builds do without, exceptions pass through
+/// `operator new`.
+#[test]
+#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn the_release_library_has_no_standard_library() {
+    let library = built("release", "release");
+    let bytes = std::fs::read(&library).expect("it is built");
+    let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(has("PAGEWISE_HARDENED"), "its texts are in it");
+    assert!(!has("RUST_BACKTRACE"), "the standard library would read it");
+    if !is_installed("g++") {
+        return println!("g++ is not installed");
+    }
+    let script = r#"cat >a.cpp <<'END'
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+struct tidy { ~tidy() { printf("tidied\n"); } };
+static void thrower() { throw 7; }
+int main() {
+    volatile size_t n = (size_t)1 << 55;
+    try { tidy t; delete[] new char[n]; } catch (std::bad_alloc &) { printf("bad_alloc\n"); }
+    try { tidy t; operator new(n, std::align_val_t(64)); } catch (std::bad_alloc &) { printf("bad_alloc\n"); }
+    try { tidy t; operator new(1, std::align_val_t(3)); } catch (std::bad_alloc &) { printf("bad_alloc\n"); }
+    std::set_new_handler(thrower);
+    try { tidy t; operator new(n); } catch (int n) { printf("%d\n", n); }
+    std::set_new_handler([] { printf("handled\n"); std::set_new_handler(nullptr); });
+    try { operator new[](n); } catch (std::bad_alloc &) { printf("bad_alloc\n"); }
+    printf("%d\n", getenv("LD_PRELOAD") != nullptr);
+}
+END
+g++ -std=c++17 -w -O0 a.cpp -o a && LD_PRELOAD="$LIBRARY" ./a"#;
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).env("LIBRARY", &library).current_dir(&folder);
+    let Output { status, stdout, stderr } = run(&mut shell, false);
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let expected = "tidied\nbad_alloc\n".repeat(3) + "tidied\n7\nhandled\nbad_alloc\n1\n";
+    assert_eq!(String::from_utf8_lossy(&stdout), expected);
 }
 
 /// Runs one of this program's ignored tests with the library preloaded.

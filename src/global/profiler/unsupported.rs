@@ -1,7 +1,6 @@
 //! The profiler on systems that have none: it cannot be started, so there are no snapshots.
 
-use std::io;
-use std::path::Path;
+use core::ffi::c_int;
 
 use super::super::Tuning;
 use super::ProfileError;
@@ -45,10 +44,11 @@ pub(super) fn snapshot() -> Result<Snapshot, ProfileError> {
     Err(ProfileError::Unsupported)
 }
 
+#[cfg(feature = "std")]
 pub(super) fn write(snapshot: &Snapshot, _: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     match *snapshot {}
 }
 
-pub(super) fn write_file(snapshot: &Snapshot, _: &Path) -> io::Result<()> {
+pub(super) fn write_to_path(snapshot: &Snapshot, _: &[u8]) -> Result<(), c_int> {
     match *snapshot {}
 }

@@ -18,6 +18,14 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
+/// Returns the nanoseconds since 1970 began.
+#[cfg(all(feature = "profiler", target_os = "linux"))]
+pub(crate) fn since_1970() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    read_clock(libc::CLOCK_REALTIME, &mut time);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Returns the processor time of the calling thread in nanoseconds; the monotonic clock's time if
 /// the system does not tell.
 pub(crate) fn thread_time() -> u64 {

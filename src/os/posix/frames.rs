@@ -21,6 +21,8 @@ mod rules;
 #[repr(C)]
 struct Bases([*const u8; 2], *const u8);
 
+// `std` links the unwinder itself, wherever it is from.
+#[cfg_attr(not(feature = "std"), link(name = "gcc_s"))]
 unsafe extern "C" {
     fn _Unwind_Find_FDE(address: *const u8, bases: *mut Bases) -> *const u8;
 }

@@ -33,7 +33,7 @@ pub(crate) fn is_single_threaded() -> bool {
 }
 
 /// Identifies a file among all files that exist: device, number and type.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(libc::dev_t, libc::ino_t, libc::mode_t);
 
 /// Returns the identity of standard error's file, or `None` if the descriptor is closed.

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+// `std` links the unwinder itself, wherever it is from.
+#[cfg_attr(not(feature = "std"), link(name = "gcc_s"))]
 unsafe extern "C" {
     fn _Unwind_Backtrace(
         each: extern "C" fn(*mut c_void, *mut c_void) -> c_int,

@@ -65,7 +65,7 @@ pub(crate) unsafe fn at_fork(
 }
 
 /// Identifies a file among all files that are open: its handle.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileIdentity(usize);
 
 /// Returns the identity of standard error's file, or `None` if there is none.

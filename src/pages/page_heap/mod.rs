@@ -42,7 +42,7 @@
 //! `shared`, for the global allocator.
 
 #[cfg(all(
-    feature = "std",
+    feature = "os",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
@@ -51,7 +51,7 @@ mod supply;
 mod windowed;
 
 #[cfg(all(
-    feature = "std",
+    feature = "os",
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]

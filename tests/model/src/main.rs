@@ -3,8 +3,8 @@
 //! allows, and finds data races, lost wake-ups and failing assertions.
 //!
 //! The lock, the ring of deferred frees and the gate are the allocator's own files, over loom's
-//! atomics. The other protocols are models of `space.rs`, `registry.rs`, `quick.rs`, `medium.rs`,
-//! `background.rs` and the arenas' lock, with the same orderings. In this folder:
+//! atomics. The other protocols are models of `once.rs`, `space.rs`, `registry.rs`, `quick.rs`,
+//! `medium.rs`, `background.rs` and the arenas' lock, with the same orderings. In this folder:
 //!
 //! ```sh
 //! RUSTFLAGS='--cfg pagewise_model' cargo run --release

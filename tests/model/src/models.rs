@@ -157,6 +157,33 @@ fn publication() {
     opening.join().expect("it ends");
 }
 
+/// `once.rs`: of two threads that set a value, one claims it and writes; a thread that sees it set
+/// reads all of it.
+fn once() {
+    const EMPTY: u32 = 0;
+    const CLAIMED: u32 = 1;
+    const SET: u32 = 2;
+    let once = Arc::new((sync::Place::new(0), sync::AtomicU32::new(EMPTY)));
+    let setting = [7, 8].map(|value| {
+        let once = Arc::clone(&once);
+        thread::spawn(move || {
+            let claimed = once.1.compare_exchange(EMPTY, CLAIMED, Relaxed, Relaxed).is_ok();
+            if claimed {
+                // SAFETY: this thread alone has claimed the value, and nobody reads it yet.
+                once.0.with_mut(|place| unsafe { *place = value });
+                once.1.store(SET, Release);
+            }
+            claimed
+        })
+    });
+    if once.1.load(Acquire) == SET {
+        // SAFETY: no thread writes it any more.
+        once.0.with(|place| assert!(matches!(unsafe { *place }, 7 | 8)));
+    }
+    let claims = setting.map(|thread| u32::from(thread.join().expect("it ends")));
+    assert_eq!(claims.iter().sum::<u32>(), 1);
+}
+
 /// `quick.rs` and `registry.rs`: the lists of an ended thread pass to a new one through a lock-free
 /// stack. Their contents are written without a lock, and other threads read only their count.
 fn lists() {
@@ -493,6 +520,7 @@ pub(crate) fn explore_all() {
     explore("fork while a heap is opened", 3, || fork(true));
     explore("entries", 4, entries);
     explore("publication", 4, publication);
+    explore("once", 3, once);
     explore("lists", 4, lists);
     explore("deferred", 3, || deferred(&[0], &[1]));
     explore("deferred by the batch", 3, || deferred(&[0, 1], &[2]));

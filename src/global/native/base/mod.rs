@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `apart` | statics in cache lines of their own |
 //! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
+//! | `once` | a value that is set once |
 //! | `sync`, `lock`, `gate` | atomics, barriers; the lock; the gate to a thread's own data |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
@@ -17,6 +18,7 @@ pub(super) mod apart;
 pub(super) mod gate;
 pub(super) mod lock;
 pub(super) mod mode;
+pub(super) mod once;
 #[cfg_attr(
     not(all(feature = "profiler", target_os = "linux")),
     allow(dead_code, reason = "nothing is sampled without the profiler")

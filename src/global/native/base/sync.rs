@@ -6,9 +6,9 @@ pub(super) use core::hint::spin_loop;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::compiler_fence;
 pub(in crate::global::native) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};
-use std::sync::OnceLock;
 
 use super::apart::Apart;
+use super::once::Once;
 use crate::os;
 
 /// Number of looks at a held lock before sleeping. The critical sections here mostly take less than
@@ -79,11 +79,11 @@ pub(in crate::global::native) fn is_unannounced_child() -> bool {
 type Holds = fn(u32) -> bool;
 
 /// How to check whether a thread holds a lock: the locks are not known here.
-static HOLDS: Apart<OnceLock<Holds>> = Apart::new(OnceLock::new());
+static HOLDS: Apart<Once<Holds>> = Apart::new(Once::new());
 
 /// Sets how [`holds_a_lock`] finds out.
 pub(in crate::global::native) fn set_holds(holds: Holds) {
-    let _ = HOLDS.set(holds);
+    HOLDS.set(holds);
 }
 
 /// Returns whether the calling thread, whose token is `me`, holds a lock of a heap, or the

@@ -4,7 +4,7 @@ pub(in crate::global::native) use place::{lists, set};
 
 #[cfg(not(any(
     all(
-        feature = "initial-exec",
+        any(feature = "initial-exec", not(feature = "std")),
         any(target_arch = "x86_64", target_arch = "aarch64"),
         target_os = "linux"
     ),
@@ -30,12 +30,12 @@ mod place {
     }
 }
 
-/// For shared libraries on Linux. There a `thread_local!` goes through `__tls_get_addr`, which
+/// For shared libraries on Linux, and without `std`. There a `thread_local!` goes through `__tls_get_addr`, which
 /// costs time and may allocate. So this variable is defined and accessed by hand, in the
 /// initial-exec model: at a fixed distance from the thread pointer, in the memory that every thread
 /// is created with. The library must then be loaded with the program, not later.
 #[cfg(all(
-    feature = "initial-exec",
+    any(feature = "initial-exec", not(feature = "std")),
     any(target_arch = "x86_64", target_arch = "aarch64"),
     target_os = "linux"
 ))]

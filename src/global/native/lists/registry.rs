@@ -4,13 +4,13 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
-use std::sync::OnceLock;
 
 use super::ended::{self, Ended};
 use super::quick::{self, Lists};
 use super::{current, medium};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
+use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::Settings;
 use crate::global::native::base::visit::{Upkeep, Visit};
 use crate::global::native::base::{mode, sizes, sync};
@@ -31,7 +31,7 @@ struct Registry {
 
 /// The tuning in force, and the other settings. They are set under the registry's lock, so a fork
 /// finds them either set or not set.
-static SETTINGS: Apart<OnceLock<Settings>> = Apart::new(OnceLock::new());
+static SETTINGS: Apart<Once<Settings>> = Apart::new(Once::new());
 
 static REGISTRY: Apart<Locked<Registry>> =
     Apart::new(Locked::new(Registry { heaps: Opener::new(), ended: Ended::new(), refused: false }));
@@ -78,7 +78,10 @@ fn decided() -> Option<&'static Tuning> {
 #[cold]
 fn decide(asked: &Tuning) -> Option<&'static Settings> {
     // Under the lock, so that the child of a fork does not find this half done.
-    REGISTRY.with(|_| SETTINGS.get_or_init(|| Settings::read(*asked)))
+    REGISTRY.with(|_| match SETTINGS.get() {
+        Some(settings) => settings,
+        None => SETTINGS.get_or_set(Settings::read(*asked)),
+    })
 }
 
 /// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then

@@ -2,8 +2,8 @@
 //! nothing.
 
 use core::fmt::Write;
-use std::sync::OnceLock;
 
+use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::Settings;
 use crate::global::native::base::text::Text;
 use crate::global::native::base::{mode, sizes};
@@ -53,13 +53,13 @@ pub(in crate::global::native) fn stats() -> Stats {
 }
 
 /// Identity of standard error at the start, if the statistics are written there at exit.
-static STANDARD_ERROR: OnceLock<os::FileIdentity> = OnceLock::new();
+static STANDARD_ERROR: Once<os::FileIdentity> = Once::new();
 
 /// Registers the summary to be written at exit, if that is set.
 pub(in crate::global::native) fn register_summary(settings: &Settings) {
     if settings.show_stats
         && let Some(file) = os::standard_error()
-        && STANDARD_ERROR.set(file).is_ok()
+        && STANDARD_ERROR.set(file)
     {
         os::at_exit(show_at_exit);
     }

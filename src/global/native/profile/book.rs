@@ -19,6 +19,11 @@ pub(super) const DEPTH: usize = 64;
 /// The fraction of a block in which sums count blocks.
 const PARTS: u64 = 1 << 10;
 
+/// Returns the whole number nearest to an amount, which is not negative.
+fn rounded(amount: f64) -> u64 {
+    (amount + 0.5) as u64
+}
+
 /// Estimated sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
@@ -34,8 +39,8 @@ impl Sums {
     /// bytes.
     fn of(size: usize, mean: usize) -> Self {
         let weight = 1.0 / sampler::chance(size, mean);
-        let blocks = (weight * PARTS as f64).round() as u64;
-        Self { samples: 1, blocks, bytes: (weight * size as f64).round() as u64 }
+        let blocks = rounded(weight * PARTS as f64);
+        Self { samples: 1, blocks, bytes: rounded(weight * size as f64) }
     }
 
     fn add(&mut self, other: Self) {

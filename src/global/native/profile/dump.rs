@@ -5,12 +5,12 @@ use core::ffi::{CStr, c_int};
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::OnceLock;
 
 use super::book::Snapshot;
 use super::pprof;
 use super::sampling::{Refused, snapshot, start};
 use crate::global::native::base::apart::Apart;
+use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::{self, Settings};
 use crate::global::native::base::text::Text;
 use crate::global::tuning::Tuning;
@@ -20,6 +20,7 @@ use crate::os::{self, File, FileIdentity, KeepErrno};
 const PATH: usize = 1024;
 
 /// The file that the environment names for the profile.
+#[derive(Clone, Copy)]
 struct Target {
     path: [u8; PATH],
     len: usize,
@@ -29,13 +30,14 @@ struct Target {
     standard_error: Option<FileIdentity>,
 }
 
-static TARGET: Apart<OnceLock<Target>> = Apart::new(OnceLock::new());
+static TARGET: Apart<Once<Target>> = Apart::new(Once::new());
 
 /// Set when a signal arrived while the book's lock was not available.
 static WANTED: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 
 /// Writes a profile in pieces to `sink`, which returns whether it took a piece. Returns whether all
 /// of it was written.
+#[cfg(feature = "std")]
 pub(in super::super::super) fn write(
     snapshot: &Snapshot,
     sink: &mut dyn FnMut(&[u8]) -> bool,
@@ -51,7 +53,7 @@ pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
         return say(format_args!("the path of the profile is longer than {PATH} bytes"));
     };
     let target = Target { path, len, process: os::process(), standard_error: os::standard_error() };
-    if TARGET.set(target).is_err() {
+    if !TARGET.set(target) {
         return;
     }
     if let Err(refused) = start(asked, mean) {
@@ -112,7 +114,7 @@ fn dump() {
     }
 }
 
-/// Does the same as [`write_file`] for a path given as bytes.
+/// Does the same as [`write_file`] for a path given as bytes, at most `PATH` of them.
 pub(in super::super::super) fn write_to_path(
     snapshot: &Snapshot,
     path: &[u8],

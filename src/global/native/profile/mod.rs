@@ -49,8 +49,10 @@ mod presence;
 mod sampling;
 
 pub(in super::super) use book::{Site, Snapshot};
+#[cfg(feature = "std")]
+pub(in super::super) use dump::write;
+pub(in super::super) use dump::write_to_path;
 pub(super) use dump::{dump_if_wanted, start_if_set};
-pub(in super::super) use dump::{write, write_to_path};
 pub(in super::super) use sampling::{Refused, snapshot, start, stop};
 pub(super) use sampling::{
     after_fork, after_fork_in_child, decide_sample, enter_sample, forget, restore, take,

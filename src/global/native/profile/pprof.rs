@@ -7,11 +7,11 @@
 //! build id.
 
 use core::fmt::{self, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::book::{DEPTH, Snapshot};
 use super::gzip::Gzip;
 use super::modules::Modules;
+use crate::os;
 
 /// The allocator's own functions. The reader omits their calls and everything that they call.
 const DROPPED: &str = ".*pagewise::global::.*|(re)?allocate(_zeroed|_aligned|_sized|_small)?(_slowly|_unusually)?|relocate|\
@@ -168,8 +168,7 @@ impl Out<'_> {
     fn remarks(&mut self, dropped_samples: u64) {
         let dropped = self.string(DROPPED.as_bytes());
         self.number(profile::DROP_FRAMES, dropped);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.number(profile::TIME_NANOS, now.as_nanos() as u64);
+        self.number(profile::TIME_NANOS, os::since_1970());
         if dropped_samples > 0 {
             let mut text = Comment { bytes: [0; 80], len: 0 };
             let _ = write!(text, "{dropped_samples} samples were dropped for lack of memory");

@@ -1,8 +1,7 @@
 //! Parses a SIZEMAP from the environment.
 
-use std::sync::OnceLock;
-
 use super::super::apart::Apart;
+use super::super::once::Once;
 use crate::global::tuning::UNIT;
 use crate::sizemap::SizeMap;
 
@@ -18,7 +17,7 @@ struct Classes {
 
 /// The classes that a SIZEMAP refers to; nothing can be allocated for them yet. The environment is
 /// read once, so there is one list.
-static CLASSES: Apart<OnceLock<Classes>> = Apart::new(OnceLock::new());
+static CLASSES: Apart<Once<Classes>> = Apart::new(Once::new());
 
 /// Parses `linear`, `page-fitting`, `geometric=RATIO`, or classes separated by commas: ascending
 /// multiples of the unit.
@@ -52,7 +51,7 @@ fn read(text: &str) -> Option<Classes> {
 
 /// Returns a SIZEMAP of these classes; `None` if others are kept already.
 fn kept(classes: Classes) -> Option<SizeMap> {
-    let kept = CLASSES.get_or_init(|| classes);
+    let kept = CLASSES.get_or_set(classes);
     (*kept == classes).then(|| SizeMap::Classes(&kept.sizes[..kept.count]))
 }
 
