@@ -32,7 +32,9 @@ const ORDERS: usize = 31;
 /// Binary buddies.
 #[derive(Debug)]
 pub struct Buddies<O, F, C> {
+    /// List k has the free blocks of 2^k words.
     lists: [List<O, F>; ORDERS],
+    /// How often all of memory was walked to make the lists anew.
     collections: u64,
     compaction: PhantomData<C>,
 }
@@ -49,15 +51,18 @@ fn parent_of(block: Block) -> Block {
 }
 
 impl<O: Order, F: Fields, C: Compaction> Buddies<O, F, C> {
+    /// Returns the list of free blocks of this block's length.
     fn list_of(&mut self, block: Block) -> &mut List<O, F> {
         &mut self.lists[block.len.trailing_zeros() as usize]
     }
 
+    /// Marks a block as free, and puts it on its list.
     fn insert<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         words.mark(block, true);
         self.list_of(block).insert(block, words, meter);
     }
 
+    /// Takes a block off its list, if it is there.
     fn remove<M: Meter>(&mut self, block: Block, words: &mut Words, meter: &M) {
         let list = self.list_of(block);
         if let Some(before) = list.before(block.start, words, meter) {

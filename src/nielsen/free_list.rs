@@ -18,7 +18,9 @@ use crate::meter::Meter;
 #[derive(Debug)]
 pub struct OneList<O, Q, F> {
     list: List<O, F>,
+    /// The block behind which a rotating search starts; [`NIL`] for the front.
     rover: u32,
+    /// The word where the last allocation ended.
     point: u32,
     search: PhantomData<Q>,
 }

@@ -100,6 +100,7 @@ pub trait Index {
 #[derive(Debug)]
 pub struct Indexed<I, C> {
     index: I,
+    /// How often all of memory was walked to make the index anew.
     collections: u64,
     compaction: PhantomData<C>,
 }

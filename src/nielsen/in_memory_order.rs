@@ -18,6 +18,7 @@ use crate::meter::Meter;
 /// All blocks, in memory order.
 #[derive(Debug)]
 pub struct AllBlocks<Q, F> {
+    /// The block where the next search starts, if searches rotate; else 0.
     rover: u32,
     kind: PhantomData<(Q, F)>,
 }

@@ -52,8 +52,11 @@ pub struct SizeOrder;
 /// free and in the list's order.
 #[derive(Debug)]
 pub struct List<O, F> {
+    /// The first block; [`NIL`] if the list is empty.
     head: u32,
+    /// The last block; [`NIL`] if the list is empty.
     tail: u32,
+    /// Words of the smallest block that may be on the list.
     least: u32,
     kind: PhantomData<(O, F)>,
 }
@@ -67,10 +70,12 @@ impl<O, F> Clone for List<O, F> {
 impl<O, F> Copy for List<O, F> {}
 
 impl<O: Order, F: Fields> List<O, F> {
+    /// Makes an empty list for blocks of at least `least` words.
     pub(super) const fn new(least: u32) -> Self {
         Self { head: NIL, tail: NIL, least, kind: PhantomData }
     }
 
+    /// Empties the list, without writing to its blocks.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.least);
     }
@@ -138,6 +143,8 @@ impl<O: Order, F: Fields> List<O, F> {
         self.set_before(after, before, words);
     }
 
+    /// Makes `to` the block behind `before`, or the head if `before` is [`NIL`]. Writes no pointer
+    /// back.
     fn set_after(&mut self, before: u32, to: u32, words: &mut Words) {
         if before == NIL {
             self.head = to;
@@ -146,6 +153,8 @@ impl<O: Order, F: Fields> List<O, F> {
         }
     }
 
+    /// Makes `to` the block before `after`, or the tail if `after` is [`NIL`]. Writes no pointer
+    /// forward.
     fn set_before(&mut self, after: u32, to: u32, words: &mut Words) {
         if after == NIL {
             self.tail = to;

@@ -68,6 +68,7 @@ pub(crate) type WordHeap<A, S, M = ()> = Heap<ByAlgorithm<A>, S, M>;
 #[derive(Debug)]
 pub struct ByAlgorithm<A> {
     algorithm: A,
+    /// The memory that the algorithm manages.
     words: Words,
     /// Words the memory grows by.
     growth: u32,

@@ -43,12 +43,14 @@ impl<Q: Search> Search for Rotating<Q> {
     const ROTATES: bool = true;
 }
 
-/// A block that was found: the block before it on its list (`NIL` if there is none, or no list),
-/// and where in it the request is served.
+/// What a search found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
+    /// The block before it on its list; `NIL` if there is none, or no list.
     pub(super) before: u32,
+    /// A free block that is large enough.
     pub(super) block: Block,
+    /// Where in it the request's block will start.
     pub(super) start: u32,
 }
 

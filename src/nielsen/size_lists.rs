@@ -62,7 +62,9 @@ impl Sizes for RoundUp {
 /// should be fixed, as the paper's is, or grow by more than `MOST` words at a time.
 #[derive(Debug)]
 pub struct ManyLists<Z, R, F, const MOST: u32 = LISTED, const LARGER: bool = true> {
+    /// List n has the free blocks of n words. It stays empty if n is above `MOST`.
     lists: [List<Lifo, F>; LISTED as usize + 1],
+    /// The residual queue: the longer blocks.
     residual: OneList<R, FirstFit, F>,
     sizes: core::marker::PhantomData<Z>,
 }

@@ -29,15 +29,19 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Words a memory may have: a length must fit 30 bits.
 pub(super) const MAX_WORDS: u32 = (1 << 30) - 1;
 
-/// Flags beside a block's length: it is free; its contents start behind a gap.
+/// Flag beside a block's length: it is free.
 const FREE: u32 = 1;
+/// Flag beside a block's length: the contents start behind a gap.
 const GAP: u32 = 2;
+/// Number of flags: a length is shifted left by as many bits.
 const FLAGS: u32 = 2;
 
-/// A block: its start and its length, in words.
+/// A block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
+    /// Number of its first word.
     pub(super) start: u32,
+    /// Its words, overhead fields included.
     pub(super) len: u32,
 }
 
@@ -53,10 +57,12 @@ impl Block {
     }
 }
 
-/// A request: the length of the whole block in words, and the alignment of its contents in bytes.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// Words of the block that serves it, overhead fields included.
     pub(super) len: u32,
+    /// Alignment of the contents, bytes.
     pub(super) align: usize,
 }
 
@@ -78,7 +84,9 @@ impl Request {
 /// Which pointer of a free block on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
+    /// To the next block.
     Forward,
+    /// To the block before.
     Back,
 }
 
@@ -88,8 +96,11 @@ pub(super) enum Link {
 /// the contents of blocks in use, and are tiled by blocks.
 #[derive(Debug)]
 pub struct Words {
+    /// Where word 0 is; null until that is fixed.
     origin: *mut u32,
+    /// Number of words.
     end: u32,
+    /// The last block, if blocks have the field B; [`NIL`] if there is none, or no such field.
     last: u32,
 }
 
@@ -151,6 +162,7 @@ impl Words {
         (offset.is_multiple_of(WORD) && word < self.end).then_some(word)
     }
 
+    /// Returns what a word holds: a word below `end`, and not contents in use.
     #[inline(always)]
     fn read(&self, word: u32) -> u32 {
         debug_assert!(word < self.end, "the word is there");
@@ -158,6 +170,7 @@ impl Words {
         unsafe { self.pointer(word).read() }
     }
 
+    /// Overwrites a word, under the same conditions as [`read`](Self::read).
     #[inline(always)]
     fn write(&mut self, word: u32, value: u32) {
         debug_assert!(word < self.end, "the word is there");

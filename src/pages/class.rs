@@ -24,6 +24,7 @@ pub struct Class {
 const RECIPROCAL_SHIFT: u32 = 42;
 
 impl Class {
+    /// Computes the facts of the class with blocks of `size` bytes.
     fn new(size: usize, config: &Config) -> Self {
         let capacity = config.capacity(size) as u32;
         let tolerance = config.freetol.div_ceil(size) as u32;
@@ -78,8 +79,11 @@ impl Class {
 /// of the unit up to FFCROSSOVER that a class can serve, the least such class.
 #[derive(Clone, Copy, Debug)]
 pub struct Classes {
+    /// The classes, smallest first: an array of `count`.
     classes: NonNull<Class>,
+    /// Number of classes; 0 before `open`.
     count: usize,
+    /// SIZEMAP: entry u is the class that serves sizes of u units.
     map: NonNull<u16>,
     /// Largest size served by pages, bytes.
     largest: usize,
@@ -91,6 +95,7 @@ pub struct Classes {
 unsafe impl Send for Classes {}
 
 impl Classes {
+    /// Makes an empty set of classes: no size is served before [`open`](Self::open).
     pub(crate) const fn new() -> Self {
         Self {
             classes: NonNull::dangling(),

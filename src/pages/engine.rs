@@ -163,6 +163,7 @@ pub struct PageEngine<P: Placement, B> {
     pub(super) config: Config,
     pub(super) placement: P,
     pub(super) pages: Pages<P::Headers, B>,
+    /// Whether the size classes are built.
     opened: bool,
 }
 
@@ -235,6 +236,7 @@ impl<P: Placement, B: Below, S: Source, M: Meter> Heap<PageEngine<P, B>, S, M> {
         self.free_below_unwatched(block, requested);
     }
 
+    /// Frees a block of the heap below, which has been told if it is watched, and counts the free.
     #[inline(always)]
     fn free_below_unwatched(&mut self, block: NonNull<u8>, requested: usize) {
         let bytes = self.engine.pages.below.free(block, requested, &self.backing.meter);

@@ -121,7 +121,7 @@ impl<P: Placement, B: Below> PageEngine<P, B> {
     fn audit_page(&self, page: Page<P>) -> Result<(), Fault> {
         let headers = &self.pages.headers;
         let at = headers.base(page).addr();
-        Fault::unless(headers.at(at) == Some(page), "a page lies in its slot", at)?;
+        Fault::unless(headers.at(at) == Some(page), "a page lies in its frame", at)?;
         let known = (headers.class(page) as usize) < self.pages.classes.count();
         Fault::unless(known, "a page belongs to a class", at)?;
         let whole = self.pages.below.holds_page(at, self.pages.page_size());

@@ -22,12 +22,14 @@ use crate::source::Source;
 /// - the pages on S2 have all their blocks free, and are on no list of the placement.
 #[derive(Debug)]
 pub struct Pages<H: Headers, B> {
+    /// The classes; none until the placement is ready for them.
     pub(super) classes: Classes,
     /// The classes, until the placement is ready for them. Requests do not find them here.
     made: Classes,
     /// The size in bytes that no block of a page exceeds; 0 before there are classes.
     pub(super) largest: usize,
     pub(super) headers: H,
+    /// p, bytes.
     page_size: usize,
     /// The top of S2.
     pub(super) empty: Option<H::Page>,
@@ -37,6 +39,7 @@ pub struct Pages<H: Headers, B> {
     most_empties: u32,
     /// Number of pages.
     count: usize,
+    /// The heap below, where pages come from.
     pub(super) below: B,
 }
 

@@ -10,8 +10,11 @@ use super::layout::{CELL, NONE};
 /// above; the header at `end` is the last. The cells below the first header belong to the index.
 #[derive(Debug)]
 pub struct Cells {
+    /// Where cell 0 is; null if there are no cells.
     origin: *mut u8,
+    /// The cell where the first block starts.
     first: u32,
+    /// Number of cells.
     end: u32,
 }
 
@@ -91,23 +94,28 @@ impl Cells {
         cell.checked_sub(u32::try_from(gap / CELL).ok()?)
     }
 
+    /// Returns where the word is that lies `offset` bytes from a block's contents. The block starts
+    /// at `start`, a cell that is not [`NONE`], or the end.
     #[inline(always)]
-    pub(super) fn place(&self, start: u32, offset: isize) -> *mut u32 {
+    pub(super) fn word_at(&self, start: u32, offset: isize) -> *mut u32 {
         debug_assert!(start != NONE && start <= self.end, "no block starts there");
         self.contents(start).wrapping_byte_offset(offset).cast()
     }
 
+    /// Returns the word of a block that lies `offset` bytes from its contents: see
+    /// [`word_at`](Self::word_at).
     #[inline(always)]
     pub(super) fn read(&self, start: u32, offset: isize) -> u32 {
         // SAFETY: the four words of a block, and the header at `end`, lie in the cells, aligned,
         // and outside the contents of blocks in use.
-        unsafe { self.place(start, offset).read() }
+        unsafe { self.word_at(start, offset).read() }
     }
 
+    /// Overwrites such a word.
     #[inline(always)]
     pub(super) fn write(&mut self, start: u32, offset: isize, word: u32) {
         // SAFETY: as `read`; `&mut self` is exclusive.
-        unsafe { write_word(self.place(start, offset), word) };
+        unsafe { write_word(self.word_at(start, offset), word) };
     }
 }
 

@@ -13,7 +13,7 @@ impl Cells {
     /// Returns the address of a block's header, for a meter.
     #[inline(always)]
     pub(crate) fn header(&self, start: u32) -> *const u32 {
-        self.place(start, HEADER)
+        self.word_at(start, HEADER)
     }
 
     /// Returns the block that starts at `start`; the one at `end` is empty.

@@ -30,7 +30,7 @@ pub trait Below: Debug {
         page_size - Self::KEPT
     }
 
-    /// Returns the address from which slots of p bytes are counted, before it is rounded down to a
+    /// Returns the address from which frames of p bytes are counted, before it is rounded down to a
     /// multiple of p. Called only when there is memory.
     fn origin(&self) -> usize;
 

@@ -36,6 +36,7 @@ pub(crate) type Large = TagHeap<Good>;
 /// The heap, and the mark of a walk in steps.
 #[derive(Debug)]
 pub struct Tagged {
+    /// The blocks, free and in use.
     pub(crate) heap: Large,
     /// Where a walk in steps continues: always a block's start.
     mark: u32,

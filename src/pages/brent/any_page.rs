@@ -19,6 +19,7 @@ use crate::words::{Pools, Table};
 /// such a page's `left` is its place there; the `left` of every other page is `NIL`.
 #[derive(Debug)]
 pub struct AnyPage {
+    /// For each class, the pages of S3.
     candidates: Pools<u32>,
     /// For each class, its current page plus 1, or 0.
     current: Table<u32>,

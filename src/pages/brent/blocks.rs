@@ -5,17 +5,20 @@ use core::ptr::NonNull;
 use crate::meter::Meter;
 use crate::pages::below::Below;
 use crate::pages::headers::Headers;
-use crate::pages::headers::in_page::{Bitmap, InPage, PageParts};
+use crate::pages::headers::in_page::{Bitmap, InPage, PageView};
 use crate::pages::headers::numbered::Numbered;
 use crate::pages::store::Pages;
 
 /// A block that was put back, and its page, as a placement needs them.
 #[derive(Clone, Copy)]
 pub struct Put {
+    /// The page, by its header's number.
     pub(super) page: u32,
-    /// The page's class, the number of blocks in a page of that class, and their size in bytes.
+    /// The page's class.
     pub(super) class: u32,
+    /// c: blocks in a page of that class.
     pub(super) capacity: u32,
+    /// Block size, bytes.
     pub(super) size: u32,
     /// The page's `left`.
     pub(super) left: u32,
@@ -41,12 +44,12 @@ impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
         meter: &M,
     ) -> Option<NonNull<u8>> {
         let size = self.classes.get(class).size;
-        let slot = self.headers.header(page).slot;
-        let base = self.headers.slot_base(slot);
+        let frame = self.headers.header(page).frame;
+        let base = self.headers.frame_base(frame);
         let (header, words) = self.headers.header_and_words(page);
         meter.visit(header);
         header.free_count = header.free_count.checked_sub(1)?;
-        let block = F::take(PageParts { header, words, base, size }, meter);
+        let block = F::take(PageView { header, words, base, size }, meter);
         NonNull::new(base.wrapping_add(block as usize * size as usize))
     }
 
@@ -69,7 +72,7 @@ impl<F: InPage, B: Below> Pages<Numbered<F>, B> {
         };
         let base = address.as_ptr().wrapping_sub(block as usize * class.size as usize);
         let size = class.size;
-        F::put(PageParts { header, words, base, size }, block, meter);
+        F::put(PageView { header, words, base, size }, block, meter);
         put
     }
 }

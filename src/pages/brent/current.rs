@@ -83,6 +83,7 @@ pub trait Selection: Debug {
 /// Placement in the current page; `F` keeps the free blocks within a page.
 #[derive(Debug)]
 pub struct CurrentPage<C, F = Bitmap> {
+    /// Knows the current pages, and chooses new ones.
     selection: C,
     in_page: core::marker::PhantomData<F>,
 }

@@ -93,26 +93,32 @@ impl Order for MostRecent {
 /// - the ring of left headers is ordered by φ, and no list but L0 is empty.
 #[derive(Debug)]
 pub struct LeftHeaders<O> {
+    /// The left headers by number, first the LH0 of each class.
     headers: Table<LeftHeader>,
     /// Left headers ever made; the spare ones among them are linked through `up`.
     count: u32,
+    /// The first spare left header; `NIL` if there is none.
     spare: u32,
     order: PhantomData<O>,
 }
 
 impl<O: Order> LeftHeaders<O> {
+    /// Returns the left header of this number.
     fn get(&self, left: u32) -> &LeftHeader {
         self.headers.get(left as usize)
     }
 
+    /// Returns the left header of this number, mutably.
     fn get_mut(&mut self, left: u32) -> &mut LeftHeader {
         self.headers.get_mut(left as usize)
     }
 
+    /// Tells the meter that a left header was reached by a link.
     fn visit<M: Meter>(&self, left: u32, meter: &M) {
         meter.visit(self.headers.record(left as usize));
     }
 
+    /// Tells the meter that a left header was reached directly.
     fn touch<M: Meter>(&self, left: u32, meter: &M) {
         meter.touch(self.headers.record(left as usize));
     }

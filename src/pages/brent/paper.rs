@@ -23,8 +23,11 @@ pub trait PaperPlacement: Debug + Sized {
     /// How the free blocks within a page are kept.
     type InPage: InPage;
 
+    /// The same as [`Placement::INITIAL`].
     const INITIAL: Self;
+    /// The same as [`Placement::LEAST_BLOCK`].
     const LEAST_BLOCK: usize = 1;
+    /// The same as [`Placement::UNUSED`].
     const UNUSED: SpanKind = SpanKind::Free;
 
     /// Takes memory for this many classes. May be called again after an error.
@@ -60,6 +63,7 @@ pub trait PaperPlacement: Debug + Sized {
     ) {
     }
 
+    /// Does the same as [`Placement::audit`].
     fn audit<B: Below>(&self, pages: &Pages<Numbered<Self::InPage>, B>) -> Result<usize, Fault>;
 }
 

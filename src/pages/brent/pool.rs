@@ -29,10 +29,13 @@ type Bits<B> = Pages<Numbered<Bitmap>, B>;
 /// heap's origin (bytes) plus 1; 0 ends the chain.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
+    /// The link to the block that is taken next.
     first: u64,
+    /// The link to the block at the end of the chain.
     last: u64,
     /// The page from which new blocks are bumped, plus 1, or 0.
     fresh_page: u32,
+    /// Number of blocks on the chain.
     len: u32,
 }
 
@@ -43,6 +46,7 @@ unsafe impl Plain for Ends {}
 /// class's chain has `len` blocks, all free, of pages of that class.
 #[derive(Debug)]
 pub struct Chain<const QUEUE: bool> {
+    /// For each class, the ends of its chain.
     chains: Table<Ends>,
 }
 
@@ -343,10 +347,10 @@ mod tests {
         let (heap, blocks, _) = heap::<Chain<false>>();
         let class = heap.engine.pages.classes.of_size(32).expect("pages serve it");
         let page = heap.engine.pages.headers.at(blocks[0].addr().get()).expect("it is in a page");
-        let slot = u64::from(heap.engine.pages.headers.header(page).slot);
+        let frame = u64::from(heap.engine.pages.headers.header(page).frame);
         // The last freed is the fourth of the page.
         let first = heap.engine.placement.chains.get(class as usize).first;
-        assert_eq!(first, 4096 * slot + 3 * 32 + 1);
+        assert_eq!(first, 4096 * frame + 3 * 32 + 1);
     }
 
     #[test]

@@ -7,10 +7,12 @@ use crate::words::scatter;
 pub(super) struct Random(u64);
 
 impl Random {
+    /// Makes a generator with seed 0.
     pub(super) const fn new() -> Self {
         Self(0)
     }
 
+    /// Begins the sequence of this seed.
     pub(super) fn seed(&mut self, seed: u64) {
         self.0 = seed;
     }

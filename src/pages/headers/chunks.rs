@@ -20,12 +20,16 @@ const CHUNK: usize = 2048;
 /// aligned for a header; the spare headers are linked through `next`.
 #[derive(Debug)]
 pub(super) struct Chunks {
+    /// For each kind, the header on top of the stack of spare ones.
     spare: [Option<Page>; KINDS],
+    /// Where the memory for new headers starts; they are cut off its end.
     chunk: *mut u8,
+    /// Bytes of that memory.
     left: usize,
 }
 
 impl Chunks {
+    /// Makes a supply without memory.
     pub(super) const fn new() -> Self {
         Self { spare: [None; KINDS], chunk: core::ptr::null_mut(), left: 0 }
     }

@@ -6,8 +6,9 @@ use crate::words::Plain;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PageHeader {
-    /// Neighbours on the page's list.
+    /// The page behind this one on its list or stack; `NIL` if it is the last.
     pub(crate) next: u32,
+    /// The page before this one on its list; `NIL` if it is the first.
     pub(crate) prev: u32,
     /// "leftmost": the left header of that list, or the page's place in a pool.
     pub(crate) left: u32,
@@ -19,8 +20,8 @@ pub struct PageHeader {
     pub(crate) free_count: u32,
     /// The size class.
     pub(crate) class: u32,
-    /// Which slot of the extent the page is, or `NIL` for a spare header.
-    pub(crate) slot: u32,
+    /// Which frame of the extent the page is, or `NIL` for a spare header.
+    pub(crate) frame: u32,
 }
 
 // SAFETY: every bit pattern is a value of its integers.

@@ -12,12 +12,15 @@ use super::header::PageHeader;
 use super::{AT_ONCE, Free};
 use crate::meter::Meter;
 
-/// The parts of a page that a free-block policy uses: its header, the words behind the header, its
-/// memory, and its class's block size (bytes).
-pub struct PageParts<'a> {
+/// What a free-block policy sees of a page.
+pub struct PageView<'a> {
+    /// The page's header.
     pub(crate) header: &'a mut PageHeader,
+    /// The words behind the header.
     pub(crate) words: &'a mut [u64],
+    /// Where the page starts.
     pub(crate) base: *mut u8,
+    /// Block size, bytes.
     pub(crate) size: u32,
 }
 
@@ -33,10 +36,10 @@ pub trait InPage: core::fmt::Debug {
     fn format(header: &mut PageHeader, words: &mut [u64], capacity: u32);
 
     /// Takes a free block; there is one. O(1).
-    fn take<M: Meter>(page: PageParts<'_>, meter: &M) -> u32;
+    fn take<M: Meter>(page: PageView<'_>, meter: &M) -> u32;
 
     /// Puts a block in use back. O(1).
-    fn put<M: Meter>(page: PageParts<'_>, block: u32, meter: &M);
+    fn put<M: Meter>(page: PageView<'_>, block: u32, meter: &M);
 
     /// Returns the free blocks among the [`AT_ONCE`] from `from` on. Numbers beyond the last block
     /// may count as free.
@@ -73,7 +76,7 @@ impl InPage for InBand {
         header.free_list = 0;
     }
 
-    fn take<M: Meter>(page: PageParts<'_>, meter: &M) -> u32 {
+    fn take<M: Meter>(page: PageView<'_>, meter: &M) -> u32 {
         let Some(block) = page.header.free_list.checked_sub(1) else {
             page.header.fresh += 1;
             return page.header.fresh - 1;
@@ -85,7 +88,7 @@ impl InPage for InBand {
         block
     }
 
-    fn put<M: Meter>(page: PageParts<'_>, block: u32, meter: &M) {
+    fn put<M: Meter>(page: PageView<'_>, block: u32, meter: &M) {
         let link = link(page.base, page.size, block);
         meter.link(link);
         // SAFETY: the block was just freed, so its bytes are ours; it has at least four of them.
@@ -132,15 +135,18 @@ fn link(base: *mut u8, size: u32, block: u32) -> *mut u32 {
 #[derive(Debug)]
 pub struct Bitmap;
 
-/// A page's words, divided into summary and words.
-struct Map<'a> {
+/// The words behind a page's header, which make up its bitmap.
+struct BitmapWords<'a> {
+    /// Bit g is set iff a word of group g is not 0.
     summary: &'a mut u64,
+    /// Bit b of word w is set iff block 64w + b is free.
     words: &'a mut [u64],
     /// log₂ of the words in a group.
     group_shift: u32,
 }
 
-impl<'a> Map<'a> {
+impl<'a> BitmapWords<'a> {
+    /// Divides the words behind a page's header.
     #[inline(always)]
     fn of(words: &'a mut [u64]) -> Self {
         let (summary, words) = words.split_first_mut().expect("a summary comes first");
@@ -167,7 +173,7 @@ impl Bitmap {
     /// Takes this block, which is free. O(1).
     #[inline(always)]
     pub(crate) fn claim(words: &mut [u64], block: u32) {
-        let mut map = Map::of(words);
+        let mut map = BitmapWords::of(words);
         let word = block as usize / 64;
         debug_assert!(map.words[word] >> (block % 64) & 1 == 1, "the block is free");
         map.words[word] &= !(1 << (block % 64));
@@ -185,7 +191,7 @@ impl InPage for Bitmap {
     }
 
     fn format(_: &mut PageHeader, words: &mut [u64], capacity: u32) {
-        let map = Map::of(words);
+        let map = BitmapWords::of(words);
         let mut rest = capacity as usize;
         *map.summary = 0;
         for (index, word) in map.words.iter_mut().enumerate() {
@@ -199,8 +205,8 @@ impl InPage for Bitmap {
     }
 
     #[inline(always)]
-    fn take<M: Meter>(page: PageParts<'_>, _: &M) -> u32 {
-        let mut map = Map::of(page.words);
+    fn take<M: Meter>(page: PageView<'_>, _: &M) -> u32 {
+        let mut map = BitmapWords::of(page.words);
         let mut word = (map.summary.trailing_zeros() as usize) << map.group_shift;
         while map.words[word] == 0 {
             word += 1;
@@ -214,8 +220,8 @@ impl InPage for Bitmap {
     }
 
     #[inline(always)]
-    fn put<M: Meter>(page: PageParts<'_>, block: u32, _: &M) {
-        let map = Map::of(page.words);
+    fn put<M: Meter>(page: PageView<'_>, block: u32, _: &M) {
+        let map = BitmapWords::of(page.words);
         let word = block as usize / 64;
         debug_assert!(map.words[word] >> (block % 64) & 1 == 0, "the block is in use");
         map.words[word] |= 1 << (block % 64);
@@ -252,11 +258,11 @@ mod tests {
         fresh: 0,
         free_count: 0,
         class: 0,
-        slot: 0,
+        frame: 0,
     };
 
-    fn page<'a>(header: &'a mut PageHeader, words: &'a mut [u64]) -> PageParts<'a> {
-        PageParts { header, words, base: core::ptr::null_mut(), size: 1 }
+    fn page<'a>(header: &'a mut PageHeader, words: &'a mut [u64]) -> PageView<'a> {
+        PageView { header, words, base: core::ptr::null_mut(), size: 1 }
     }
 
     /// Takes, puts back and claims blocks at random, initially all of them, and compares with a set
@@ -286,7 +292,7 @@ mod tests {
             let said = Bitmap::is_free(&header, &words, core::ptr::null(), 1, block);
             assert_eq!(said, free.contains(&block), "block {block} of {capacity}");
             if step % 64 == 0 {
-                let map = Map::of(&mut words);
+                let map = BitmapWords::of(&mut words);
                 let groups = free.iter().fold(0, |groups, block| {
                     groups | 1 << ((*block as usize / 64) >> map.group_shift)
                 });
@@ -326,13 +332,13 @@ mod tests {
         InBand::format(&mut header, &mut [], CAPACITY);
         let used = AT_ONCE + 50;
         for block in 0..used {
-            let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
+            let page = PageView { header: &mut header, words: &mut [], base, size: 4 };
             assert_eq!(InBand::take(page, &()), block);
             header.free_count -= 1;
         }
         let mut is_free: Vec<bool> = (0..CAPACITY).map(|block| block >= used).collect();
         for block in [0, 7, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, used - 1] {
-            let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
+            let page = PageView { header: &mut header, words: &mut [], base, size: 4 };
             InBand::put(page, block, &());
             header.free_count += 1;
             is_free[block as usize] = true;
@@ -347,7 +353,7 @@ mod tests {
                 }
             }
         }
-        let page = PageParts { header: &mut header, words: &mut [], base, size: 4 };
+        let page = PageView { header: &mut header, words: &mut [], base, size: 4 };
         assert_eq!(InBand::take(page, &()), used - 1, "the last freed is the first taken");
         header.free_count -= 1;
         // Block AT_ONCE + 1 is the first of the list now: it leads to no block, to one never used,

@@ -1,8 +1,8 @@
 //! From a block's address to its page, in one load.
 //!
-//! Memory is cut into *slots* of p bytes, from an address that is a multiple of p. A page fills a
-//! slot; the blocks of the heap below may be anywhere. The map has a header's address for each slot
-//! that is a page. It doubles when it must grow; the old copy's memory becomes headers.
+//! Memory is cut into *frames* of p bytes, from an address that is a multiple of p. A page fills a
+//! frame; the blocks of the heap below may be anywhere. The map has a header's address for each
+//! frame that is a page. It doubles when it must grow; the old copy's memory becomes headers.
 
 use core::alloc::Layout;
 
@@ -11,24 +11,28 @@ use super::page::Page;
 use crate::error::AllocError;
 use crate::source::Source;
 
-/// Number of slots in the first map.
+/// Number of frames in the first map.
 const FIRST: usize = 16;
 
 /// The map. Invariant: `pages` has `len` entries, initialised.
 #[derive(Debug)]
 pub(super) struct Map {
+    /// The address of frame 0.
     origin: usize,
+    /// log₂ of the bytes of a frame.
     shift: u32,
+    /// Number of entries.
     len: usize,
+    /// The page in each frame, if one is there.
     pages: *mut Option<Page>,
 }
 
 impl Map {
-    /// No slots.
+    /// No frames.
     pub(super) const EMPTY: Self =
         Self { origin: 0, shift: 0, len: 0, pages: core::ptr::null_mut() };
 
-    /// Sets the size of a slot to `page_size` bytes, a power of two. There is no slot yet.
+    /// Sets the size of a frame to `page_size` bytes, a power of two. There is no frame yet.
     pub(super) fn open(&mut self, page_size: usize) {
         self.shift = page_size.trailing_zeros();
     }
@@ -36,24 +40,24 @@ impl Map {
     /// Returns the page that contains this address, if one does.
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<Page> {
-        let slot = address.wrapping_sub(self.origin) >> self.shift;
-        if slot < self.len {
+        let frame = address.wrapping_sub(self.origin) >> self.shift;
+        if frame < self.len {
             // SAFETY: the map has `len` initialised entries.
-            unsafe { *self.pages.add(slot) }
+            unsafe { *self.pages.add(frame) }
         } else {
             None
         }
     }
 
-    /// Sets the entry of the slot at this address; it must exist.
+    /// Sets the entry of the frame at this address; it must exist.
     pub(super) fn set(&mut self, address: usize, page: Option<Page>) {
-        let slot = address.wrapping_sub(self.origin) >> self.shift;
-        assert!(slot < self.len, "the map reaches every page");
+        let frame = address.wrapping_sub(self.origin) >> self.shift;
+        assert!(frame < self.len, "the map reaches every page");
         // SAFETY: as `get`.
-        unsafe { self.pages.add(slot).write(page) };
+        unsafe { self.pages.add(frame).write(page) };
     }
 
-    /// Ensures that there is an entry for the slot at this address; no slot is below `start`.
+    /// Ensures that there is an entry for the frame at this address; no frame is below `start`.
     pub(super) fn ensure<S: Source>(
         &mut self,
         address: usize,
@@ -83,6 +87,6 @@ impl Map {
     /// Returns every page, in address order.
     pub(super) fn pages(&self) -> impl Iterator<Item = Page> {
         // SAFETY: as `get`.
-        (0..self.len).filter_map(|slot| unsafe { *self.pages.add(slot) })
+        (0..self.len).filter_map(|frame| unsafe { *self.pages.add(frame) })
     }
 }

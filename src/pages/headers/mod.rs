@@ -56,7 +56,7 @@ pub trait Headers: Debug {
         true
     }
 
-    /// Gives a header to the page that starts at `base`. Slots are counted from `origin`, rounded
+    /// Gives a header to the page that starts at `base`. Frames are counted from `origin`, rounded
     /// down to p.
     fn place<S: Source>(
         &mut self,
@@ -66,7 +66,7 @@ pub trait Headers: Debug {
         source: &mut S,
     ) -> Result<(), AllocError>;
 
-    /// Takes a page out of its slot.
+    /// Takes a page out of its frame.
     fn remove(&mut self, page: Self::Page);
 
     /// Takes back a header that has no page.

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  extent (blocks only)                            dedicated memory (bookkeeping only)
-//!  | page 0 | large block      | page 1 | …        map:     slot ─▶ header
-//!  ^ slot 0   slot 1    slot 2   slot 3            headers: H(P) | free-block words | H(P) …
+//!  | page 0  | large block       | page 1  | …     map:     frame ─▶ header
+//!  ^ frame 0   frame 1   frame 2   frame 3         headers: H(P) | free-block words | H(P) …
 //! ```
-//! The extent is cut into *slots* of p bytes. A block's address gives its slot, and the map gives
-//! the slot's header: O(1). (Brent §4 keeps a pointer in the page or hashes the page's index; the
-//! map costs four bytes a slot and touches no page.)
+//! The extent is cut into *frames* of p bytes. A block's address gives its frame, and the map gives
+//! the frame's header: O(1). (Brent §4 keeps a pointer in the page or hashes the page's index; the
+//! map costs four bytes a frame and touches no page.)
 
 use core::marker::PhantomData;
 
@@ -23,17 +23,22 @@ use crate::words::Table;
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// Headers by number; the free blocks within a page are `F`'s. Invariants:
-/// - `map[slot] − 1` is the header whose `slot` is that slot, for every page; 0 for other slots;
-/// - `headers` has capacity for every header, `map` for every page's slot.
+/// - `map[frame] − 1` is the header whose `frame` is that frame, for every page; `map[frame]` is 0
+///   for every other frame;
+/// - `headers` has capacity for every header, `map` for every page's frame.
 #[derive(Debug)]
 pub struct Numbered<F> {
+    /// The headers by number, each with its free-block words.
     pub(super) headers: Table<PageHeader>,
+    /// For each frame, the number of its page's header plus 1; 0 if no page is there.
     map: Table<u32>,
-    /// Where slot 0 starts.
+    /// Where frame 0 starts.
     origin: *mut u8,
+    /// log₂ of p.
     page_shift: u32,
     /// Headers ever made; the spare ones among them are linked through `next`.
     count: u32,
+    /// The first spare header; `NIL` if there is none.
     spare: u32,
     in_page: PhantomData<F>,
 }
@@ -42,11 +47,13 @@ pub struct Numbered<F> {
 unsafe impl<F> Send for Numbered<F> {}
 
 impl<F: InPage> Numbered<F> {
+    /// Returns the header of a page.
     #[inline(always)]
     pub(crate) fn header(&self, page: u32) -> &PageHeader {
         self.headers.get(page as usize)
     }
 
+    /// Returns the header of a page, mutably.
     #[inline(always)]
     pub(crate) fn header_mut(&mut self, page: u32) -> &mut PageHeader {
         self.headers.get_mut(page as usize)
@@ -58,19 +65,20 @@ impl<F: InPage> Numbered<F> {
         self.headers.record_and_tail(page as usize)
     }
 
-    /// Returns where slot 0 starts; null while there is no page.
+    /// Returns where frame 0 starts; null while there is no page.
     #[inline(always)]
     pub(crate) fn origin(&self) -> *mut u8 {
         self.origin
     }
 
-    /// Returns where a slot starts.
+    /// Returns where a frame starts.
     #[inline(always)]
-    pub(crate) fn slot_base(&self, slot: u32) -> *mut u8 {
-        self.origin.wrapping_add((slot as usize) << self.page_shift)
+    pub(crate) fn frame_base(&self, frame: u32) -> *mut u8 {
+        self.origin.wrapping_add((frame as usize) << self.page_shift)
     }
 
-    fn slot_of(&self, address: usize) -> usize {
+    /// Returns the frame that contains an address. It need not have an entry in the map.
+    fn frame_of(&self, address: usize) -> usize {
         address.wrapping_sub(self.origin.addr()) >> self.page_shift
     }
 }
@@ -99,8 +107,8 @@ impl<F: InPage> Headers for Numbered<F> {
 
     #[inline(always)]
     fn at(&self, address: usize) -> Option<u32> {
-        let slot = self.slot_of(address);
-        if slot < self.map.capacity() { self.map.get(slot).checked_sub(1) } else { None }
+        let frame = self.frame_of(address);
+        if frame < self.map.capacity() { self.map.get(frame).checked_sub(1) } else { None }
     }
 
     fn make<S: Source>(&mut self, _: u32, source: &mut S) -> Result<u32, AllocError> {
@@ -122,22 +130,22 @@ impl<F: InPage> Headers for Numbered<F> {
         source: &mut S,
     ) -> Result<(), AllocError> {
         self.origin = base.with_addr(origin >> self.page_shift << self.page_shift);
-        let slot = self.slot_of(base.addr());
-        self.map.ensure(slot + 1, source)?;
-        *self.map.get_mut(slot) = page + 1;
-        self.header_mut(page).slot = slot as u32;
+        let frame = self.frame_of(base.addr());
+        self.map.ensure(frame + 1, source)?;
+        *self.map.get_mut(frame) = page + 1;
+        self.header_mut(page).frame = frame as u32;
         Ok(())
     }
 
     fn remove(&mut self, page: u32) {
-        let slot = self.header(page).slot;
-        *self.map.get_mut(slot as usize) = 0;
+        let frame = self.header(page).frame;
+        *self.map.get_mut(frame as usize) = 0;
     }
 
     fn recycle(&mut self, page: u32) {
         let next = core::mem::replace(&mut self.spare, page);
         let header = self.header_mut(page);
-        (header.slot, header.next) = (NIL, next);
+        (header.frame, header.next) = (NIL, next);
     }
 
     fn assign(&mut self, page: u32, number: u32, class: &Class) {
@@ -150,7 +158,7 @@ impl<F: InPage> Headers for Numbered<F> {
 
     #[inline(always)]
     fn base(&self, page: u32) -> *mut u8 {
-        self.slot_base(self.header(page).slot)
+        self.frame_base(self.header(page).frame)
     }
 
     #[inline(always)]
@@ -191,7 +199,7 @@ impl<F: InPage> Headers for Numbered<F> {
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(u32)) {
-        (0..self.count).filter(|&page| self.header(page).slot != NIL).for_each(visit);
+        (0..self.count).filter(|&page| self.header(page).frame != NIL).for_each(visit);
     }
 }
 

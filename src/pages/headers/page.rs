@@ -34,19 +34,25 @@ unsafe impl Send for Page {}
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
-    /// Neighbours on the ring the page is on; `next` alone on a stack.
+    /// The page behind this one on its ring, or below it on its stack.
     pub(crate) next: Cell<Option<Page>>,
+    /// The page before this one on its ring.
     pub(crate) prev: Cell<Option<Page>>,
     /// Where the page starts.
     pub(crate) base: Cell<*mut u8>,
+    /// Where to look for a set bit in the words behind the header (see above).
     pub(crate) summary: Cell<u64>,
     /// As in [`Class`], to compute a block's number without reading the class.
     pub(crate) reciprocal: Cell<u64>,
     /// Block size, bytes.
     pub(crate) size: Cell<u32>,
+    /// φ: number of bits set in those words.
     free: Cell<u16>,
+    /// The φ at which the placement must act on the page, or [`NEVER`].
     trigger: Cell<u16>,
+    /// Number of the size class.
     class: Cell<u16>,
+    /// The list that the page is on, or [`NO_LIST`].
     list: Cell<u8>,
     /// The kind of the header, which gives the number of words behind it: see `chunks.rs`.
     kind: Cell<u8>,
@@ -100,6 +106,7 @@ impl Page {
         u32::from(self.trigger.get())
     }
 
+    /// Makes the placement act on the page when φ reaches `free`, or [`NEVER`].
     pub(crate) fn set_trigger(self, free: u32) {
         self.trigger.set(free as u16);
     }
@@ -124,6 +131,7 @@ impl Page {
         u32::from(self.list.get())
     }
 
+    /// Records which list the page is on, or [`NO_LIST`].
     pub(crate) fn set_list(self, list: u32) {
         self.list.set(list as u8);
     }

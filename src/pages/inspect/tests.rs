@@ -80,7 +80,7 @@ fn set_bits(page: Page, index: u32, bits: u64) {
 fn damage_to_a_page_is_told() {
     assert_eq!(told(|_| {}), "nothing");
     let said = told(|used| used.eligible.base.set(used.full.base.get()));
-    assert_eq!(said, "a page lies in its slot");
+    assert_eq!(said, "a page lies in its frame");
     let said = told(|used| {
         let class = *used.heap.engine.pages.class(used.full.class());
         used.full.assign(used.heap.classes(), &class);

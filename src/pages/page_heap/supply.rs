@@ -45,10 +45,13 @@ pub(in crate::pages) const LISTS: u32 = 4;
 /// - a page on list l had at least c·l/4 free blocks when it was put there (and has no fewer now).
 #[derive(Debug)]
 pub(in crate::pages) struct Supply {
+    /// The window: bit i is set if block i of the word can be allocated.
     pub(in crate::pages) window: u64,
+    /// Where block 0 of the word starts.
     pub(in crate::pages) first: *mut u8,
     /// Block size, bytes.
     pub(in crate::pages) size: u32,
+    /// Index of the word of the page's bits that the window comes from.
     pub(in crate::pages) word: u32,
     /// The current page.
     pub(in crate::pages) page: Option<Page>,
@@ -348,7 +351,9 @@ impl Supply {
 /// The supplies of all classes, in dedicated memory. Invariant: there are `count` of them.
 #[derive(Debug)]
 pub(in crate::pages) struct Supplies {
+    /// An array of `count` supplies, one for each class.
     supplies: NonNull<Supply>,
+    /// Number of classes.
     count: usize,
 }
 
@@ -356,6 +361,7 @@ pub(in crate::pages) struct Supplies {
 unsafe impl Send for Supplies {}
 
 impl Supplies {
+    /// Makes an empty set of supplies.
     pub(in crate::pages) const fn new() -> Self {
         Self { supplies: NonNull::dangling(), count: 0 }
     }

@@ -21,6 +21,7 @@ use crate::strategy::SpanKind;
 /// waits for φ0 free blocks, unless it is on S2.
 #[derive(Debug)]
 pub struct Windowed {
+    /// For each class, its pages and the blocks that it gives out next.
     pub(in crate::pages) supplies: Supplies,
     /// Whether a page whose blocks are all free stays with its class.
     pub(in crate::pages) pins: bool,

@@ -50,11 +50,14 @@ const STOPPED: u32 = 6;
 /// The thread has ended.
 const ENDED: u32 = 7;
 
-/// Milliseconds between two checks whether there are other threads: the first time, when the last
-/// of them may be about to end; and at most.
+/// Milliseconds between the first two checks whether there are other threads: the last of them may
+/// be about to end. The time doubles with each check.
 const FIRST_LOOK: u64 = 1;
+
+/// The most milliseconds between two such checks.
 const LONGEST_LOOK: u64 = 1000;
 
+/// The state of the thread: one of those above. The thread sleeps on this word.
 static STATE: Apart<AtomicU32> = Apart::new(AtomicU32::new(OFF));
 
 /// Handle of the thread in the C library; 0 if there is no thread.

@@ -42,6 +42,7 @@ pub(in crate::global::native) struct Deferred<const N: usize = ROOM> {
     head: AtomicU32,
     /// The block that was linked last; null if none is linked.
     last: AtomicPtr<u8>,
+    /// The blocks; null where there is none, [`LOST`] where none will come.
     ring: [AtomicPtr<u8>; N],
 }
 
@@ -49,6 +50,7 @@ pub(in crate::global::native) struct Deferred<const N: usize = ROOM> {
 const LOST: *mut u8 = ptr::without_provenance_mut(1);
 
 impl<const N: usize> Deferred<N> {
+    /// Makes an empty ring.
     #[cfg(any(test, pagewise_model))]
     pub(in crate::global::native) fn new() -> Self {
         Self {
@@ -66,6 +68,7 @@ impl<const N: usize> Deferred<N> {
         !self.has_new.load(Relaxed)
     }
 
+    /// Returns the entry that was reserved as number `index` since the beginning.
     #[inline(always)]
     fn entry(&self, index: u32) -> &AtomicPtr<u8> {
         &self.ring[index as usize % N]

@@ -34,6 +34,7 @@ use crate::pages::PageHeap;
 /// A heap; it is at the start of its slot.
 #[derive(Debug)]
 pub(in crate::global::native) struct Heap {
+    /// What the heap's lock protects.
     pub(super) state: Locked<State>,
     /// The marks of the state's huge pages. Kept here, so that opening a heap does not build them
     /// on the stack.
@@ -50,8 +51,9 @@ pub(in crate::global::native) struct Heap {
     pub(in crate::global::native) node: AtomicU32,
     /// Number of threads whose blocks come from this heap.
     pub(in crate::global::native) threads: AtomicU32,
-    /// Bytes in use, and bytes that may be resident, as of the last unlocking.
+    /// Bytes in use, as of the last unlocking.
     pub(in crate::global::native) used: AtomicUsize,
+    /// Bytes that may be resident, as of the last unlocking.
     pub(super) most_resident: AtomicUsize,
     /// Whether a purge was under way at the last unlocking.
     pub(in crate::global::native) purging: AtomicBool,

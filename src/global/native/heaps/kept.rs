@@ -49,6 +49,7 @@ const TRIED: usize = 64 << 20;
 /// The kept runs, and what earlier mappings tell about later ones.
 #[derive(Debug)]
 struct Kept {
+    /// The pages that are kept.
     runs: Runs,
     /// When a mapping was last freed, in milliseconds.
     freed: u64,
@@ -56,6 +57,7 @@ struct Kept {
     wanted: bool,
     /// When the next mapping may go back for want of room, in milliseconds.
     again: u64,
+    /// Where pages of different mappings adjoin.
     seams: Seams,
     /// The decline in the bytes of mappings in use.
     decline: Decline,
@@ -250,6 +252,7 @@ pub(in crate::global::native) fn take_for_fork(pause: impl FnMut() -> bool) {
     KEPT.take_for_fork(pause);
 }
 
+/// Lets other threads in again, in the parent.
 pub(in crate::global::native) fn after_fork() {
     KEPT.after_fork();
 }
@@ -302,6 +305,7 @@ fn release(gone: [Run; GONE]) {
 }
 
 impl Kept {
+    /// Keeps nothing, and knows nothing yet.
     const fn new() -> Self {
         Self {
             runs: Runs::new(),

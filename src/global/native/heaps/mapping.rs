@@ -226,10 +226,13 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
 /// The last freed mappings, whose addresses stay taken: a dangling pointer there faults instead of
 /// reaching another block.
 struct Closed {
+    /// The address and bytes of each, guard pages included; 0 bytes where there is none.
     mappings: [(usize, usize); 64],
+    /// How many mappings were ever entered: the next one replaces the oldest.
     turn: usize,
 }
 
+/// The closed mappings of this process.
 static CLOSED: Apart<Locked<Closed>> =
     Apart::new(Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 }));
 

@@ -27,8 +27,10 @@ struct Heaps {
     nodes: AtomicBool,
 }
 
+/// The slot of the spare heap while there is none.
 const NO_SLOT: usize = usize::MAX;
 
+/// The heaps of this process.
 static HEAPS: Apart<Heaps> = Apart::new(Heaps {
     slots: AtomicUsize::new(0),
     opened: AtomicUsize::new(0),
@@ -40,6 +42,7 @@ static HEAPS: Apart<Heaps> = Apart::new(Heaps {
 /// The most heaps that threads are spread over.
 const MOST: usize = 4096;
 
+/// Bits of a word.
 const BITS: usize = usize::BITS as usize;
 
 /// One bit per heap without threads, as far as is known, for the start of a thread to find one. If

@@ -18,13 +18,16 @@ use crate::global::native::base::visit::{RATE, Visit};
 use crate::global::native::memory::purge::Parts;
 use crate::os;
 
-/// Free memory that may stay: an eighth of the memory in use, and at least `LEAST` bytes.
+/// Divisor: up to an eighth of the memory in use may be free.
 const SHARE: usize = 8;
+
+/// Bytes that may be free in any case.
 const LEAST: usize = 4 << 20;
 
-/// Free memory above which the rate does not matter: a sixth of the memory in use, and at least
-/// `LARGE` bytes.
+/// Divisor: what is free above a sixth of the memory in use goes back at once.
 const LARGE_SHARE: usize = 6;
+
+/// Bytes that may be free before any go back at once.
 const LARGE: usize = 16 << 20;
 
 /// A heap gives memory back if it has a fourth of the average free memory of all heaps. Where the

@@ -23,8 +23,11 @@ use crate::strategy::Strategy;
 /// The state of a heap.
 #[derive(Debug)]
 pub(in crate::global::native) struct State {
+    /// The blocks, free and in use, in the memory of a slot.
     engine: PageHeap<Slot>,
+    /// Decides when free memory goes back to the system.
     purge: Purge,
+    /// Which of the free OS pages are known to be zeros.
     zeros: Zeros,
 }
 
@@ -351,6 +354,7 @@ impl State {
         self.engine.damaged()
     }
 
+    /// Returns how many blocks and bytes are in use, held and requested.
     #[inline]
     pub(in crate::global::native) fn usage(&self) -> Usage {
         self.engine.usage()

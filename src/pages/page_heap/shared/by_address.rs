@@ -71,6 +71,7 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// block of whole [pairs](PAIR) of cells.
     #[inline]
     pub(crate) fn paired(requested: usize) -> usize {
+        /// The largest request that can be rounded up, bytes.
         const MOST: usize = Large::MOST - PAIR as usize * CELL;
         // A larger request is refused as it is.
         if requested > MOST { requested } else { Self::tagged_size_for(requested) }

@@ -16,8 +16,10 @@ use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
 use crate::tags::CELL;
 
-/// Bytes at both ends of a free block of the heap below that hold links and a size.
+/// Bytes at the start of a free block of the heap below that hold its links.
 const LINKS: usize = 16;
+
+/// Bytes at the end of such a block that hold its size.
 const SIZE: usize = 8;
 
 /// The kind of free memory that a walk meets.

@@ -7,12 +7,14 @@ pub(super) const SEAMS: usize = 512;
 /// system: a forgotten one is found by asking, and one that is gone splits what could move as one.
 #[derive(Debug)]
 pub(super) struct Seams {
+    /// The addresses of the seams; 0 where there is none yet.
     addresses: [usize; SEAMS],
     /// Index of the oldest.
     next: usize,
 }
 
 impl Seams {
+    /// Knows no seam yet.
     pub(super) const fn new() -> Self {
         Self { addresses: [0; SEAMS], next: 0 }
     }

@@ -22,8 +22,11 @@ pub(super) const PIECES: usize = 32;
 /// Invariant: the `len` bytes from `base` on are kept memory that was taken, and a reservation
 /// follows up to `end`; nobody else uses either.
 struct Assembly {
+    /// Where the mapping begins.
     base: *mut u8,
+    /// Bytes that are there.
     len: usize,
+    /// Where the reservation ends.
     end: *mut u8,
 }
 

@@ -8,7 +8,9 @@ use crate::global::native::base::apart::Apart;
 
 /// Counts of the mappings in use.
 pub(super) struct InUse {
+    /// Number of mappings in use.
     pub(super) count: AtomicUsize,
+    /// Bytes of mappings in use.
     pub(super) bytes: AtomicUsize,
     /// Bytes of mappings that threads are making of kept memory.
     pub(super) coming: AtomicUsize,
@@ -18,6 +20,7 @@ pub(super) struct InUse {
     peak: AtomicUsize,
 }
 
+/// The counts of the process.
 pub(super) static IN_USE: Apart<InUse> = Apart::new(InUse {
     count: AtomicUsize::new(0),
     bytes: AtomicUsize::new(0),

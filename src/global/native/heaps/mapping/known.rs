@@ -18,6 +18,7 @@ const PLACES: usize = 256;
 /// twice at the same time.
 struct Known([AtomicUsize; PLACES]);
 
+/// The blocks known in this process.
 static KNOWN: Apart<Known> = Apart::new(Known([const { AtomicUsize::new(0) }; PLACES]));
 
 /// Notes that a mapping in use has its block here.
@@ -42,15 +43,18 @@ impl Known {
         &self.0[scatter::place(block.addr() >> 6, PLACES)]
     }
 
+    /// Notes a block instead of the one that has its place.
     fn note(&self, block: *mut u8) {
         self.place(block).store(block.addr(), Relaxed);
     }
 
+    /// Forgets a block, unless another one has its place.
     fn forget(&self, block: *mut u8) {
         // Another block may have the place.
         let _ = self.place(block).compare_exchange(block.addr(), 0, Relaxed, Relaxed);
     }
 
+    /// Returns whether a block has its place.
     fn has(&self, block: *mut u8) -> bool {
         !block.is_null() && self.place(block).load(Relaxed) == block.addr()
     }
