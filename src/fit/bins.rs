@@ -89,9 +89,9 @@ pub type Best = Bins<Smallest>;
 /// WORST-FIT: the largest block; among equals the lowest.
 pub type Worst = Bins<Largest>;
 
-/// The place of a link to a node: the bin's root, or a link of the node above.
+/// What leads to a node: the bin's root, or a link of the node above.
 #[derive(Clone, Copy)]
-enum Place {
+enum Edge {
     /// The root of this bin.
     Root(usize),
     /// This link of the node that starts here.
@@ -101,19 +101,19 @@ enum Place {
 impl<C> Bins<C> {
     /// Returns the node that the link leads to, or `NONE`.
     #[inline(always)]
-    fn get(&self, place: Place, cells: &Cells) -> u32 {
-        match place {
-            Place::Root(bin) => self.roots[bin],
-            Place::Of(node, link) => cells.link(node, link),
+    fn get(&self, edge: Edge, cells: &Cells) -> u32 {
+        match edge {
+            Edge::Root(bin) => self.roots[bin],
+            Edge::Of(node, link) => cells.link(node, link),
         }
     }
 
     /// Makes the link lead to another node, or to `NONE`.
     #[inline(always)]
-    fn set(&mut self, place: Place, to: u32, cells: &mut Cells) {
-        match place {
-            Place::Root(bin) => self.roots[bin] = to,
-            Place::Of(node, link) => cells.set_link(node, link, to),
+    fn set(&mut self, edge: Edge, to: u32, cells: &mut Cells) {
+        match edge {
+            Edge::Root(bin) => self.roots[bin] = to,
+            Edge::Of(node, link) => cells.set_link(node, link, to),
         }
     }
 
@@ -242,17 +242,17 @@ impl<C: Choice> IndexPolicy for Bins<C> {
     fn insert<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let bin = bin_of(block.len);
         bits::set(&mut self.occupied, bin);
-        let mut place = Place::Root(bin);
+        let mut edge = Edge::Root(bin);
         let mut node = self.roots[bin];
         // The new node's place is above the first of lower priority …
         while node != NONE && priority(node) > priority(block.start) {
             meter.visit(cells.header(node));
             let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
-            place = Place::Of(node, link);
+            edge = Edge::Of(node, link);
             node = cells.link(node, link);
         }
         meter.link(cells.header(block.start));
-        self.set(place, block.start, cells);
+        self.set(edge, block.start, cells);
         // … whose tree is split into the blocks before this one and those behind it.
         let mut before = (block.start, Link::First);
         let mut behind = (block.start, Link::Second);
@@ -274,12 +274,12 @@ impl<C: Choice> IndexPolicy for Bins<C> {
 
     fn remove<M: Meter>(&mut self, block: Block, cells: &mut Cells, meter: &M) {
         let bin = bin_of(block.len);
-        let mut place = Place::Root(bin);
+        let mut edge = Edge::Root(bin);
         let mut node = self.roots[bin];
         while node != block.start {
             meter.visit(cells.header(node));
             let link = if Self::precedes(block, node, cells) { Link::First } else { Link::Second };
-            place = Place::Of(node, link);
+            edge = Edge::Of(node, link);
             node = cells.link(node, link);
         }
         // The trees below are merged into the block's place.
@@ -288,17 +288,17 @@ impl<C: Choice> IndexPolicy for Bins<C> {
         while before != NONE && behind != NONE {
             if priority(before) > priority(behind) {
                 meter.visit(cells.header(before));
-                self.set(place, before, cells);
-                place = Place::Of(before, Link::Second);
-                before = self.get(place, cells);
+                self.set(edge, before, cells);
+                edge = Edge::Of(before, Link::Second);
+                before = self.get(edge, cells);
             } else {
                 meter.visit(cells.header(behind));
-                self.set(place, behind, cells);
-                place = Place::Of(behind, Link::First);
-                behind = self.get(place, cells);
+                self.set(edge, behind, cells);
+                edge = Edge::Of(behind, Link::First);
+                behind = self.get(edge, cells);
             }
         }
-        self.set(place, if before == NONE { behind } else { before }, cells);
+        self.set(edge, if before == NONE { behind } else { before }, cells);
         if self.roots[bin] == NONE {
             bits::clear(&mut self.occupied, bin);
         }

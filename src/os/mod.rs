@@ -161,7 +161,7 @@ pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
 ))]
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Run {
+pub(crate) struct OsPageRun {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
 }

@@ -1,7 +1,7 @@
 //! Stubs for systems on which a mapping cannot move to a given address, a call gives back one run
 //! of pages, and what a program set on pages stays.
 
-use crate::os::Run;
+use crate::os::OsPageRun;
 
 /// Whether mappings can move: they cannot.
 pub(crate) const MOVES: bool = false;
@@ -44,7 +44,7 @@ pub(crate) fn discards_many() -> bool {
 ///
 /// # Safety
 /// None.
-pub(crate) unsafe fn discard_all(_: &[Run]) -> usize {
+pub(crate) unsafe fn discard_all(_: &[OsPageRun]) -> usize {
     0
 }
 

@@ -1,6 +1,6 @@
 //! Takes more memory: the heap grows at its upper end, and its map with it.
 
-use super::heap::{BitHeap, FIRST, GRANULE, Run};
+use super::heap::{BitHeap, FIRST, GRANULE, GranuleRun};
 use super::map::Map;
 use crate::error::AllocError;
 use crate::meter::Meter;
@@ -18,7 +18,7 @@ impl BitHeap {
         align: usize,
         source: &mut S,
         meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
+    ) -> Result<(GranuleRun, u32), AllocError> {
         let grown = self.grow(len, align, source, meter);
         grown.or_else(|error| self.find(len, align, false, meter).ok_or(error))
     }
@@ -31,12 +31,12 @@ impl BitHeap {
         align: usize,
         source: &mut S,
         meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
+    ) -> Result<(GranuleRun, u32), AllocError> {
         if self.end == 0 {
             let origin = source.extend(0, GRANULE)?.as_ptr();
             self.base = origin.wrapping_sub(FIRST as usize * GRANULE);
             // The map has no words yet, so there is no free memory below.
-            return self.grow_from(Run { start: FIRST, len: 0 }, len, align, source, meter);
+            return self.grow_from(GranuleRun { start: FIRST, len: 0 }, len, align, source, meter);
         }
         let tail = self.free_below(self.end);
         self.grow_from(tail, len, align, source, meter)
@@ -45,12 +45,12 @@ impl BitHeap {
     /// Does the same as [`grow`](Self::grow), for a heap that ends with the free run `tail`.
     fn grow_from<S: Source, M: Meter>(
         &mut self,
-        tail: Run,
+        tail: GranuleRun,
         len: u32,
         align: usize,
         source: &mut S,
         meter: &M,
-    ) -> Result<(Run, u32), AllocError> {
+    ) -> Result<(GranuleRun, u32), AllocError> {
         let start = self.aligned(tail.start, align);
         let needed = start.checked_add(len).filter(|&end| end as usize <= Self::MOST);
         let needed = needed.ok_or(AllocError::Exhausted)?;
@@ -61,7 +61,7 @@ impl BitHeap {
             self.append(tail.end(), needed, source)?;
         }
         if tail.end() < self.end {
-            self.release(Run::between(tail.end(), self.end), meter);
+            self.release(GranuleRun::between(tail.end(), self.end), meter);
         }
         Ok((self.free_below(self.end), start))
     }
@@ -73,11 +73,11 @@ impl BitHeap {
     #[inline(never)]
     pub(super) fn grow_above<S: Source, M: Meter>(
         &mut self,
-        above: Run,
+        above: GranuleRun,
         len: u32,
         source: &mut S,
         meter: &M,
-    ) -> Option<Run> {
+    ) -> Option<GranuleRun> {
         let is_last = above.end() == self.end;
         let grown = is_last.then(|| self.grow_from(above, len, GRANULE, source, meter));
         grown?.ok().map(|(above, _)| above)

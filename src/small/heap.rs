@@ -32,12 +32,12 @@ enum Field {
 
 /// A run of granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct GranuleRun {
     pub(super) start: u32,
     pub(super) len: u32,
 }
 
-impl Run {
+impl GranuleRun {
     /// Returns the run from granule `start` up to, but not including, `end`.
     pub(super) fn between(start: u32, end: u32) -> Self {
         Self { start, len: end - start }
@@ -165,27 +165,27 @@ impl BitHeap {
 
     /// Returns the free run that ends at granule `end`; empty if a block in use ends there. O(1).
     #[inline]
-    pub(super) fn free_below(&self, end: u32) -> Run {
+    pub(super) fn free_below(&self, end: u32) -> GranuleRun {
         let len = match self.map.free_below(end) {
             len @ (0 | 1) => len,
             _ => self.len_below(end),
         };
-        Run { start: end - len, len }
+        GranuleRun { start: end - len, len }
     }
 
     /// Returns the free run that starts at granule `start`, the end of a block; empty if there is
     /// none. O(1).
     #[inline]
-    fn free_from(&self, start: u32) -> Run {
+    fn free_from(&self, start: u32) -> GranuleRun {
         let len = match self.map.from(start) & 0b11 {
             0b11 => self.len(start),
             bits => bits as u32 & 1,
         };
-        Run { start, len }
+        GranuleRun { start, len }
     }
 
     /// Puts a free run on its list, if it is long enough for a block.
-    fn link<M: Meter>(&mut self, run: Run, meter: &M) {
+    fn link<M: Meter>(&mut self, run: GranuleRun, meter: &M) {
         if run.len < LEAST {
             return;
         }
@@ -203,7 +203,7 @@ impl BitHeap {
     }
 
     /// Takes a free run off its list, if it is on one.
-    fn unlink<M: Meter>(&mut self, run: Run, meter: &M) {
+    fn unlink<M: Meter>(&mut self, run: GranuleRun, meter: &M) {
         if run.len < LEAST {
             return;
         }
@@ -230,19 +230,19 @@ impl BitHeap {
     /// Returns a free run that contains `len` granules and leaves either none over or more than
     /// one. O(1).
     #[inline(always)]
-    pub(super) fn find_plain<M: Meter>(&self, len: u32, meter: &M) -> Option<Run> {
+    pub(super) fn find_plain<M: Meter>(&self, len: u32, meter: &M) -> Option<GranuleRun> {
         let mut bin = bin_of(len);
         if len < EXACT {
             let start = self.bins.head(bin);
             if start != NONE {
-                return Some(Run { start, len });
+                return Some(GranuleRun { start, len });
             }
             // A run of `len + 1` would leave a single granule over.
             bin = bin_of(len + 2);
         }
         let filled = self.bins.filled_from(bin)?;
         if filled < EXACT {
-            return Some(Run { start: self.bins.head(filled), len: filled });
+            return Some(GranuleRun { start: self.bins.head(filled), len: filled });
         }
         self.search::<true, M>(len, 1, filled, true, meter).map(|found| found.0)
     }
@@ -261,7 +261,7 @@ impl BitHeap {
         align: usize,
         sparing: bool,
         meter: &M,
-    ) -> Option<(Run, u32)> {
+    ) -> Option<(GranuleRun, u32)> {
         self.search::<false, M>(len, align, bin_of(len), sparing, meter)
     }
 
@@ -275,16 +275,16 @@ impl BitHeap {
         bin: u32,
         sparing: bool,
         meter: &M,
-    ) -> Option<(Run, u32)> {
+    ) -> Option<(GranuleRun, u32)> {
         let mut bin = bin;
         loop {
             bin = self.bins.filled_from(bin)?;
-            let mut best: Option<(Run, u32)> = None;
+            let mut best: Option<(GranuleRun, u32)> = None;
             let mut block = self.bins.head(bin);
             let mut looks = LOOKS;
             while block != NONE && looks > 0 {
                 meter.visit(self.address(block));
-                let run = Run { start: block, len: self.len(block) };
+                let run = GranuleRun { start: block, len: self.len(block) };
                 let start = if PLAIN { block } else { self.aligned(block, align) };
                 let left = run.end().checked_sub(start).and_then(|room| room.checked_sub(len));
                 let fits = left.is_some_and(|left| left != 1 || !sparing);
@@ -305,22 +305,22 @@ impl BitHeap {
     }
 
     /// Takes `len` granules from `start` on out of a free run.
-    pub(super) fn take<M: Meter>(&mut self, run: Run, start: u32, len: u32, meter: &M) {
+    pub(super) fn take<M: Meter>(&mut self, run: GranuleRun, start: u32, len: u32, meter: &M) {
         self.unlink(run, meter);
         let end = start + len;
         self.map.fill::<false>(start, end - 1);
-        self.link(Run::between(run.start, start), meter);
-        self.link(Run::between(end, run.end()), meter);
+        self.link(GranuleRun::between(run.start, start), meter);
+        self.link(GranuleRun::between(end, run.end()), meter);
     }
 
     /// Frees granules that are in use, and joins them with free neighbours.
-    pub(super) fn release<M: Meter>(&mut self, run: Run, meter: &M) {
+    pub(super) fn release<M: Meter>(&mut self, run: GranuleRun, meter: &M) {
         let below = self.free_below(run.start);
         self.unlink(below, meter);
         self.map.fill::<true>(run.start, run.end());
         let above = self.free_from(run.end());
         self.unlink(above, meter);
-        self.link(Run::between(below.start, above.end()), meter);
+        self.link(GranuleRun::between(below.start, above.end()), meter);
     }
 
     /// Changes the length of a block in use from `old` to `new` granules in place; the last block
@@ -343,10 +343,10 @@ impl BitHeap {
             }
             self.unlink(above, meter);
             self.map.fill::<false>(old_end - 1, new_end - 1);
-            self.link(Run::between(new_end, above.end()), meter);
+            self.link(GranuleRun::between(new_end, above.end()), meter);
         } else if new < old {
             self.map.fill::<true>(new_end - 1, new_end);
-            self.release(Run::between(new_end, old_end), meter);
+            self.release(GranuleRun::between(new_end, old_end), meter);
         }
         true
     }

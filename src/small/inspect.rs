@@ -1,27 +1,27 @@
 //! Walks and audits the heap.
 
 use super::bins::{BINS, NONE, bin_of};
-use super::heap::{BitHeap, FIRST, GRANULE, Run};
+use super::heap::{BitHeap, FIRST, GRANULE, GranuleRun};
 use crate::error::Fault;
 use crate::strategy::{Span, SpanKind};
 
 impl BitHeap {
     /// Returns the block in use that starts at this granule, if one does. O(words of its bits).
-    pub(super) fn block_in_use(&self, start: u32) -> Option<Run> {
+    pub(super) fn block_in_use(&self, start: u32) -> Option<GranuleRun> {
         self.map.starts_in_use(start).then(|| self.run(start).0)
     }
 
     /// Returns the block or free run that starts at this granule, and whether it is free; uses only
     /// the map.
-    fn run(&self, start: u32) -> (Run, bool) {
+    fn run(&self, start: u32) -> (GranuleRun, bool) {
         let free = self.map.get(start);
         let found = self.map.find(start, self.end, !free);
         let end = if free { found } else { (found + 1).min(self.end) };
-        (Run { start, len: end - start }, free)
+        (GranuleRun { start, len: end - start }, free)
     }
 
     /// Returns every block and free run in address order, and whether it is free.
-    fn runs(&self) -> impl Iterator<Item = (Run, bool)> {
+    fn runs(&self) -> impl Iterator<Item = (GranuleRun, bool)> {
         let mut start = FIRST;
         core::iter::from_fn(move || {
             (start < self.end).then(|| {

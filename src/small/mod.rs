@@ -137,7 +137,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
         let start = engine.granule_of(block);
         let len = length(layout);
         debug_assert_eq!(engine.block_in_use(start).map(|run| run.len), Some(len), "it is in use");
-        engine.release(heap::Run { start, len }, &backing.meter);
+        engine.release(heap::GranuleRun { start, len }, &backing.meter);
         backing.freed(layout.size(), len as usize * GRANULE, Part::Fit);
     }
 

@@ -24,7 +24,8 @@
 //! | unit, granule | 16 bytes, the least distance of blocks; 16 KiB, for which the tables beside the heaps have an entry |
 //! | window, slot | the addresses of all heaps; the addresses of one heap. A block in no slot is a mapping or a guarded block. (In [`pages`](crate::pages), a window is the free blocks that a class serves next.) |
 //! | small | a block up to FFCROSSOVER, which quick lists serve |
-//! | medium, large | larger blocks in a heap: up to 1 MiB, which [`lists::medium`] may keep; above it. Where that makes no difference, functions are named for medium blocks and serve both |
+//! | tagged | a larger block in a heap, with a boundary tag before it: neither small nor a mapping |
+//! | medium, large | tagged blocks: up to 1 MiB, which [`lists::medium`] may keep; above it |
 //! | extent, dedicated memory | the parts of a slot: blocks, from below; bookkeeping, from above (see [`source`](crate::source)) |
 //! | face, shadow | stand-ins on which every push and pop fails: for the lists of a thread, in hardened mode; for one list, in granules with sampled blocks |
 //! | run | what is adjacent and handled as one: OS pages, or blocks of one size |

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::{Run, Uncancelled, page_size};
+use crate::os::{OsPageRun, Uncancelled, page_size};
 
 /// Maps whole OS pages of zeros at exactly `start`. Returns whether it did; fails if anything is
 /// mapped there already.
@@ -124,7 +124,7 @@ pub(crate) fn discards_many() -> bool {
 ///
 /// # Safety
 /// The contents of the pages are no longer used.
-pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
+pub(crate) unsafe fn discard_all(runs: &[OsPageRun]) -> usize {
     /// Stands for the calling process, also in the child of a fork, without a descriptor. Kernels
     /// before Linux 6.15 answer EBADF, as descriptors are never negative.
     const PIDFD_SELF: c_int = -10_000;
@@ -154,7 +154,7 @@ pub(crate) unsafe fn discard_all(runs: &[Run]) -> usize {
         }
         return 0;
     };
-    let is_gone = |run: &&Run| {
+    let is_gone = |run: &&OsPageRun| {
         let is_gone = left >= run.len;
         left = left.saturating_sub(run.len);
         is_gone
@@ -264,8 +264,8 @@ mod tests {
         for refused in (0..=RUNS).rev() {
             let start = allocate(2 * RUNS * page).expect("there is memory");
             let run = |index: usize| start.wrapping_add(2 * index * page);
-            let mut runs: [Run; RUNS] =
-                core::array::from_fn(|index| Run { start: run(index), len: page });
+            let mut runs: [OsPageRun; RUNS] =
+                core::array::from_fn(|index| OsPageRun { start: run(index), len: page });
             if let Some(run) = runs.get_mut(refused) {
                 run.start = run.start.wrapping_add(1);
             }

@@ -9,7 +9,7 @@
 
 use core::ptr::{self, NonNull};
 
-use self::reader::{Place, REGISTERS, RETURN_ADDRESS, STACK_POINTER};
+use self::reader::{Location, REGISTERS, RETURN_ADDRESS, STACK_POINTER};
 use self::rules::{Rule, Rules};
 use crate::os;
 
@@ -24,6 +24,8 @@ struct Bases([*const u8; 2], *const u8);
 // `std` links the unwinder itself, wherever it is from.
 #[cfg_attr(not(feature = "std"), link(name = "gcc_s"))]
 unsafe extern "C" {
+    /// Returns the frame description entry of the function that has this address; null if none is
+    /// known. Writes `bases` if there is one.
     fn _Unwind_Find_FDE(address: *const u8, bases: *mut Bases) -> *const u8;
 }
 
@@ -92,24 +94,24 @@ impl Frame {
         let entry = NonNull::new(entry.cast_mut())?;
         // SAFETY: the unwinder found the entry, whose file is loaded while its code is on a stack.
         let rules = unsafe { Rules::read(entry, within.checked_sub(bases.1.addr())?) }?;
-        let base = self.place(rules.base)?;
+        let cfa = self.address_of(rules.cfa)?;
         // Only a signal may have changed to a stack at lower addresses.
-        if base <= stack && !rules.is_signal {
+        if cfa <= stack && !rules.is_signal {
             return None;
         }
         let mut registers = self.registers;
-        registers[STACK_POINTER] = Some(base);
+        registers[STACK_POINTER] = Some(cfa);
         for (register, &rule) in registers.iter_mut().zip(&rules.registers) {
             match rule {
                 Rule::Same => {}
                 Rule::Unknown => *register = None,
                 Rule::Saved(offset) => {
-                    *register = Some(self.word(at(base, offset))?);
+                    *register = Some(self.word(at(cfa, offset))?);
                 }
-                Rule::Is(offset) => *register = Some(at(base, offset)),
-                Rule::SavedAt(place) => {
-                    let place = self.place(place)?;
-                    *register = Some(self.word(place)?);
+                Rule::Is(offset) => *register = Some(at(cfa, offset)),
+                Rule::SavedAt(location) => {
+                    let address = self.address_of(location)?;
+                    *register = Some(self.word(address)?);
                 }
             }
         }
@@ -119,10 +121,11 @@ impl Frame {
         is_told.then_some(Self { registers, is_interrupted, readable: self.readable })
     }
 
-    fn place(&mut self, place: Place) -> Option<usize> {
-        let value = (*self.registers.get(usize::from(place.register))?)?;
-        let value = at(value, place.offset);
-        if place.is_loaded { self.word(value) } else { Some(value) }
+    /// Returns the address that a location tells, if what it depends on is known.
+    fn address_of(&mut self, location: Location) -> Option<usize> {
+        let value = (*self.registers.get(usize::from(location.register))?)?;
+        let value = at(value, location.offset);
+        if location.is_loaded { self.word(value) } else { Some(value) }
     }
 
     /// Returns the word of the stack at `address`.

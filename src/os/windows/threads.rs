@@ -42,10 +42,10 @@ impl Drop for KeepErrno {
 }
 
 /// The function that a thread of ours runs.
-type Run = extern "C" fn(*mut c_void) -> *mut c_void;
+type ThreadMain = extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// Starts a thread with a small stack; `None` if the system refuses.
-pub(crate) fn start_thread(run: Run) -> Option<usize> {
+pub(crate) fn start_thread(run: ThreadMain) -> Option<usize> {
     /// Bytes of stack that are committed at first.
     const STACK: usize = 64 << 10;
     // SAFETY: the thread gets the function to run; nothing else is shared with it.
@@ -57,7 +57,7 @@ pub(crate) fn start_thread(run: Run) -> Option<usize> {
 
 unsafe extern "system" fn begin(run: *mut c_void) -> u32 {
     // SAFETY: `start_thread` passes a function of this type.
-    let run = unsafe { core::mem::transmute::<*mut c_void, Run>(run) };
+    let run = unsafe { core::mem::transmute::<*mut c_void, ThreadMain>(run) };
     run(ptr::null_mut());
     0
 }

@@ -32,7 +32,7 @@ mod global {
 /// The building blocks of the models.
 mod sync {
     use loom::cell::Cell;
-    pub(super) use loom::cell::UnsafeCell as Place;
+    pub(super) use loom::cell::UnsafeCell;
     pub(super) use loom::hint::spin_loop;
     use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, fence};

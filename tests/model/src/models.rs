@@ -141,7 +141,7 @@ fn entries() {
 /// `registry.rs`: a heap, or a thread's lists, is written, then counted or linked. A thread that
 /// sees the count or the link without the lock also sees the contents.
 fn publication() {
-    let memory = Arc::new((sync::Place::new(0), AtomicUsize::new(0)));
+    let memory = Arc::new((sync::UnsafeCell::new(0), AtomicUsize::new(0)));
     let opening = {
         let memory = Arc::clone(&memory);
         thread::spawn(move || {
@@ -189,11 +189,11 @@ fn once() {
 fn lists() {
     struct Lists {
         count: AtomicU32,
-        blocks: sync::Place<[usize; 2]>,
+        blocks: sync::UnsafeCell<[usize; 2]>,
     }
     // SAFETY: only the thread that owns the lists accesses the blocks.
     unsafe impl Sync for Lists {}
-    let lists = Arc::new(Lists { count: AtomicU32::new(0), blocks: sync::Place::new([0; 2]) });
+    let lists = Arc::new(Lists { count: AtomicU32::new(0), blocks: sync::UnsafeCell::new([0; 2]) });
     let left = Arc::new(AtomicUsize::new(0));
     let ending = {
         let (lists, left) = (Arc::clone(&lists), Arc::clone(&left));
@@ -223,7 +223,7 @@ fn lists() {
 struct Waiting {
     heap: Locked<Vec<usize>>,
     ring: Deferred<2>,
-    contents: [sync::Place<usize>; 3],
+    contents: [sync::UnsafeCell<usize>; 3],
 }
 // SAFETY: the freeing thread writes a block, and the thread that took it from the ring reads it.
 unsafe impl Sync for Waiting {}
@@ -233,7 +233,7 @@ impl Waiting {
         Self {
             heap: Locked::new(Vec::new()),
             ring: Deferred::new(),
-            contents: [0; 3].map(sync::Place::new),
+            contents: [0; 3].map(sync::UnsafeCell::new),
         }
     }
 
@@ -316,9 +316,9 @@ fn with_heap(waiting: &Waiting) {
 struct Kept {
     gates: [Gate; 2],
     /// Number of blocks on each thread's list; accessed only by the thread that holds its gate.
-    lists: [sync::Place<u32>; 2],
+    lists: [sync::UnsafeCell<u32>; 2],
     heap: Locked<u32>,
-    contents: sync::Place<u32>,
+    contents: sync::UnsafeCell<u32>,
 }
 
 // SAFETY: a list is accessed only by the thread that holds its gate, the contents only by the owner
@@ -405,9 +405,9 @@ fn medium(barriers: bool) {
     sync::BARRIERS.store(barriers, std::sync::atomic::Ordering::Relaxed);
     let kept = Arc::new(Kept {
         gates: [Gate::new(), Gate::new()],
-        lists: [sync::Place::new(0), sync::Place::new(0)],
+        lists: [sync::UnsafeCell::new(0), sync::UnsafeCell::new(0)],
         heap: Locked::new(0),
-        contents: sync::Place::new(0),
+        contents: sync::UnsafeCell::new(0),
     });
     let other = {
         let kept = Arc::clone(&kept);
@@ -486,7 +486,7 @@ fn background(stopping: bool) {
 fn arena() {
     struct Arena {
         taken: AtomicU32,
-        blocks: sync::Place<u32>,
+        blocks: sync::UnsafeCell<u32>,
     }
     // SAFETY: the blocks are those of the thread that has the lock.
     unsafe impl Sync for Arena {}
@@ -500,7 +500,7 @@ fn arena() {
         arena.taken.store(0, Release);
         1
     };
-    let arena = Arc::new(Arena { taken: AtomicU32::new(0), blocks: sync::Place::new(0) });
+    let arena = Arc::new(Arena { taken: AtomicU32::new(0), blocks: sync::UnsafeCell::new(0) });
     let others = [0; 2].map(|_| {
         let arena = Arc::clone(&arena);
         thread::spawn(move || count(&arena))

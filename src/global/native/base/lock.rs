@@ -32,7 +32,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::sync::{self, AtomicBool, AtomicU32, Place, SPINS, spin_loop};
+use super::sync::{self, AtomicBool, AtomicU32, SPINS, UnsafeCell, spin_loop};
 use crate::os;
 
 const FREE: u32 = 0;
@@ -72,7 +72,7 @@ pub(in crate::global::native) struct Locked<T> {
     word: AtomicU32,
     /// Whether the thread that holds the lock for a fork is using the value.
     passing: AtomicBool,
-    value: Place<T>,
+    value: UnsafeCell<T>,
 }
 
 // SAFETY: only one thread at a time accesses the value: the one that holds the lock.
@@ -85,7 +85,7 @@ impl<T> Locked<T> {
         Self {
             word: AtomicU32::new(FREE),
             passing: AtomicBool::new(false),
-            value: Place::new(value),
+            value: UnsafeCell::new(value),
         }
     }
 
@@ -95,7 +95,7 @@ impl<T> Locked<T> {
         Self {
             word: AtomicU32::new(FREE),
             passing: AtomicBool::new(false),
-            value: Place::new(value),
+            value: UnsafeCell::new(value),
         }
     }
 

@@ -73,7 +73,8 @@ pub(in crate::global::native) fn seal() {
     MODE.seal();
 }
 
-/// The parts in force: a request loads them once, and passes them on.
+/// The parts of hardened mode that are in force, and whether blocks are sampled. A request loads
+/// them once, and passes them on.
 #[derive(Clone, Copy)]
 pub(in crate::global::native) struct Parts(u32);
 

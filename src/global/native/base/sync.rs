@@ -1,7 +1,7 @@
 //! The parts that locks are built from: atomics, thread tokens, barriers. `tests/model` compiles
 //! `lock.rs` and others a second time, over a model checker's parts with the same names.
 
-use core::cell::UnsafeCell;
+use core::cell;
 pub(super) use core::hint::spin_loop;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::compiler_fence;
@@ -148,11 +148,11 @@ pub(in crate::global::native) fn heavy_barrier() -> bool {
 
 /// A value that one thread at a time accesses through a pointer.
 #[derive(Debug)]
-pub(super) struct Place<T>(UnsafeCell<T>);
+pub(super) struct UnsafeCell<T>(cell::UnsafeCell<T>);
 
-impl<T> Place<T> {
+impl<T> UnsafeCell<T> {
     pub(super) const fn new(value: T) -> Self {
-        Self(UnsafeCell::new(value))
+        Self(cell::UnsafeCell::new(value))
     }
 
     /// Runs `action` with a pointer to the value.

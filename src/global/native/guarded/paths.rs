@@ -3,7 +3,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
 
-use super::pool::{self, Book, PLACES, POOL, Place, State, Trace, book, index_of, with_place};
+use super::pool::{self, Book, PLACES, POOL, Record, State, Trace, book, index_of, with_record};
 use super::report::{self, Misuse};
 use crate::global::tuning::UNIT;
 use crate::os;
@@ -17,11 +17,11 @@ pub(in super::super) fn open() {
     let page = os::page_size();
     let len = (2 * PLACES + 1) * page;
     let Some(memory) = reserve_outside(len) else { return };
-    let Some(places) = os::allocate((PLACES * size_of::<Place>()).next_multiple_of(page)) else {
+    let Some(records) = os::allocate((PLACES * size_of::<Record>()).next_multiple_of(page)) else {
         return;
     };
     // SAFETY: both mappings are fresh, and large enough.
-    unsafe { pool::open(memory, len, places.cast()) };
+    unsafe { pool::open(memory, len, records.cast()) };
 }
 
 /// Reserves `len` bytes of addresses that [may be outside](may_be_outside) of all heaps. At other
@@ -90,9 +90,9 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
         let block = start.add((page - size.max(1)) & !(align - 1));
         let behind = start.add(page).addr() - block.add(size).addr();
         block.add(size).write_bytes(FILL, behind);
-        let place =
-            Place { state: State::InUse, block: block.addr(), size, allocated, ..Place::UNUSED };
-        let known = book(|book| book.set(index, place));
+        let record =
+            Record { state: State::InUse, block: block.addr(), size, allocated, ..Record::UNUSED };
+        let known = book(|book| book.set(index, record));
         if known.is_none() {
             os::close(start, page);
             return None;
@@ -106,7 +106,7 @@ pub(in super::super) fn allocate(size: usize, align: usize) -> Option<NonNull<u8
 /// # Safety
 /// The block is in the pool. Whether it is in use is checked.
 pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
-    match with_place(block, |place| (place.state, place.block, place.size))? {
+    match with_record(block, |record| (record.state, record.block, record.size))? {
         (State::InUse, start, size) if start == block.addr() => Some(size),
         (State::Freed, start, _) if start == block.addr() => {
             report::misuse(block, &Misuse::FreedTwice)
@@ -154,8 +154,8 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
     }
     let index = index_of(block);
     book(|book| {
-        let place = Place { state: State::Freed, freed, ..book.get(index) };
-        book.set(index, place);
+        let record = Record { state: State::Freed, freed, ..book.get(index) };
+        book.set(index, record);
         book.give_back(index);
     });
 }
@@ -252,7 +252,7 @@ mod tests {
         }
         let at = |address: *mut u8| {
             report::describe_fault(address)
-                .map(|(what, place)| (what, index_of(ptr::without_provenance_mut(place.block))))
+                .map(|(what, record)| (what, index_of(ptr::without_provenance_mut(record.block))))
         };
         const BEFORE: &str = "memory was used before the start of a block";
         const BEYOND: &str = "memory was used beyond the end of a block";

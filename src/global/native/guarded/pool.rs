@@ -22,7 +22,7 @@ static LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The records of all places.
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
-    places: ptr::null_mut(),
+    records: ptr::null_mut(),
     ring: {
         let mut ring = [0; PLACES];
         let mut place = 0;
@@ -36,22 +36,27 @@ static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
     free: PLACES,
 }));
 
-/// The block of one place, in use or freed.
+/// What is known of the block of a place, in use or freed.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Record {
+    /// Whether the block is in use.
     pub(super) state: State,
     /// Address of the block.
     pub(super) block: usize,
     /// Bytes of the block, as requested.
     pub(super) size: usize,
+    /// Who allocated it.
     pub(super) allocated: Trace,
+    /// Who freed it, if it is freed.
     pub(super) freed: Trace,
 }
 
 /// The thread that allocated or freed a block, and its call stack.
 #[derive(Clone, Copy)]
 pub(super) struct Trace {
+    /// The thread's [number](os::thread_id).
     pub(super) thread: i32,
+    /// Its call stack, the innermost call first.
     pub(super) stack: Stack,
 }
 
@@ -64,14 +69,18 @@ pub(super) enum State {
     Freed,
 }
 
-/// The places' records, in a mapping, and the free places: `free` of them, in a ring that starts at
-/// `first` < [`PLACES`], the one that has been free for longest.
+/// The places' records and the free places.
 ///
-/// Invariant: once the pool is open, `places` has [`PLACES`] records; no place is used before.
+/// Invariants: `first` < [`PLACES`]; once the pool is open, `records` has [`PLACES`] records; no
+/// place is used before.
 pub(super) struct Book {
-    places: *mut Place,
+    /// The record of each place, in a mapping.
+    records: *mut Record,
+    /// The free places, from entry `first` on, in the order in which they became free.
     ring: [u16; PLACES],
+    /// Where in the ring the place is that has been free for longest.
     first: usize,
+    /// Number of free places.
     free: usize,
 }
 
@@ -85,7 +94,8 @@ impl Trace {
     }
 }
 
-impl Place {
+impl Record {
+    /// The record of a place that has had no block.
     pub(super) const UNUSED: Self = {
         let nobody = Trace { thread: 0, stack: Stack::EMPTY };
         Self { state: State::Unused, block: 0, size: 0, allocated: nobody, freed: nobody }
@@ -102,7 +112,9 @@ pub(in super::super) fn contains(address: *mut u8) -> bool {
 /// lock's holder may have been left behind in a fork, but long enough for a holder that was
 /// preempted.
 pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
+    /// Times that the lock is tried before the first sleep.
     const SPINS: usize = 1000;
+    /// Times that it is tried with a sleep in between.
     const PAUSES: usize = 50;
     let spins = repeat_n(core::hint::spin_loop as fn(), SPINS);
     let waits = spins.chain(repeat_n(os::pause as fn(), PAUSES));
@@ -123,9 +135,9 @@ pub(super) fn index_of(address: *mut u8) -> usize {
     (offset / os::page_size() / 2).min(PLACES - 1)
 }
 
-/// Returns what `ask` returns for the place whose page contains an address; `None` if the lock
-/// cannot be taken.
-pub(super) fn with_place<R>(address: *mut u8, mut ask: impl FnMut(Place) -> R) -> Option<R> {
+/// Returns what `ask` returns for the record of the place whose page contains an address; `None` if
+/// the lock cannot be taken.
+pub(super) fn with_record<R>(address: *mut u8, mut ask: impl FnMut(Record) -> R) -> Option<R> {
     book(|book| ask(book.get(index_of(address))))
 }
 
@@ -145,31 +157,31 @@ impl Book {
     }
 
     /// Returns the record of a place.
-    pub(super) fn get(&self, index: usize) -> Place {
-        debug_assert!(index < PLACES && !self.places.is_null(), "the place exists");
+    pub(super) fn get(&self, index: usize) -> Record {
+        debug_assert!(index < PLACES && !self.records.is_null(), "the place exists");
         // SAFETY: `index` is one of the `PLACES`, and by the invariant each has a record.
-        unsafe { self.places.add(index).read() }
+        unsafe { self.records.add(index).read() }
     }
 
     /// Replaces the record of a place.
-    pub(super) fn set(&mut self, index: usize, place: Place) {
-        debug_assert!(index < PLACES && !self.places.is_null(), "the place exists");
+    pub(super) fn set(&mut self, index: usize, record: Record) {
+        debug_assert!(index < PLACES && !self.records.is_null(), "the place exists");
         // SAFETY: `index` is one of the `PLACES`, and by the invariant each has a record.
-        unsafe { self.places.add(index).write(place) };
+        unsafe { self.records.add(index).write(record) };
     }
 }
 
 /// Opens the pool: its places can be taken from now on.
 ///
 /// # Safety
-/// `pool` has `len` bytes of addresses, enough for all places, and `places` has room for [`PLACES`]
-/// records. The caller gives up both.
-pub(super) unsafe fn open(pool: *mut u8, len: usize, places: *mut Place) {
+/// `pool` has `len` bytes of addresses, enough for all places, and `records` has room for
+/// [`PLACES`] records. The caller gives up both.
+pub(super) unsafe fn open(pool: *mut u8, len: usize, records: *mut Record) {
     for place in 0..PLACES {
-        // SAFETY: `places` has room for this record.
-        unsafe { places.add(place).write(Place::UNUSED) };
+        // SAFETY: there is room for this record.
+        unsafe { records.add(place).write(Record::UNUSED) };
     }
-    if book(|book| book.places = places).is_some() {
+    if book(|book| book.records = records).is_some() {
         LEN.store(len, Relaxed);
         POOL.store(pool, Release);
     }
@@ -183,7 +195,7 @@ mod tests {
     #[test]
     fn places_come_in_the_order_in_which_they_were_freed() {
         let ring = core::array::from_fn(|place| place as u16);
-        let mut book = Book { places: ptr::null_mut(), ring, first: 0, free: PLACES };
+        let mut book = Book { records: ptr::null_mut(), ring, first: 0, free: PLACES };
         let mut free: std::collections::VecDeque<usize> = (0..PLACES).collect();
         let mut used = Vec::new();
         for round in 0..3000 {

@@ -4,7 +4,7 @@
 use core::fmt::Write;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::pool::{PLACES, POOL, Place, State, Trace, contains, index_of, with_place};
+use super::pool::{PLACES, POOL, Record, State, Trace, contains, index_of, with_record};
 use super::stack::Stack;
 use crate::global::native::base::text::Text;
 use crate::os;
@@ -29,14 +29,14 @@ fn report_fault(address: *mut u8) {
         return;
     }
     match describe_fault(address) {
-        Some((what, place)) => say(what, address, &place),
+        Some((what, record)) => say(what, address, &record),
         None => say_no_block(address),
     }
 }
 
 /// Returns what happened at an address of the pool, and to which block; `None` if there was never a
 /// block nearby.
-pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Place)> {
+pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Record)> {
     let page = os::page_size();
     let offset = address.addr() - POOL.load(Relaxed).addr();
     let in_guard = (offset / page).is_multiple_of(2);
@@ -44,15 +44,15 @@ pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Place)> 
     // of the one behind it, whichever is nearer.
     let before = in_guard && offset % page < page / 2 && offset / page > 0;
     let shown = if before { address.wrapping_sub(page) } else { address };
-    let place = with_place(shown, |place| place)?;
-    let what = match (place.state, in_guard, before) {
+    let record = with_record(shown, |record| record)?;
+    let what = match (record.state, in_guard, before) {
         (State::Unused, _, _) => return None,
         (State::Freed, _, _) => "memory was used after it was freed",
         (_, true, true) => "memory was used beyond the end of a block",
         (_, true, false) => "memory was used before the start of a block",
         _ => "a fault in a block in use",
     };
-    Some((what, place))
+    Some((what, record))
 }
 
 /// Reports a misuse that a free noticed, and ends the process. The caller holds no lock.
@@ -62,8 +62,8 @@ pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
         Misuse::NoBlock => "a pointer was freed, resized or measured that is not a block in use",
         Misuse::Overflow => "memory was written beyond the end of a block",
     };
-    let place = with_place(block, |place| place).unwrap_or(Place::UNUSED);
-    say(what, block, &place);
+    let record = with_record(block, |record| record).unwrap_or(Record::UNUSED);
+    say(what, block, &record);
     os::abort()
 }
 
@@ -71,10 +71,10 @@ pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
 /// Rust's own threads. The kernel takes up to 3 KiB of it, and an unwinder as much, so no text is
 /// on the stack while the unwinder runs. If the stack overflows even so, the first line has been
 /// written.
-fn say(what: &str, address: *mut u8, place: &Place) {
-    say_what(what, address, place);
+fn say(what: &str, address: *mut u8, record: &Record) {
+    say_what(what, address, record);
     let here = Trace { thread: os::thread_id(), stack: Stack::here() };
-    say_where(&here, place);
+    say_where(&here, record);
 }
 
 /// Reports a fault where there was never a block.
@@ -87,15 +87,15 @@ fn say_no_block(address: *mut u8) {
 
 /// Writes the first line: what happened, and to which block.
 #[inline(never)]
-fn say_what(what: &str, address: *mut u8, place: &Place) {
+fn say_what(what: &str, address: *mut u8, record: &Record) {
     let mut text = Text::new();
     let _ = writeln!(
         text,
         "pagewise: {what}: {:#x}, thread {}; the guarded block is {} bytes at {:#x}, place {} of {PLACES}",
         address.addr(),
         os::thread_id(),
-        place.size,
-        place.block,
+        record.size,
+        record.block,
         if contains(address) { index_of(address) } else { 0 },
     );
     text.write();
@@ -103,18 +103,18 @@ fn say_what(what: &str, address: *mut u8, place: &Place) {
 
 /// Writes the stacks: of the misuse, the free and the allocation, as far as there are any.
 #[inline(never)]
-fn say_where(here: &Trace, place: &Place) {
+fn say_where(here: &Trace, record: &Record) {
     let mut text = Text::new();
     let mut trace = |what: &str, trace: &Trace| {
         let _ = writeln!(text, "pagewise:   {what} by thread {}:", trace.thread);
         trace.stack.show(&mut text);
     };
     trace("misused", here);
-    if place.state == State::Freed {
-        trace("freed", &place.freed);
+    if record.state == State::Freed {
+        trace("freed", &record.freed);
     }
-    if place.state != State::Unused {
-        trace("allocated", &place.allocated);
+    if record.state != State::Unused {
+        trace("allocated", &record.allocated);
     }
     text.write();
 }

@@ -128,7 +128,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if let Some(block) = mapped::allocate(caller, tuning, size, align) {
         return block.as_ptr();
     }
-    match allocate_medium(caller, tuning, size, align) {
+    match allocate_tagged(caller, tuning, size, align) {
         Some(block) => block.as_ptr(),
         None => mapped::instead_of_heap(tuning, size, align),
     }
@@ -158,7 +158,7 @@ fn allocate_small(parts: Parts, caller: thread::Caller, list: u32) -> Option<Non
 }
 
 /// Allocates a block that is neither small nor a mapping, between words that record its size.
-fn allocate_medium(
+fn allocate_tagged(
     caller: thread::Caller,
     tuning: &Tuning,
     size: usize,
@@ -168,7 +168,7 @@ fn allocate_medium(
     let front = align.max(canary::FRONT);
     let whole = (front + size + canary::BEHIND).max(tuning.pages.ffcrossover + 1);
     let layout = Layout::from_size_align(whole, align).ok()?;
-    let raw = blocks::allocate_medium(caller, layout)?;
+    let raw = blocks::allocate_tagged(caller, layout)?;
     // SAFETY: the block has `whole` bytes, room for the words on both sides.
     unsafe {
         let block = raw.add(front);
@@ -305,7 +305,7 @@ pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, clas
 ///
 /// # Safety
 /// The block is in use, and above FFCROSSOVER.
-pub(super) unsafe fn medium_size(block: NonNull<u8>) -> (usize, usize) {
+pub(super) unsafe fn tagged_size(block: NonNull<u8>) -> (usize, usize) {
     // SAFETY: a block in use above FFCROSSOVER was enclosed.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
@@ -456,7 +456,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             let _ = thread::enter(asked);
             return Heap::put(&mut [block], Upkeep::IfDue);
         }
-        let (known, front) = medium_size(block);
+        let (known, front) = tagged_size(block);
         if size.is_some_and(|size| size != known) {
             fault::stop(Fault::WrongSize, block.as_ptr());
         }
@@ -469,7 +469,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             .is_some_and(|(lists, own)| own.keep(lists, freed) || own.keep_large(lists, freed));
         if !is_kept {
             let _ = thread::enter(asked);
-            blocks::free_medium(block.sub(front));
+            blocks::free_tagged(block.sub(front));
         }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn put_back(lists: *mut Lists, freed: Freed) {
     // SAFETY: `lists` are this thread's; the block is free and of the list's class.
     unsafe {
         if freed.list() == 0 {
-            put_medium(freed.block);
+            put_tagged(freed.block);
         } else if !put_on_list(lists, freed) {
             make_room(lists, freed.list(), freed.block);
         }
@@ -105,7 +105,7 @@ pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>)
 /// The block is free, and the caller owns it.
 #[cold]
 #[inline(never)]
-unsafe fn put_medium(block: NonNull<u8>) {
+unsafe fn put_tagged(block: NonNull<u8>) {
     let _errno = KeepErrno::new();
     // SAFETY: the block was enclosed, and the caller owns it; the heap's block starts that many
     // bytes before it.

@@ -6,8 +6,8 @@ use core::sync::atomic::AtomicU8;
 use super::canary;
 use super::own::{self, Own};
 use super::paths::{
-    allocate, allocate_with, checked_state, free, give_up_small, least, mark_in_use, medium_size,
-    small_size, stop_beyond_heap,
+    allocate, allocate_with, checked_state, free, give_up_small, least, mark_in_use, small_size,
+    stop_beyond_heap, tagged_size,
 };
 use super::release::{Freed, wipe};
 use super::states;
@@ -37,7 +37,7 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
     // SAFETY: the block is in use, and of this list.
     unsafe {
         match list {
-            0 => medium_size(address).0,
+            0 => tagged_size(address).0,
             list => small_size(mode::parts(), address, code, sizes::class_size(list)),
         }
     }

@@ -24,7 +24,7 @@ use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::huge::Marks;
-use crate::global::native::memory::purge::{self, Parts};
+use crate::global::native::memory::purge::{self, Granularity};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::Tuning;
@@ -174,20 +174,20 @@ impl Heap {
         self.look(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
-    /// Gives back about `wanted` bytes of these parts of free memory, in steps, while the visit
-    /// lasts; returns the bytes given back. O(bytes).
+    /// Gives back about `wanted` bytes of free memory, in pieces of this granularity, and in steps,
+    /// while the visit lasts; returns the bytes given back. O(bytes).
     pub(in crate::global::native) fn give_back(
         &self,
         wanted: usize,
         visit: &mut Visit,
-        parts: Parts,
+        granularity: Granularity,
     ) -> usize {
         let mut given = 0;
         for _ in 0..purge::steps_for(wanted) {
             if visit.is_over() {
                 break;
             }
-            let step = self.with(|state| state.purge_step_partial(visit, parts));
+            let step = self.with(|state| state.purge_step_partial(visit, granularity));
             let (bytes, more) = step.unwrap_or_default();
             given += bytes;
             if !more || given >= wanted {

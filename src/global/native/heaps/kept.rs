@@ -36,7 +36,7 @@ mod seams;
 
 use density::MappingDensity;
 pub(super) use runs::LEAST;
-use runs::{GONE, Run, Runs, Unrestored};
+use runs::{GONE, KeptRun, KeptRuns, Unrestored};
 use seams::Seams;
 
 /// Bytes that may be kept while excess mappings go back no faster than [`RATE`].
@@ -50,7 +50,7 @@ const TRIED: usize = 64 << 20;
 #[derive(Debug)]
 struct Kept {
     /// The pages that are kept.
-    runs: Runs,
+    runs: KeptRuns,
     /// When a mapping was last freed, in milliseconds.
     freed: u64,
     /// Whether freed mappings are wanted again, as far as is known.
@@ -69,7 +69,8 @@ struct Kept {
     zeroed: MappingDensity,
 }
 
-// SAFETY: by the invariant of `Runs` its pages belong to it alone, whichever thread has the lock.
+// SAFETY: by the invariant of `KeptRuns` its pages belong to it alone, whichever thread has the
+// lock.
 unsafe impl Send for Kept {}
 
 /// The runs. While a thread has the lock, it maps and unmaps nothing.
@@ -113,7 +114,7 @@ pub(super) fn until_seam(start: *mut u8, len: usize) -> usize {
 pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
     if len > 0 {
         // SAFETY: the callee has the same contract.
-        unsafe { put(Run { start, len, since: os::now(), is_restored: true }) };
+        unsafe { put(KeptRun { start, len, since: os::now(), is_restored: true }) };
     }
 }
 
@@ -121,7 +122,7 @@ pub(super) unsafe fn put_back(start: *mut u8, len: usize) {
 ///
 /// # Safety
 /// The pages are the caller's, which does not use them any more.
-unsafe fn put(run: Run) {
+unsafe fn put(run: KeptRun) {
     if with(|kept| kept.runs.put(run)) != Some(true) {
         // SAFETY: the caller guarantees that the pages are its own.
         unsafe { refused::release(run.start, run.len) };
@@ -183,7 +184,7 @@ pub(super) unsafe fn keep(
     if unsafe { !os::may_keep(start, len) } {
         return false;
     }
-    let run = Run { start, len, since: os::now(), is_restored: false };
+    let run = KeptRun { start, len, since: os::now(), is_restored: false };
     let (is_kept, surplus) = with(|kept| {
         let (used, most) = in_use();
         (kept.keep(run, most, delay), kept.note_freed(used, len, delay))
@@ -265,8 +266,8 @@ pub(in crate::global::native) fn after_fork_in_child() {
     }
 }
 
-/// Runs `action` under the lock, then unmaps the runs that it [took out](Runs::take_gone); `None`
-/// if the lock cannot be waited for.
+/// Runs `action` under the lock, then unmaps the runs that it [took out](KeptRuns::take_gone);
+/// `None` if the lock cannot be waited for.
 fn with<R>(action: impl FnOnce(&mut Kept) -> R) -> Option<R> {
     let (result, gone) = KEPT.with(|kept| {
         let result = action(kept);
@@ -288,7 +289,7 @@ fn restored<R>(take: impl Fn(&mut Kept) -> Result<Option<R>, Unrestored>) -> Opt
         // SAFETY: the pages were mapped, nothing uses them, and no other thread has the run.
         unsafe {
             if os::restore(run.start, run.len) {
-                put(Run { is_restored: true, ..run });
+                put(KeptRun { is_restored: true, ..run });
             } else {
                 refused::release(run.start, run.len);
             }
@@ -296,8 +297,8 @@ fn restored<R>(take: impl Fn(&mut Kept) -> Result<Option<R>, Unrestored>) -> Opt
     }
 }
 
-/// Gives back the runs that were [taken out](Runs::take_gone).
-fn release(gone: [Run; GONE]) {
+/// Gives back the runs that were [taken out](KeptRuns::take_gone).
+fn release(gone: [KeptRun; GONE]) {
     for run in gone.into_iter().filter(|run| run.len != 0) {
         // SAFETY: the pages were mapped, nothing uses them, and no other thread has the runs.
         unsafe { refused::release(run.start, run.len) };
@@ -308,7 +309,7 @@ impl Kept {
     /// Keeps nothing, and knows nothing yet.
     const fn new() -> Self {
         Self {
-            runs: Runs::new(),
+            runs: KeptRuns::new(),
             freed: 0,
             wanted: false,
             again: 0,
@@ -329,7 +330,7 @@ impl Kept {
 
     /// Adds the run of a freed mapping if it may be wanted; returns whether it did. `most` and
     /// `delay` are as for [`keep`].
-    fn keep(&mut self, run: Run, most: usize, delay: u32) -> bool {
+    fn keep(&mut self, run: KeptRun, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.runs.bytes() + run.len);
         self.freed = run.since;
         if !wanted || delay == 0 || delay == u32::MAX || after > most {
@@ -350,7 +351,7 @@ impl Kept {
         if goes_back { self.decline.left(self.given) } else { 0 }
     }
 
-    /// Takes [a block's bytes](Runs::take), and learns that they were wanted.
+    /// Takes [a block's bytes](KeptRuns::take), and learns that they were wanted.
     fn take(&mut self, len: usize, delay: u32) -> Result<Option<*mut u8>, Unrestored> {
         if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
             self.wanted |= self.freed > 0;
@@ -358,8 +359,8 @@ impl Kept {
         self.runs.take(len)
     }
 
-    /// Gives back [up to `wanted` bytes of a run](Runs::give_back). Returns their number.
-    fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
+    /// Gives back [up to `wanted` bytes of a run](KeptRuns::give_back). Returns their number.
+    fn give_back(&mut self, wanted: usize, which: impl Fn(&KeptRun) -> bool) -> usize {
         let given = self.runs.give_back(wanted, which);
         self.given += given as u64;
         given

@@ -15,7 +15,7 @@ use super::heap::Heap;
 use super::{mapping, pool};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::visit::{RATE, Visit};
-use crate::global::native::memory::purge::Parts;
+use crate::global::native::memory::purge::Granularity;
 use crate::os;
 
 /// Divisor: up to an eighth of the memory in use may be free.
@@ -68,7 +68,7 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
         }
         let heap = pool::next_after(grown);
         if heap.free() >= least {
-            let bytes = heap.give_back(wanted, &mut visit, Parts::OsPages);
+            let bytes = heap.give_back(wanted, &mut visit, Granularity::OsPages);
             (wanted, any) = (wanted.saturating_sub(bytes), any || bytes != 0);
         }
     }

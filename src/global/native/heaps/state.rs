@@ -10,7 +10,7 @@ use crate::Usage;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::{self, HUGE};
-use crate::global::native::memory::purge::{self, Parts, Plan, Purge};
+use crate::global::native::memory::purge::{self, Granularity, Plan, Purge};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::memory::zero::{KnownZeros, Zeros};
@@ -68,22 +68,22 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
-    /// Allocates up to `parts` adjacent blocks of `layout`, which are not small: as many if there
+    /// Allocates up to `most` adjacent blocks of `layout`, which are not small: as many if there
     /// is free memory behind the first, or else one. Returns the first, which is the lowest, and
-    /// calls `visit` for each of the others. O(parts).
+    /// calls `visit` for each of the others. O(most).
     pub(in crate::global::native) fn allocate_run(
         &mut self,
         layout: Layout,
-        parts: usize,
+        most: usize,
         visit: impl FnMut(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         let first = self.allocate(layout)?;
-        if parts > 1 {
-            let whole = PageHeap::<Slot>::tagged_size_of_run(layout.size(), parts);
+        if most > 1 {
+            let whole = PageHeap::<Slot>::tagged_size_of_run(layout.size(), most);
             // SAFETY: the block was just allocated, and is as long as the run once it was resized.
             unsafe {
                 self.resize_and(first, whole, |state| {
-                    state.engine.divide_tagged(first, layout.size(), parts, visit);
+                    state.engine.divide_tagged(first, layout.size(), most, visit);
                 });
             }
         }
@@ -453,14 +453,14 @@ impl State {
         self.purge.step(&mut self.engine, &mut self.zeros, visit)
     }
 
-    /// Does a step of a purge of these parts of free memory; returns the bytes given back, and
-    /// whether there is more.
+    /// Does a step of a purge that gives back pieces of this granularity; returns the bytes given
+    /// back, and whether there is more.
     pub(in crate::global::native) fn purge_step_partial(
         &mut self,
         visit: &mut Visit,
-        parts: Parts,
+        granularity: Granularity,
     ) -> (usize, bool) {
-        self.purge.step_partial(&mut self.engine, &mut self.zeros, visit, parts)
+        self.purge.step_partial(&mut self.engine, &mut self.zeros, visit, granularity)
     }
 
     /// Returns whether threads' lists should be emptied now; [`collect`](Self::collect) should
@@ -487,7 +487,7 @@ impl State {
 
     /// Returns the engine and the known zeros, for a test that purges by itself.
     #[cfg(all(test, not(miri), target_pointer_width = "64"))]
-    pub(in crate::global::native) fn parts(&mut self) -> (&mut PageHeap<Slot>, &mut Zeros) {
+    pub(in crate::global::native) fn split(&mut self) -> (&mut PageHeap<Slot>, &mut Zeros) {
         (&mut self.engine, &mut self.zeros)
     }
 

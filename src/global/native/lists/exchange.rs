@@ -18,7 +18,7 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::state::State;
 use crate::global::native::heaps::{background, kept, pool, relief};
 use crate::global::native::memory::fault::{self, Fault};
-use crate::global::native::memory::purge::{Parts, Plan};
+use crate::global::native::memory::purge::{Granularity, Plan};
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
 
@@ -153,7 +153,7 @@ impl Heap {
         }
     }
 
-    /// As [`put`](Self::put), of blocks that are not small. Keeps their order.
+    /// As [`put`](Self::put), of blocks from medium lists. Keeps their order.
     ///
     /// # Safety
     /// The blocks were freed once each, and are on no list.
@@ -225,7 +225,7 @@ impl Heap {
     /// visits continue if this one is too short.
     #[cold]
     fn give_back_freed(&self, wanted: usize, visit: &mut Visit) {
-        let given = self.give_back(wanted, visit, Parts::HugePages);
+        let given = self.give_back(wanted, visit, Granularity::HugePages);
         if given < wanted && visit.is_over() {
             let _ = self.with(State::note_remainder);
         }

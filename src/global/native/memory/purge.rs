@@ -36,7 +36,7 @@ mod repeats;
 mod stuck;
 mod walk;
 
-use super::runs::Runs;
+use super::runs::ResidentRuns;
 use super::slot::Slot;
 use super::zero::Zeros;
 use crate::global::native::base::visit::Visit;
@@ -47,7 +47,7 @@ use crate::strategy::Strategy;
 pub(in crate::global::native) use self::decline::Decline;
 use self::repeats::Repeats;
 use self::stuck::Stuck;
-pub(in crate::global::native) use self::walk::Parts;
+pub(in crate::global::native) use self::walk::Granularity;
 use self::walk::{Reach, STEP_BYTES, Walk};
 
 /// The state of a heap's purges. Invariant: `most_resident` is at least the bytes that the engine
@@ -301,13 +301,14 @@ impl Purge {
     }
 
     /// Does a step of the walk under way, or of a new one that goes on only as callers want more.
-    /// Returns the bytes given back, and whether there is more.
+    /// Gives back pieces of this granularity. Returns the bytes given back, and whether there is
+    /// more.
     pub(in crate::global::native) fn step_partial(
         &mut self,
         engine: &mut PageHeap<Slot>,
         zeros: &mut Zeros,
         visit: &mut Visit,
-        parts: Parts,
+        granularity: Granularity,
     ) -> (usize, bool) {
         if self.delay == u32::MAX {
             return (0, false);
@@ -316,7 +317,7 @@ impl Purge {
             self.begin_walk(engine, Reach::AsWanted);
         }
         let before = self.purged;
-        let more = self.step_by(parts, engine, zeros, visit);
+        let more = self.step_by(granularity, engine, zeros, visit);
         ((self.purged - before) as usize, more)
     }
 
@@ -329,20 +330,20 @@ impl Purge {
         zeros: &mut Zeros,
         visit: &mut Visit,
     ) -> bool {
-        self.step_by(Parts::OsPages, engine, zeros, visit)
+        self.step_by(Granularity::OsPages, engine, zeros, visit)
     }
 
-    /// As [`step`](Self::step), but gives back only `parts` of free memory, unless the walk goes to
-    /// the heap's end.
+    /// As [`step`](Self::step), but gives back only pieces of this granularity, unless the walk
+    /// goes to the heap's end.
     fn step_by(
         &mut self,
-        parts: Parts,
+        granularity: Granularity,
         engine: &mut PageHeap<Slot>,
         zeros: &mut Zeros,
         visit: &mut Visit,
     ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
-        let (purged, more) = walk.step(parts, engine, zeros, visit);
+        let (purged, more) = walk.step(granularity, engine, zeros, visit);
         let Walk { free, met, given, has_skipped, .. } = *walk;
         self.note_given_back(engine, purged);
         if !more {
@@ -380,7 +381,7 @@ impl Purge {
         engine.for_each_large_free(LARGE, &mut |free| {
             if purged < wanted && left != 0 {
                 let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
-                let mut runs = Runs::new();
+                let mut runs = ResidentRuns::new();
                 // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the
                 // caller holds the heap's lock.
                 purged += unsafe {

@@ -10,12 +10,12 @@ use crate::global::native::base::apart::Apart;
 use crate::global::native::base::visit::Visit;
 use crate::os;
 
-/// Number of places. Addresses that find none are never given back.
-const PLACES: usize = 4096;
+/// Number of entries. Addresses that find none are never given back.
+const ENTRIES: usize = 4096;
 
 /// A run of whole OS pages.
-struct Place {
-    /// Their bytes; [`FREE`] if the place is empty, [`BUSY`] while a thread is at it.
+struct Entry {
+    /// Their bytes; [`FREE`] if the entry is empty, [`BUSY`] while a thread is at it.
     len: AtomicUsize,
     start: AtomicPtr<u8>,
 }
@@ -25,8 +25,8 @@ const BUSY: usize = 1;
 
 /// Invariant: the remembered runs were mapped and nothing uses them; each page is in one run.
 struct Refused {
-    places: [Place; PLACES],
-    /// Number of places ever used; these come first.
+    entries: [Entry; ENTRIES],
+    /// Number of entries ever used; these come first.
     used: AtomicUsize,
     /// Number of runs remembered.
     count: AtomicUsize,
@@ -60,9 +60,9 @@ pub(in crate::global::native) fn retry(visit: &mut Visit) -> bool {
 impl Refused {
     const fn new() -> Self {
         Self {
-            places: [const {
-                Place { len: AtomicUsize::new(FREE), start: AtomicPtr::new(ptr::null_mut()) }
-            }; PLACES],
+            entries: [const {
+                Entry { len: AtomicUsize::new(FREE), start: AtomicPtr::new(ptr::null_mut()) }
+            }; ENTRIES],
             used: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
         }
@@ -70,13 +70,13 @@ impl Refused {
 
     #[cold]
     fn remember(&self, start: *mut u8, len: usize) {
-        let take = |place: &Place| {
-            place.len.load(Relaxed) == FREE
-                && place.len.compare_exchange(FREE, BUSY, Acquire, Relaxed).is_ok()
+        let take = |entry: &Entry| {
+            entry.len.load(Relaxed) == FREE
+                && entry.len.compare_exchange(FREE, BUSY, Acquire, Relaxed).is_ok()
         };
-        if let Some(at) = self.places.iter().position(take) {
-            self.places[at].start.store(start, Relaxed);
-            self.places[at].len.store(len, Release);
+        if let Some(at) = self.entries.iter().position(take) {
+            self.entries[at].start.store(start, Relaxed);
+            self.entries[at].len.store(len, Release);
             self.used.fetch_max(at + 1, Relaxed);
             self.count.fetch_add(1, Relaxed);
         }
@@ -85,16 +85,16 @@ impl Refused {
     /// Forgets the runs for which `goes` returns true. Returns whether there were any.
     fn retry(&self, mut goes: impl FnMut(*mut u8, usize) -> bool) -> bool {
         let mut any = false;
-        for place in &self.places[..self.used.load(Relaxed)] {
-            let len = place.len.load(Relaxed);
-            if len <= BUSY || place.len.compare_exchange(len, BUSY, Acquire, Relaxed).is_err() {
+        for entry in &self.entries[..self.used.load(Relaxed)] {
+            let len = entry.len.load(Relaxed);
+            if len <= BUSY || entry.len.compare_exchange(len, BUSY, Acquire, Relaxed).is_err() {
                 continue;
             }
-            let gone = goes(place.start.load(Relaxed), len);
+            let gone = goes(entry.start.load(Relaxed), len);
             if gone {
                 self.count.fetch_sub(1, Relaxed);
             }
-            place.len.store(if gone { FREE } else { len }, Release);
+            entry.len.store(if gone { FREE } else { len }, Release);
             any |= gone;
         }
         any
@@ -109,18 +109,18 @@ mod tests {
         ptr::without_provenance_mut(at << 12)
     }
 
-    /// Each remembered run goes back once, or stays. Runs that find no place are dropped.
+    /// Each remembered run goes back once, or stays. Runs that find no entry are dropped.
     #[test]
     fn remembered_runs_go_back_once() {
         let refused = Box::new(Refused::new());
         let odd = |start: *mut u8, _: usize| (start.addr() >> 12) % 2 == 1;
-        for at in 1..=PLACES + 10 {
+        for at in 1..=ENTRIES + 10 {
             refused.remember(address(at), at << 12);
         }
-        assert_eq!(refused.count.load(Relaxed), PLACES);
+        assert_eq!(refused.count.load(Relaxed), ENTRIES);
         assert!(refused.retry(odd) && !refused.retry(odd));
-        assert_eq!(refused.count.load(Relaxed), PLACES / 2);
-        // Free places are used again.
+        assert_eq!(refused.count.load(Relaxed), ENTRIES / 2);
+        // Free entries are used again.
         refused.remember(address(1), 1 << 12);
         assert!(refused.retry(odd));
         let mut left = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
             left.push(len >> 12);
             true
         }));
-        assert!(left.into_iter().eq((1..=PLACES).filter(|at| at % 2 == 0)));
+        assert!(left.into_iter().eq((1..=ENTRIES).filter(|at| at % 2 == 0)));
         assert!(refused.count.load(Relaxed) == 0 && !refused.retry(|_, _| true));
     }
 

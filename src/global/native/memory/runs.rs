@@ -9,7 +9,7 @@ use core::ptr;
 
 use super::space::SPACE;
 use super::zero::Zeros;
-use crate::os::{self, Run};
+use crate::os::{self, OsPageRun};
 use crate::pages::FreeKind;
 
 /// The most runs that go back by one call.
@@ -19,8 +19,8 @@ const MANY: usize = u32::BITS as usize;
 ///
 /// Invariant: the first `len` are in free memory in which the engine keeps nothing, as the callers
 /// of [`find`](Self::find) guarantee; `len` is less than `room`, which is at most `MANY`.
-pub(super) struct Runs {
-    runs: [Run; MANY],
+pub(super) struct ResidentRuns {
+    runs: [OsPageRun; MANY],
     /// One bit per run: whether it is in a free block below the pages.
     in_blocks: u32,
     len: usize,
@@ -30,9 +30,9 @@ pub(super) struct Runs {
     purged: usize,
 }
 
-impl Runs {
+impl ResidentRuns {
     pub(super) fn new() -> Self {
-        const NONE: Run = Run { start: ptr::null_mut(), len: 0 };
+        const NONE: OsPageRun = OsPageRun { start: ptr::null_mut(), len: 0 };
         let room = if os::discards_many() { MANY } else { 1 };
         Self { runs: [NONE; MANY], in_blocks: 0, len: 0, room, purged: 0 }
     }
@@ -60,7 +60,7 @@ impl Runs {
         let in_block = u32::from(kind == FreeKind::Block);
         os::for_each_resident(SPACE.pointer(start), end - start, &mut |start, len| {
             written += len;
-            self.runs[self.len] = Run { start, len };
+            self.runs[self.len] = OsPageRun { start, len };
             self.in_blocks |= in_block << self.len;
             self.len += 1;
             if self.len == self.room {
@@ -87,7 +87,8 @@ impl Runs {
             // The next was refused, or is the only one. It is tried alone, and those behind it
             // together.
             let next = at + gone;
-            for (index, &Run { start, len }) in (at..).zip(&self.runs[at..len.min(next + 1)]) {
+            for (index, &OsPageRun { start, len }) in (at..).zip(&self.runs[at..len.min(next + 1)])
+            {
                 // SAFETY: as above.
                 if index < next || unsafe { os::discard(start, len) } {
                     if in_blocks >> index & 1 == 1 {

@@ -87,14 +87,14 @@ fn fill_elsewhere(
 }
 
 /// Allocates a block that is neither small nor a mapping.
-pub(in crate::global::native) fn allocate_medium(
+pub(in crate::global::native) fn allocate_tagged(
     caller: thread::Caller,
     layout: Layout,
 ) -> Option<NonNull<u8>> {
     from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
 }
 
-/// As [`allocate_medium`], and puts the blocks that the thread's medium list
+/// As [`allocate_tagged`], and puts the blocks that the thread's medium list
 /// [wants](medium::Run::wanted) at the same time on that list.
 pub(super) fn allocate_medium_run(
     caller: thread::Caller,
@@ -171,7 +171,7 @@ pub(in crate::global::native) fn allocate_guarded_if_due(
 ///
 /// # Safety
 /// As for [`free`](super::paths::free); the block is in a slot, and is not small.
-pub(in crate::global::native) unsafe fn free_medium(block: NonNull<u8>) {
+pub(in crate::global::native) unsafe fn free_tagged(block: NonNull<u8>) {
     // SAFETY: the caller guarantees that the block is in use, and does not use it afterwards.
     unsafe {
         let heap = Heap::of(block.as_ptr());

@@ -193,7 +193,7 @@ unsafe fn move_large_to_mapping(
     unsafe {
         mapping::advise_huge_pages(moved.as_ptr(), new_size);
         moved.as_ptr().copy_from_nonoverlapping(block, size);
-        blocks::free_medium(NonNull::new_unchecked(block));
+        blocks::free_tagged(NonNull::new_unchecked(block));
     }
     Some(moved)
 }

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use super::blocks::{self, allocate_small, free_medium, from_any, list_for};
+use super::blocks::{self, allocate_small, free_tagged, from_any, list_for};
 use super::{mapped, thread};
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Upkeep;
@@ -104,7 +104,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let layout = unsafe { Layout::from_size_align_unchecked(rounded, align) };
     let block = match medium::Run::wanted_of(rounded, align) {
         Some(run) => blocks::allocate_medium_run(caller, layout, run),
-        None => blocks::allocate_medium(caller, layout),
+        None => blocks::allocate_tagged(caller, layout),
     };
     match block {
         Some(block) => {
@@ -146,7 +146,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
         match SPACE.list_of(block.as_ptr()) {
             None => return mapped::free(asked, block.as_ptr()),
             Some(0) if medium::free_slowly(block) => {}
-            Some(0) => return free_medium(block),
+            Some(0) => return free_tagged(block),
             Some(list) => return free_small(asked, quick::unshadowed(list), block),
         }
     }

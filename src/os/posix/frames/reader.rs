@@ -1,21 +1,29 @@
-//! The numbers and places that unwind data is made of.
+//! The numbers and locations that unwind data is made of.
 
 use core::ptr::NonNull;
 
 /// The registers of the unwind data: sixteen of the processor, and the return address.
 pub(super) const REGISTERS: usize = 17;
+
+/// Number of the stack pointer, `rsp`.
 pub(super) const STACK_POINTER: usize = 7;
+
+/// Number of the return address.
 pub(super) const RETURN_ADDRESS: usize = 16;
 
-/// A register and an offset, or the word there.
+/// An address: the value of a register plus an offset, or what the word there holds.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Location {
+    /// Number of the register.
     pub(super) register: u8,
+    /// Bytes to add to its value.
     pub(super) offset: i32,
+    /// Whether the word there holds the address.
     pub(super) is_loaded: bool,
 }
 
-impl Place {
+impl Location {
+    /// Returns the address `offset` bytes from what a register holds.
     pub(super) fn at(register: u8, offset: i32) -> Self {
         Self { register, offset, is_loaded: false }
     }
@@ -23,7 +31,9 @@ impl Place {
 
 /// Reads unwind data.
 pub(super) struct Reader {
+    /// What is read next.
     pub(super) at: *const u8,
+    /// Where the data ends; nothing is read from here on.
     pub(super) end: *const u8,
 }
 
@@ -43,6 +53,7 @@ impl Reader {
         (len < LONG).then_some(reader)
     }
 
+    /// Skips `len` bytes; `None` if there are fewer.
     pub(super) fn skip(&mut self, len: usize) -> Option<()> {
         let is_within = len <= self.end.addr().saturating_sub(self.at.addr());
         is_within.then(|| self.at = self.at.wrapping_add(len))
@@ -78,6 +89,8 @@ impl Reader {
         }
     }
 
+    /// Reads an unsigned number in LEB128.
+    ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
     pub(super) unsafe fn unsigned(&mut self) -> Option<usize> {
@@ -85,6 +98,8 @@ impl Reader {
         unsafe { self.bits() }.map(|(value, _)| value)
     }
 
+    /// Reads a signed number in LEB128.
+    ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
     pub(super) unsafe fn signed(&mut self) -> Option<i32> {
@@ -103,7 +118,7 @@ impl Reader {
         i32::try_from(unsafe { self.unsigned() }?).ok()
     }
 
-    /// Reads the number of a register that a place may be told by.
+    /// Reads the number of a register that a location may be told by.
     ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
@@ -112,6 +127,8 @@ impl Reader {
         u8::try_from(unsafe { self.unsigned() }?).ok()
     }
 
+    /// Reads a byte.
+    ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
     pub(super) unsafe fn byte(&mut self) -> Option<u8> {
@@ -124,9 +141,10 @@ impl Reader {
     ///
     /// # Safety
     /// As [`fixed`](Self::fixed).
-    pub(super) unsafe fn expression(&mut self) -> Option<Place> {
-        /// The operations `DW_OP_breg0` and `DW_OP_deref`.
+    pub(super) unsafe fn expression(&mut self) -> Option<Location> {
+        /// The operation `DW_OP_breg0`.
         const REGISTER: u8 = 0x70;
+        /// The operation `DW_OP_deref`.
         const LOAD: usize = 0x06;
         // SAFETY: as the caller promises.
         unsafe {
@@ -138,7 +156,7 @@ impl Reader {
             let is_loaded = code.at < code.end;
             let is_known =
                 usize::from(register) < REGISTERS && (!is_loaded || code.fixed::<1>()? == LOAD);
-            (is_known && code.at == code.end).then_some(Place { register, offset, is_loaded })
+            (is_known && code.at == code.end).then_some(Location { register, offset, is_loaded })
         }
     }
 }

@@ -3,56 +3,61 @@
 use core::ptr::NonNull;
 
 use self::instruction::*;
-use super::reader::{Place, REGISTERS, RETURN_ADDRESS, Reader, STACK_POINTER};
+use super::reader::{Location, REGISTERS, RETURN_ADDRESS, Reader, STACK_POINTER};
 
-/// The instructions of unwind data, `DW_CFA_…` there. The first three hold a number in their lower
-/// six bits.
+/// The instructions of unwind data, by their names in the standard less `DW_CFA_`. The first three
+/// hold a number in their lower six bits.
 mod instruction {
-    pub(super) const ADVANCE: u8 = 0x40;
+    pub(super) const ADVANCE_LOC: u8 = 0x40;
     pub(super) const OFFSET: u8 = 0x80;
     pub(super) const RESTORE: u8 = 0xc0;
-    pub(super) const NOTHING: u8 = 0x00;
-    pub(super) const ADVANCE_1: u8 = 0x02;
-    pub(super) const ADVANCE_2: u8 = 0x03;
-    pub(super) const ADVANCE_4: u8 = 0x04;
+    pub(super) const NOP: u8 = 0x00;
+    pub(super) const ADVANCE_LOC1: u8 = 0x02;
+    pub(super) const ADVANCE_LOC2: u8 = 0x03;
+    pub(super) const ADVANCE_LOC4: u8 = 0x04;
     pub(super) const OFFSET_EXTENDED: u8 = 0x05;
     pub(super) const RESTORE_EXTENDED: u8 = 0x06;
     pub(super) const UNDEFINED: u8 = 0x07;
     pub(super) const SAME_VALUE: u8 = 0x08;
     pub(super) const REGISTER: u8 = 0x09;
-    pub(super) const REMEMBER: u8 = 0x0a;
-    pub(super) const RESTORE_REMEMBERED: u8 = 0x0b;
-    pub(super) const BASE: u8 = 0x0c;
-    pub(super) const BASE_REGISTER: u8 = 0x0d;
-    pub(super) const BASE_OFFSET: u8 = 0x0e;
-    pub(super) const BASE_EXPRESSION: u8 = 0x0f;
+    pub(super) const REMEMBER_STATE: u8 = 0x0a;
+    pub(super) const RESTORE_STATE: u8 = 0x0b;
+    pub(super) const DEF_CFA: u8 = 0x0c;
+    pub(super) const DEF_CFA_REGISTER: u8 = 0x0d;
+    pub(super) const DEF_CFA_OFFSET: u8 = 0x0e;
+    pub(super) const DEF_CFA_EXPRESSION: u8 = 0x0f;
     pub(super) const EXPRESSION: u8 = 0x10;
-    pub(super) const OFFSET_SIGNED: u8 = 0x11;
-    pub(super) const BASE_SIGNED: u8 = 0x12;
-    pub(super) const BASE_OFFSET_SIGNED: u8 = 0x13;
-    pub(super) const VALUE_OFFSET: u8 = 0x14;
-    pub(super) const VALUE_OFFSET_SIGNED: u8 = 0x15;
-    pub(super) const ARGUMENTS: u8 = 0x2e;
+    pub(super) const OFFSET_EXTENDED_SF: u8 = 0x11;
+    pub(super) const DEF_CFA_SF: u8 = 0x12;
+    pub(super) const DEF_CFA_OFFSET_SF: u8 = 0x13;
+    pub(super) const VAL_OFFSET: u8 = 0x14;
+    pub(super) const VAL_OFFSET_SF: u8 = 0x15;
+    pub(super) const GNU_ARGS_SIZE: u8 = 0x2e;
 }
 
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy)]
 pub(super) enum Rule {
+    /// It is the same as the callee's.
     Same,
+    /// It cannot be told.
     Unknown,
-    /// In the word at an offset from the frame's base.
+    /// In the word at an offset from the canonical frame address.
     Saved(i32),
-    /// It is the frame's base plus an offset.
+    /// It is the canonical frame address plus an offset.
     Is(i32),
-    SavedAt(Place),
+    /// In the word at a location.
+    SavedAt(Location),
 }
 
 /// The caller's registers, as unwind data tells them for one instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// The frame's base, the canonical frame address (CFA): the caller's stack pointer.
-    pub(super) base: Place,
+    /// The canonical frame address (CFA): the caller's stack pointer.
+    pub(super) cfa: Location,
+    /// A rule for each register.
     pub(super) registers: [Rule; REGISTERS],
+    /// Whether the function is the one that a signal's handler returns to.
     pub(super) is_signal: bool,
 }
 
@@ -76,7 +81,7 @@ impl Rules {
                 entry.skip(len)?;
             }
             let mut rules = Self {
-                base: Place::at(STACK_POINTER as u8, 0),
+                cfa: Location::at(STACK_POINTER as u8, 0),
                 registers: [Rule::Same; REGISTERS],
                 is_signal: common.is_signal,
             };
@@ -111,18 +116,18 @@ impl Rules {
                 let low = instruction & 0x3f;
                 let mut advance = |units: usize| at = at.wrapping_add(units * common.code_unit);
                 match instruction {
-                    ADVANCE..OFFSET => advance(usize::from(low)),
-                    ADVANCE_1 => advance(code.fixed::<1>()?),
-                    ADVANCE_2 => advance(code.fixed::<2>()?),
-                    ADVANCE_4 => advance(code.fixed::<4>()?),
+                    ADVANCE_LOC..OFFSET => advance(usize::from(low)),
+                    ADVANCE_LOC1 => advance(code.fixed::<1>()?),
+                    ADVANCE_LOC2 => advance(code.fixed::<2>()?),
+                    ADVANCE_LOC4 => advance(code.fixed::<4>()?),
                     OFFSET..RESTORE => self.save(usize::from(low), code.offset()?, common),
                     RESTORE.. => self.restore(usize::from(low), initial?),
                     RESTORE_EXTENDED => self.restore(code.unsigned()?, initial?),
-                    REMEMBER => {
+                    REMEMBER_STATE => {
                         *kept.get_mut(depth)? = *self;
                         depth += 1;
                     }
-                    RESTORE_REMEMBERED => {
+                    RESTORE_STATE => {
                         depth = depth.checked_sub(1)?;
                         *self = kept[depth];
                     }
@@ -146,7 +151,7 @@ impl Rules {
         // SAFETY: the reader is at instructions, as the caller promises.
         unsafe {
             match instruction {
-                NOTHING => {}
+                NOP => {}
                 OFFSET_EXTENDED => self.save(code.unsigned()?, code.offset()?, common),
                 UNDEFINED => self.set(code.unsigned()?, Rule::Unknown),
                 SAME_VALUE => self.set(code.unsigned()?, Rule::Same),
@@ -154,32 +159,34 @@ impl Rules {
                     self.set(code.unsigned()?, Rule::Unknown);
                     code.unsigned()?;
                 }
-                BASE => self.base = Place::at(code.register()?, code.offset()?),
-                BASE_REGISTER => self.base.register = code.register()?,
-                BASE_OFFSET => self.base.offset = code.offset()?,
-                BASE_EXPRESSION => self.base = code.expression()?,
+                DEF_CFA => self.cfa = Location::at(code.register()?, code.offset()?),
+                DEF_CFA_REGISTER => self.cfa.register = code.register()?,
+                DEF_CFA_OFFSET => self.cfa.offset = code.offset()?,
+                DEF_CFA_EXPRESSION => self.cfa = code.expression()?,
                 EXPRESSION => self.set(code.unsigned()?, Rule::SavedAt(code.expression()?)),
-                OFFSET_SIGNED => self.save(code.unsigned()?, code.signed()?, common),
-                BASE_SIGNED => {
-                    self.base = Place::at(code.register()?, common.scaled(code.signed()?))
+                OFFSET_EXTENDED_SF => self.save(code.unsigned()?, code.signed()?, common),
+                DEF_CFA_SF => {
+                    self.cfa = Location::at(code.register()?, common.scaled(code.signed()?))
                 }
-                BASE_OFFSET_SIGNED => self.base.offset = common.scaled(code.signed()?),
-                VALUE_OFFSET => self.set(code.unsigned()?, Rule::Is(common.scaled(code.offset()?))),
-                VALUE_OFFSET_SIGNED => {
+                DEF_CFA_OFFSET_SF => self.cfa.offset = common.scaled(code.signed()?),
+                VAL_OFFSET => self.set(code.unsigned()?, Rule::Is(common.scaled(code.offset()?))),
+                VAL_OFFSET_SF => {
                     self.set(code.unsigned()?, Rule::Is(common.scaled(code.signed()?)))
                 }
                 // The bytes of arguments that are pushed, which only landing pads need.
-                ARGUMENTS => _ = code.unsigned()?,
+                GNU_ARGS_SIZE => _ = code.unsigned()?,
                 _ => return None,
             }
         }
         Some(())
     }
 
+    /// Records that a register is saved `offset` units from the canonical frame address.
     fn save(&mut self, register: usize, offset: i32, common: &Common) {
         self.set(register, Rule::Saved(common.scaled(offset)));
     }
 
+    /// Sets a register's rule as it was at the function's start.
     fn restore(&mut self, register: usize, initial: &Self) {
         if let Some(&rule) = initial.registers.get(register) {
             self.set(register, rule);
@@ -196,13 +203,17 @@ impl Rules {
 
 /// What a common information entry says of the entries that refer to it.
 struct Common {
+    /// The code alignment factor: bytes of a unit of code.
     code_unit: usize,
+    /// The data alignment factor: bytes of a unit of stack.
     data_unit: i32,
     /// The bytes of an address in those entries.
     address_len: usize,
     /// Whether those entries tell the length of their additional data.
     has_lengths: bool,
+    /// Whether those entries are of functions that signal handlers return to.
     is_signal: bool,
+    /// The instructions that those entries begin with.
     instructions: Reader,
 }
 

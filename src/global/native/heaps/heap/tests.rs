@@ -54,15 +54,15 @@ alone! {
         let free = || heap.most_resident.load(Relaxed) - heap.used.load(Relaxed);
         for wanted in [MIB, 4 * MIB, 9 * MIB] {
             let before = free();
-            let given = heap.give_back(wanted, &mut Visit::unbounded(), Parts::OsPages);
+            let given = heap.give_back(wanted, &mut Visit::unbounded(), Granularity::OsPages);
             assert!((wanted..=wanted + 3 * MIB).contains(&given), "{given} of {wanted} bytes");
             assert_eq!(before - free(), given);
         }
-        let none = heap.give_back(0, &mut Visit::unbounded(), Parts::OsPages);
+        let none = heap.give_back(0, &mut Visit::unbounded(), Granularity::OsPages);
         assert_eq!(none >> 20 >> 2, 0, "one step at most");
         // At most what is left goes back.
         let left = free();
-        assert!(heap.give_back(1 << 30, &mut Visit::unbounded(), Parts::OsPages) <= left);
+        assert!(heap.give_back(1 << 30, &mut Visit::unbounded(), Granularity::OsPages) <= left);
     }
 
     /// A purge reports the bytes that it gave back, without those of earlier ones.

@@ -20,7 +20,8 @@ pub(super) const GONE: usize = 4;
 
 /// Contiguous OS pages that are mapped, unused, and not known to be zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct KeptRun {
+    /// Where the pages start.
     pub(super) start: *mut u8,
     /// Bytes; 0 if the entry is free.
     pub(super) len: usize,
@@ -33,9 +34,9 @@ pub(super) struct Run {
 /// A run that was taken out of the runs, since it has to be [restored](os::restore) first, which is
 /// not done under the lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unrestored(pub(super) Run);
+pub(super) struct Unrestored(pub(super) KeptRun);
 
-impl Run {
+impl KeptRun {
     /// Returns the bytes before the first place that a huge page follows at a distance of `before`
     /// bytes.
     fn skipped(&self, before: usize) -> usize {
@@ -49,24 +50,27 @@ impl Run {
 }
 
 /// An entry without a run.
-pub(super) const NONE: Run = Run { start: ptr::null_mut(), len: 0, since: 0, is_restored: false };
+pub(super) const NONE: KeptRun =
+    KeptRun { start: ptr::null_mut(), len: 0, since: 0, is_restored: false };
 
 /// The runs. Invariants: no two of them are adjacent; their pages are nobody else's.
 #[derive(Debug)]
-pub(super) struct Runs {
-    pub(super) places: [Run; RUNS],
+pub(super) struct KeptRuns {
+    /// The runs, in any order, and free entries.
+    pub(super) entries: [KeptRun; RUNS],
     /// Runs that go back once the lock is let go: another thread may be waiting for it.
-    gone: [Run; GONE],
+    gone: [KeptRun; GONE],
 }
 
-impl Runs {
+impl KeptRuns {
+    /// Makes a store without runs.
     pub(super) const fn new() -> Self {
-        Self { places: [NONE; RUNS], gone: [NONE; GONE] }
+        Self { entries: [NONE; RUNS], gone: [NONE; GONE] }
     }
 
     /// Yields the runs that are kept.
-    pub(super) fn used(&self) -> impl Iterator<Item = &Run> {
-        self.places.iter().filter(|run| run.len != 0)
+    pub(super) fn used(&self) -> impl Iterator<Item = &KeptRun> {
+        self.entries.iter().filter(|run| run.len != 0)
     }
 
     /// Returns the bytes of all kept runs.
@@ -76,14 +80,14 @@ impl Runs {
 
     /// Adds a run, joined with adjacent runs. Where there is no room, the shortest goes back;
     /// returns whether that is another.
-    pub(super) fn put(&mut self, run: Run) -> bool {
+    pub(super) fn put(&mut self, run: KeptRun) -> bool {
         let mut run = run;
-        for other in self.places.iter_mut().filter(|other| other.len != 0) {
+        for other in self.entries.iter_mut().filter(|other| other.len != 0) {
             let is_below = other.start.wrapping_add(other.len) == run.start;
             if is_below || run.start.wrapping_add(run.len) == other.start {
                 let start = if is_below { other.start } else { run.start };
                 let is_restored = run.is_restored && other.is_restored;
-                run = Run { start, len: run.len + other.len, is_restored, ..run };
+                run = KeptRun { start, len: run.len + other.len, is_restored, ..run };
                 *other = NONE;
             }
         }
@@ -92,7 +96,7 @@ impl Runs {
             return true;
         }
         let place =
-            self.places.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
+            self.entries.iter_mut().min_by_key(|other| other.len).filter(|p| p.len < run.len);
         let Some(place) = place else { return false };
         let shortest = mem::replace(place, run);
         self.give_up(shortest);
@@ -100,7 +104,7 @@ impl Runs {
     }
 
     /// Gives a run back, after the lock is let go if there is a place for that.
-    fn give_up(&mut self, run: Run) {
+    fn give_up(&mut self, run: KeptRun) {
         match self.gone.iter_mut().find(|other| other.len == 0) {
             Some(place) => *place = run,
             // SAFETY: the pages were mapped, and nothing uses them.
@@ -132,13 +136,13 @@ impl Runs {
             && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
         {
             return self.if_restored(Some(index), |runs, index| {
-                let whole = runs.places[index].usable(0).min(len) & !(HUGE - 1);
+                let whole = runs.entries[index].usable(0).min(len) & !(HUGE - 1);
                 runs.take_from(index, 0, whole)
             });
         }
         let index = self.shortest(|run| run.len >= len).or_else(|| self.longest(|run| run.len > 0));
         self.if_restored(index, |runs, index| {
-            let run = &mut runs.places[index];
+            let run = &mut runs.entries[index];
             let part = run.len.min(len);
             run.len -= part;
             (run.start.wrapping_add(run.len), part)
@@ -152,8 +156,8 @@ impl Runs {
         take: impl FnOnce(&mut Self, usize) -> R,
     ) -> Result<Option<R>, Unrestored> {
         let Some(index) = index else { return Ok(None) };
-        if !self.places[index].is_restored {
-            return Err(Unrestored(mem::replace(&mut self.places[index], NONE)));
+        if !self.entries[index].is_restored {
+            return Err(Unrestored(mem::replace(&mut self.entries[index], NONE)));
         }
         Ok(Some(take(self, index)))
     }
@@ -161,12 +165,12 @@ impl Runs {
     /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
     /// `before` bytes, and their number.
     fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
-        let run = mem::replace(&mut self.places[index], NONE);
-        let (Run { start, len: whole, .. }, skipped) = (run, run.skipped(before));
+        let run = mem::replace(&mut self.entries[index], NONE);
+        let (KeptRun { start, len: whole, .. }, skipped) = (run, run.skipped(before));
         let len = most.min(run.usable(before));
         let taken = start.wrapping_add(skipped);
         for (start, len) in [(start, skipped), (taken.wrapping_add(len), whole - skipped - len)] {
-            let run = Run { start, len, ..run };
+            let run = KeptRun { start, len, ..run };
             if len != 0 && !self.put(run) {
                 self.give_up(run);
             }
@@ -176,9 +180,9 @@ impl Runs {
 
     /// Takes the `more` bytes from `end` on, if a run starts there.
     pub(super) fn take_at(&mut self, end: *mut u8, more: usize) -> Result<Option<()>, Unrestored> {
-        let index = self.places.iter().position(|run| run.start == end && run.len >= more);
+        let index = self.entries.iter().position(|run| run.start == end && run.len >= more);
         self.if_restored(index, |runs, index| {
-            let run = &mut runs.places[index];
+            let run = &mut runs.entries[index];
             run.len -= more;
             run.start = run.start.wrapping_add(more);
         })
@@ -186,28 +190,28 @@ impl Runs {
 
     /// Gives back up to `wanted` bytes of the shortest of `which` runs, and what is left of a huge
     /// page. Returns their number.
-    pub(super) fn give_back(&mut self, wanted: usize, which: impl Fn(&Run) -> bool) -> usize {
+    pub(super) fn give_back(&mut self, wanted: usize, which: impl Fn(&KeptRun) -> bool) -> usize {
         let Some(index) = self.shortest(|run| run.len != 0 && which(run)) else { return 0 };
-        let run = &mut self.places[index];
+        let run = &mut self.entries[index];
         let len = wanted.checked_next_multiple_of(HUGE).unwrap_or(wanted).min(run.len);
         run.len -= len;
-        let gone = Run { start: run.start.wrapping_add(run.len), len, ..*run };
+        let gone = KeptRun { start: run.start.wrapping_add(run.len), len, ..*run };
         self.give_up(gone);
         len
     }
 
     /// Takes out the runs that go back.
-    pub(super) fn take_gone(&mut self) -> [Run; GONE] {
+    pub(super) fn take_gone(&mut self) -> [KeptRun; GONE] {
         mem::replace(&mut self.gone, [NONE; GONE])
     }
 
     /// Returns the index of the longest of `which` runs.
-    fn longest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
-        (0..RUNS).filter(|&index| which(&self.places[index])).max_by_key(|&i| self.places[i].len)
+    fn longest(&self, which: impl Fn(&KeptRun) -> bool) -> Option<usize> {
+        (0..RUNS).filter(|&index| which(&self.entries[index])).max_by_key(|&i| self.entries[i].len)
     }
 
     /// Returns the index of the shortest of `which` runs.
-    fn shortest(&self, which: impl Fn(&Run) -> bool) -> Option<usize> {
-        (0..RUNS).filter(|&index| which(&self.places[index])).min_by_key(|&i| self.places[i].len)
+    fn shortest(&self, which: impl Fn(&KeptRun) -> bool) -> Option<usize> {
+        (0..RUNS).filter(|&index| which(&self.entries[index])).min_by_key(|&i| self.entries[i].len)
     }
 }

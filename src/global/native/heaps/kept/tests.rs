@@ -12,7 +12,7 @@ use crate::os::alone;
 const DELAY: u32 = 60_000;
 
 /// Maps `huge_pages` huge pages behind one OS page, and writes the last byte.
-fn mapping(huge_pages: usize) -> Run {
+fn mapping(huge_pages: usize) -> KeptRun {
     let page = os::page_size();
     let (len, all) = (huge_pages * HUGE + page, (huge_pages + 2) * HUGE);
     let memory = os::allocate(all).expect("there is memory");
@@ -24,7 +24,7 @@ fn mapping(huge_pages: usize) -> Run {
         os::release(end, memory.addr() + all - end.addr());
         end.sub(1).write(7);
     }
-    Run { start, len, since: os::now(), is_restored: true }
+    KeptRun { start, len, since: os::now(), is_restored: true }
 }
 
 /// Returns whether the last OS page below `end` is resident.
@@ -79,8 +79,8 @@ fn wanted() {
     assert!(is_there(end));
 
     // Freed again, the pieces are one run.
-    assert!(kept.keep(Run { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
-    assert!(kept.keep(Run { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
+    assert!(kept.keep(KeptRun { start: second, len: HUGE + page, ..run }, usize::MAX, DELAY));
+    assert!(kept.keep(KeptRun { len: 2 * HUGE + page, ..run }, usize::MAX, DELAY));
     assert_eq!((kept.runs.used().count(), kept.runs.bytes()), (1, run.len));
     assert_eq!(kept.give_back(1, |_| true), HUGE);
     release(kept.runs.take_gone());
@@ -128,7 +128,7 @@ fn a_part_is_as_much_as_there_is() {
     assert_eq!(kept.runs.take_part(9 * HUGE), Ok(Some((runs[0].start, HUGE + page))));
     assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None));
 
-    let late = Run { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
+    let late = KeptRun { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
     assert!(kept.runs.put(late));
     assert_eq!(
         kept.runs.take_part(9 * HUGE),
@@ -152,8 +152,8 @@ fn a_run_is_restored_before_it_is_taken() {
     let page = os::page_size();
     let mut kept = Kept { wanted: true, ..Kept::new() };
     let run = mapping(4);
-    let freed = Run { is_restored: false, ..run };
-    type Take = fn(&mut Kept, Run) -> bool;
+    let freed = KeptRun { is_restored: false, ..run };
+    type Take = fn(&mut Kept, KeptRun) -> bool;
     let takes: [Take; 4] = [
         |kept, run| kept.take(HUGE, DELAY) == Err(Unrestored(run)),
         |kept, run| kept.runs.take_part(9 * HUGE) == Err(Unrestored(run)),
@@ -167,10 +167,10 @@ fn a_run_is_restored_before_it_is_taken() {
     assert!(kept.runs.put(run));
     assert_eq!(kept.take(HUGE + page, DELAY), Ok(Some(run.start)));
     assert_eq!(kept.runs.take_at(run.start.wrapping_add(HUGE + page), HUGE), Ok(Some(())));
-    let rest = Run { start: run.start.wrapping_add(2 * HUGE + page), len: 2 * HUGE, ..run };
+    let rest = KeptRun { start: run.start.wrapping_add(2 * HUGE + page), len: 2 * HUGE, ..run };
     assert_eq!(kept.runs.used().collect::<Vec<_>>(), [&rest]);
 
-    assert!(kept.keep(Run { len: 2 * HUGE + page, ..freed }, usize::MAX, DELAY));
+    assert!(kept.keep(KeptRun { len: 2 * HUGE + page, ..freed }, usize::MAX, DELAY));
     assert_eq!(kept.runs.take_more(9 * HUGE), Err(Unrestored(freed)));
     // SAFETY: it belongs to nobody else.
     unsafe { os::release(run.start, run.len) };
@@ -197,8 +197,8 @@ fn unrestored() {
         let flags = kind | libc::MAP_FIXED;
         let mapped = libc::mmap(last, os::page_size(), protection, flags, -1, 0);
         assert_eq!(mapped, last);
-        put(Run { is_restored: false, ..shared });
-        put(Run { is_restored: false, ..run });
+        put(KeptRun { is_restored: false, ..shared });
+        put(KeptRun { is_restored: false, ..run });
     }
     assert_eq!(take(HUGE, DELAY), Some(run.start));
     assert_eq!(bytes(), run.len - HUGE);
@@ -220,7 +220,7 @@ fn pages_that_would_do_harm_are_not_kept_as_they_are() {
 #[ignore = "in a process of its own: it forks, and the runs are those of all threads"]
 fn harmful() {
     // SAFETY: the callee has the same contract.
-    let keep = |run: Run| unsafe {
+    let keep = |run: KeptRun| unsafe {
         with(|kept| kept.wanted = true).expect("nobody has the lock");
         keep(run.start, run.len, || (0, usize::MAX), DELAY)
     };
@@ -307,11 +307,11 @@ fn replaced() {
     let short = os::allocate(LEAST).expect("there is memory");
     // SAFETY: it is the test's.
     unsafe { short.write(1) };
-    assert!(kept.runs.put(Run { start: short, len: LEAST, since: 0, is_restored: true }));
+    assert!(kept.runs.put(KeptRun { start: short, len: LEAST, since: 0, is_restored: true }));
     // The memory of the others is not accessed.
     let at = |index: usize| ptr::null_mut::<u8>().wrapping_add(index * HUGE);
     for index in 1..RUNS {
-        assert!(kept.runs.put(Run {
+        assert!(kept.runs.put(KeptRun {
             start: at(index),
             len: 2 * LEAST,
             since: 0,
@@ -319,11 +319,16 @@ fn replaced() {
         }));
     }
     assert!(
-        !kept.runs.put(Run { start: at(RUNS), len: LEAST, since: 0, is_restored: true }),
+        !kept.runs.put(KeptRun { start: at(RUNS), len: LEAST, since: 0, is_restored: true }),
         "it is as short"
     );
     assert!(os::is_resident(short));
-    assert!(kept.runs.put(Run { start: at(RUNS), len: 2 * LEAST, since: 0, is_restored: true }));
+    assert!(kept.runs.put(KeptRun {
+        start: at(RUNS),
+        len: 2 * LEAST,
+        since: 0,
+        is_restored: true
+    }));
     release(kept.runs.take_gone());
     assert!(!os::is_resident(short), "it went back");
     assert_eq!((kept.runs.used().count(), kept.runs.bytes()), (RUNS, 2 * RUNS * LEAST));
@@ -335,24 +340,24 @@ fn replaced() {
 #[test]
 fn as_much_stays_as_is_allowed() {
     let run = mapping(3);
-    let at = |since: u64| Run { since, ..run };
+    let at = |since: u64| KeptRun { since, ..run };
     let fills = MOST / run.len;
     for delay in [1, 2, DELAY] {
         let mut kept = Kept { wanted: true, ..Kept::new() };
         // The memory is not accessed: one run stands for others.
-        kept.runs.places[0] =
-            Run { start: ptr::null_mut(), len: fills * run.len, since: 0, is_restored: true };
+        kept.runs.entries[0] =
+            KeptRun { start: ptr::null_mut(), len: fills * run.len, since: 0, is_restored: true };
         let (full, pause) = (kept.runs.bytes(), u64::from(delay).max((run.len / RATE) as u64));
         assert!(full <= MOST && full + run.len > MOST);
-        kept.runs.places[0].len = MOST - run.len;
+        kept.runs.entries[0].len = MOST - run.len;
         assert!(kept.keep(at(1000), usize::MAX, delay), "it fits to the byte");
-        (kept.runs.places[0].len, kept.runs.places[1]) = (full, NONE);
+        (kept.runs.entries[0].len, kept.runs.entries[1]) = (full, NONE);
         assert!(!kept.keep(at(1000), usize::MAX, delay), "it goes back");
         assert_eq!(kept.runs.bytes(), full);
         assert!(!kept.keep(at(1000), full + run.len - 1, delay), "more than may stay");
         assert!(kept.keep(at(1000 + pause - 1), usize::MAX, delay), "another one has just gone");
         assert_eq!(kept.runs.bytes(), full + run.len);
-        kept.runs.places[1] = NONE;
+        kept.runs.entries[1] = NONE;
         assert!(!kept.keep(at(1000 + pause), usize::MAX, delay), "one goes from time to time");
         assert!(!kept.keep(at(1000 + pause), usize::MAX, u32::MAX));
         assert!(!kept.keep(at(1000 + pause), usize::MAX, 0), "without a delay nothing stays");
@@ -372,13 +377,13 @@ fn taken_runs_never_overlap() {
         (random >> 33) % most
     };
     let mut kept = Kept { wanted: true, ..Kept::new() };
-    let mut blocks: Vec<Run> = Vec::new();
+    let mut blocks: Vec<KeptRun> = Vec::new();
     for _ in 0..4_000 {
         let len = (1 + below(8)) as usize * HUGE / 2 + page;
         if below(2) == 0
             && let Some(start) = kept.take(len, DELAY).expect("restored")
         {
-            blocks.push(Run { start, len, since: 0, is_restored: true });
+            blocks.push(KeptRun { start, len, since: 0, is_restored: true });
         } else if below(3) == 0 && blocks.len() < 20 {
             blocks.push(mapping(1 + below(3) as usize));
         } else if let Some(at) = (below(blocks.len().max(1) as u64) as usize).checked_sub(1) {
@@ -386,8 +391,8 @@ fn taken_runs_never_overlap() {
             if below(3) == 0
                 && kept.runs.take_at(run.start.wrapping_add(run.len), page) == Ok(Some(()))
             {
-                blocks.push(Run { len: run.len + page, ..run });
-            } else if !kept.keep(Run { since: os::now(), ..run }, 2 * MOST, DELAY) {
+                blocks.push(KeptRun { len: run.len + page, ..run });
+            } else if !kept.keep(KeptRun { since: os::now(), ..run }, 2 * MOST, DELAY) {
                 // SAFETY: it belongs to nobody else.
                 unsafe { os::release(run.start, run.len) };
             }
@@ -639,7 +644,7 @@ fn others() {
         });
         let mut refused = 0;
         for _ in 0..300 {
-            let run = Run {
+            let run = KeptRun {
                 start: os::allocate(os::page_size()).expect("there is memory"),
                 len: os::page_size(),
                 since: 0,

@@ -63,7 +63,7 @@ fn resident(block: NonNull<u8>, size: usize) -> usize {
 fn walk(state: &mut State, purge: &mut Purge) -> (usize, usize) {
     let (before, mut steps) = (purge.purged(), 0);
     loop {
-        let (engine, zeros) = state.parts();
+        let (engine, zeros) = state.split();
         let bytes = purge.purged();
         let more = purge.step(engine, zeros, &mut Visit::unbounded());
         steps += 1;
@@ -82,14 +82,14 @@ fn memory_is_due_once_an_eighth_is_free() {
         for size in [4 << 10 << 5, 1 << 20] {
             let mut purge = Purge::new(LONG);
             let mut blocks: Vec<_> = (0..32).map(|_| block(state, size, false)).collect();
-            purge.note_usage(state.parts().0);
+            purge.note_usage(state.split().0);
             let most = used(state);
             assert_eq!(purge.most_resident(used(state)), most);
             let mut plans = Vec::new();
             while let Some(block) = blocks.pop() {
                 free(state, block);
                 let is_due = most - used(state) >= (most / 8).max(SURPLUS);
-                let plan = purge.plan(state.parts().0);
+                let plan = purge.plan(state.split().0);
                 assert_eq!(plan, if is_due { Plan::Due } else { Plan::Nothing });
                 assert_eq!(purge.due_in().is_some(), is_due);
                 if let Some(left) = purge.due_in() {
@@ -99,7 +99,7 @@ fn memory_is_due_once_an_eighth_is_free() {
             }
             assert!(plans.contains(&Plan::Nothing) && plans.contains(&Plan::Due), "{plans:?}");
             let again: Vec<_> = (0..31).map(|_| block(state, size, false)).collect();
-            assert_eq!(purge.plan(state.parts().0), Plan::Nothing);
+            assert_eq!(purge.plan(state.split().0), Plan::Nothing);
             assert_eq!(purge.due_in(), None);
             again.into_iter().for_each(|block| free(state, block));
         }
@@ -113,22 +113,22 @@ fn memory_is_due_once_an_eighth_is_free() {
 fn free_memory_that_does_not_serve_counts() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         let mut freed = 0;
         for size in [100 << 10, 200 << 10, 300 << 10, 400 << 10] {
             let blocks: Vec<_> = (0..8 * MIB / size).map(|_| block(state, size, true)).collect();
-            purge.note_usage(state.parts().0);
+            purge.note_usage(state.split().0);
             let before = used(state);
             // The others stay, so no longer block fits where these were.
             blocks.iter().step_by(2).for_each(|&block| free(state, block));
             freed += before - used(state);
-            purge.note_usage(state.parts().0);
+            purge.note_usage(state.split().0);
             let known = purge.most_resident(used(state)) - used(state);
             assert!(known >= freed / 8 * 7, "{known} bytes are known of, {freed} were written");
         }
         assert!(freed > 12 * MIB);
         assert!(purge.take_growth().is_some_and(|growth| growth >= freed / 8 * 7));
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         let (given, _) = walk(state, &mut purge);
         assert!(given > freed / 4 * 3, "{given} of {freed} bytes go back");
         let left = purge.most_resident(used(state)) - used(state);
@@ -142,12 +142,12 @@ fn the_delay_begins_once() {
     on_a_heap(|state| {
         let mut purge = Purge::new(50);
         let block = block(state, 4 * MIB, false);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         free(state, block);
         let end = os::now() + 50;
         while os::now() < end {
             let before = os::now();
-            let plan = purge.plan(state.parts().0);
+            let plan = purge.plan(state.split().0);
             assert!(
                 plan == Plan::Due || plan == Plan::Begin && os::now() >= end,
                 "{before}, {end}"
@@ -156,7 +156,7 @@ fn the_delay_begins_once() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert_eq!(purge.due_in(), Some(0));
-        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
+        assert_eq!(purge.plan(state.split().0), Plan::Begin);
     });
 }
 
@@ -168,13 +168,13 @@ fn nothing_goes_back_with_the_largest_delay() {
         let block = block(state, 96 * MIB, false);
         // SAFETY: the block has as many bytes.
         unsafe { block.write_bytes(1, 4 * MIB) };
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         free(state, block);
-        let (engine, zeros) = state.parts();
+        let (engine, zeros) = state.split();
         assert_eq!(purge.plan(engine), Plan::Nothing);
         assert_eq!(purge.due_in(), None);
         assert_eq!(
-            purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages),
+            purge.step_partial(engine, zeros, &mut Visit::unbounded(), Granularity::OsPages),
             (0, false)
         );
         assert_eq!(purge.note_freed(engine, 96 * MIB), 0);
@@ -194,12 +194,12 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
         let size = 3 * MIB / 2;
         let [mut blocks, between] = apart(state, 12, size);
         let kept = blocks.split_off(8);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         blocks.iter().for_each(|&block| free(state, block));
-        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
-        purge.begin(state.parts().0);
-        assert_eq!((purge.plan(state.parts().0), purge.due_in()), (Plan::Continue, Some(0)));
-        assert!(purge.tick(state.parts().0), "who comes by next goes on");
+        assert_eq!(purge.plan(state.split().0), Plan::Begin);
+        purge.begin(state.split().0);
+        assert_eq!((purge.plan(state.split().0), purge.due_in()), (Plan::Continue, Some(0)));
+        assert!(purge.tick(state.split().0), "who comes by next goes on");
 
         let (purged, steps) = walk(state, &mut purge);
         let pages = size - 4 * os::page_size();
@@ -221,11 +221,11 @@ fn a_walk_gives_back_what_is_free_and_nothing_else() {
             let page = os::page_size();
             let from = (block.addr().get() + TAGS).next_multiple_of(page);
             let end = (block.addr().get() + size - 2 * TAGS) & !(page - 1);
-            assert_eq!(state.parts().1.skip(from..end), end);
+            assert_eq!(state.split().1.skip(from..end), end);
         }
         assert_eq!(purge.most_resident(used(state)), used(state));
-        assert_eq!((purge.plan(state.parts().0), purge.due_in()), (Plan::Nothing, None));
-        let (engine, zeros) = state.parts();
+        assert_eq!((purge.plan(state.split().0), purge.due_in()), (Plan::Nothing, None));
+        let (engine, zeros) = state.split();
         assert!(!purge.step(engine, zeros, &mut Visit::unbounded()), "there is no walk any more");
         purge.begin(engine);
         assert_eq!(walk(state, &mut purge).0, 0, "it is all gone");
@@ -244,15 +244,15 @@ fn a_walk_passes_over_what_went_back_before() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 12, 3 * MIB / 2);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         blocks.iter().for_each(|&block| free(state, block));
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         let (purged, steps) = walk(state, &mut purge);
         let usage = state.usage();
         // The ends of free blocks fill no OS page.
         let stuck = purge.stuck.bytes;
         assert!((1..=usage.held - usage.block - purged).contains(&stuck), "{stuck}");
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         let (again, few) = walk(state, &mut purge);
         assert_eq!((again, purge.stuck.bytes), (0, stuck));
         assert!(few < steps / 4, "{few} of {steps}");
@@ -274,13 +274,13 @@ fn a_page_of_small_blocks_forgets_nothing_else() {
         let behind = block(state, size, true);
         free(state, free_block);
         let mut purge = Purge::new(0);
-        purge.note_usage(state.parts().0);
-        purge.begin(state.parts().0);
+        purge.note_usage(state.split().0);
+        purge.begin(state.split().0);
         walk(state, &mut purge);
         let from = (free_block.addr().get() + TAGS).next_multiple_of(page);
         let known = |state: &mut State| {
             let pages = (from..from + size - 2 * page).step_by(page);
-            pages.filter(|&at| state.parts().1.skip(at..at + page) > at).count()
+            pages.filter(|&at| state.split().1.skip(at..at + page) > at).count()
         };
         let before = known(state);
         assert_eq!(before, size / page - 2);
@@ -307,11 +307,11 @@ fn a_walk_learns_that_untouched_memory_is_not_resident() {
         let low = block(state, 2 * MIB, true);
         let [high, between] = apart(state, 4, 2 * MIB);
         let untouched = block(state, 8 * MIB, false);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         high.iter().for_each(|&block| free(state, block));
         free(state, untouched);
-        purge.begin(state.parts().0);
-        let (engine, zeros) = state.parts();
+        purge.begin(state.split().0);
+        let (engine, zeros) = state.split();
         assert!(purge.step(engine, zeros, &mut Visit::unbounded()));
         let len = used(state);
         free(state, low);
@@ -321,7 +321,7 @@ fn a_walk_learns_that_untouched_memory_is_not_resident() {
         assert!(purged < 12 * MIB, "{purged}");
         assert_eq!(purge.most_resident(used(state)) - used(state), len, "the walk had been there");
         assert!(resident(low, 2 * MIB) > MIB);
-        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
+        assert_eq!(purge.plan(state.split().0), Plan::Begin);
         between.into_iter().for_each(|block| free(state, block));
     });
 }
@@ -338,16 +338,16 @@ fn stuck(state: &mut State, purge: &mut Purge) -> Vec<NonNull<u8>> {
     // SAFETY: the blocks have as many bytes.
     blocks.iter().for_each(|block| unsafe { block.write_bytes(0xa5, size) });
     blocks.sort();
-    purge.note_usage(state.parts().0);
+    purge.note_usage(state.split().0);
 
     let mut page = 0;
     let (kept, others): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|block| {
         core::mem::replace(&mut page, block.addr().get() / os::page_size()) != page
     });
     put(state, &others);
-    purge.begin(state.parts().0);
+    purge.begin(state.split().0);
     assert!(walk(state, purge).0 < MIB, "all OS pages are in use");
-    assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "so there is nothing to do");
+    assert_eq!(purge.plan(state.split().0), Plan::Nothing, "so there is nothing to do");
     kept
 }
 
@@ -359,8 +359,8 @@ fn put(state: &mut State, blocks: &[NonNull<u8>]) {
 /// Does all steps of a walk that is due. Afterwards at most `pages` OS pages between the first and
 /// the last of these blocks are resident.
 fn frees_all_between(state: &mut State, purge: &mut Purge, blocks: &[NonNull<u8>], pages: usize) {
-    assert_eq!(purge.plan(state.parts().0), Plan::Begin);
-    purge.begin(state.parts().0);
+    assert_eq!(purge.plan(state.split().0), Plan::Begin);
+    purge.begin(state.split().0);
     walk(state, purge);
     let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
     let resident = resident(first, last.addr().get() - first.addr().get());
@@ -377,11 +377,11 @@ fn memory_loosened_behind_a_walk_goes_back_with_the_next() {
         let blocks = stuck(state, &mut purge);
         let (low, high) = blocks.split_at(blocks.len() / 2);
         put(state, high);
-        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
-        purge.begin(state.parts().0);
+        assert_eq!(purge.plan(state.split().0), Plan::Begin);
+        purge.begin(state.split().0);
         let before = purge.purged();
         while purge.purged() < before + MIB as u64 {
-            let (engine, zeros) = state.parts();
+            let (engine, zeros) = state.split();
             assert!(purge.step(engine, zeros, &mut Visit::unbounded()));
         }
         put(state, low);
@@ -402,30 +402,30 @@ fn memory_that_may_be_loose_is_tried_again() {
         purge.stuck.again = os::now() + 100_000;
         put(state, few);
         assert!(purge.most_resident(used(state)) - used(state) < SURPLUS);
-        assert_eq!(purge.plan(state.parts().0), Plan::Due);
+        assert_eq!(purge.plan(state.split().0), Plan::Due);
         assert!(purge.due_in().is_some_and(|waits| waits > 50_000));
         purge.due = 1;
-        assert_eq!(purge.plan(state.parts().0), Plan::Due, "what was due is not any more");
+        assert_eq!(purge.plan(state.split().0), Plan::Due, "what was due is not any more");
         (purge.stuck.again, purge.due) = (0, 0);
         // A walk skips the page that blocks are taken from at present.
         frees_all_between(state, &mut purge, few, 16);
         assert_eq!(
-            purge.plan(state.parts().0),
+            purge.plan(state.split().0),
             Plan::Begin,
             "others may have come loose meanwhile"
         );
         purge.delay = 1_000;
         for in_vain in [1, 2, 3] {
             let now = os::now();
-            purge.begin(state.parts().0);
+            purge.begin(state.split().0);
             walk(state, &mut purge);
             let waits = purge.stuck.again - now;
             let least = 1_000 << in_vain;
             assert!((least..least + 60_000).contains(&waits), "{waits}");
-            assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "nothing was freed since");
+            assert_eq!(purge.plan(state.split().0), Plan::Nothing, "nothing was freed since");
         }
         put(state, others);
-        assert_eq!(purge.plan(state.parts().0), Plan::Due);
+        assert_eq!(purge.plan(state.split().0), Plan::Due);
         assert!(purge.due_in().is_some_and(|waits| waits <= 1_000), "so much is looked at anyway");
     });
 }
@@ -439,12 +439,14 @@ fn memory_that_was_not_known_of_goes_back() {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 8, 2 * MIB);
         blocks.iter().for_each(|&block| free(state, block));
-        purge.note_usage(state.parts().0);
-        assert_eq!(purge.plan(state.parts().0), Plan::Nothing, "it knows of none");
-        let (engine, zeros) = state.parts();
-        assert!(purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages).0 > 0);
-        assert_eq!(purge.plan(state.parts().0), Plan::Begin);
-        purge.begin(state.parts().0);
+        purge.note_usage(state.split().0);
+        assert_eq!(purge.plan(state.split().0), Plan::Nothing, "it knows of none");
+        let (engine, zeros) = state.split();
+        assert!(
+            purge.step_partial(engine, zeros, &mut Visit::unbounded(), Granularity::OsPages).0 > 0
+        );
+        assert_eq!(purge.plan(state.split().0), Plan::Begin);
+        purge.begin(state.split().0);
         walk(state, &mut purge);
         assert!(blocks.iter().all(|&block| resident(block, 2 * MIB) == 0));
         between.into_iter().for_each(|block| free(state, block));
@@ -462,7 +464,7 @@ fn loose_memory_given_back_in_part_goes_back_whole() {
         let some = blocks.len() / 8;
         blocks.chunks(some).for_each(|blocks| put(state, &blocks[1..]));
         state.collect();
-        let (engine, zeros) = state.parts();
+        let (engine, zeros) = state.split();
         assert!(purge.give_back_large(engine, zeros, 8 * MIB));
         assert_eq!(purge.most_resident(used(state)), used(state), "more than was freed");
         // The OS pages of the blocks in use, and of the tags on both sides of each.
@@ -477,9 +479,9 @@ fn a_step_meets_few_blocks() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let blocks: Vec<_> = (0..1024).map(|_| block(state, 20 << 10, false)).collect();
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         blocks.iter().step_by(2).for_each(|&block| free(state, block));
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         let (_, steps) = walk(state, &mut purge);
         assert!((1024 / STEP_BLOCKS..=2 + 1024 / STEP_BLOCKS).contains(&steps), "{steps}");
         blocks.iter().skip(1).step_by(2).for_each(|&block| free(state, block));
@@ -493,14 +495,14 @@ fn some_memory_goes_back_by_steps() {
     on_a_heap(|state| {
         let mut purge = Purge::new(0);
         let [blocks, between] = apart(state, 4, 2 * MIB);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         blocks.iter().for_each(|&block| free(state, block));
         let mut all = 0;
         for _ in 0..3 {
             let most = purge.most_resident(used(state));
-            let (engine, zeros) = state.parts();
+            let (engine, zeros) = state.split();
             let (bytes, more) =
-                purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::OsPages);
+                purge.step_partial(engine, zeros, &mut Visit::unbounded(), Granularity::OsPages);
             assert!(more && (STEP_BYTES / 2..=STEP_BYTES).contains(&bytes), "{bytes}");
             assert_eq!(most - purge.most_resident(used(state)), bytes);
             assert_eq!(purge.due_in(), None, "it need not go on");
@@ -521,14 +523,14 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
         let [large, mut between] = apart(state, 6, 2 * MIB);
         let [small, more] = apart(state, 6, MIB / 2);
         between.extend(more);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         large.iter().chain(&small).for_each(|&block| free(state, block));
         let gone = |blocks: &[NonNull<u8>]| {
             blocks.iter().filter(|&&block| resident(block, 2 * MIB) == 0).count()
         };
         for (wanted, blocks) in [(MIB, 1), (3 * MIB, 3), (20 * MIB, 6)] {
             let before = (purge.purged(), purge.most_resident(used(state)));
-            let (engine, zeros) = state.parts();
+            let (engine, zeros) = state.split();
             purge.give_back_large(engine, zeros, wanted);
             assert_eq!(gone(&large), blocks, "{wanted}");
             let purged = (purge.purged() - before.0) as usize;
@@ -545,12 +547,12 @@ fn large_free_blocks_go_back_as_far_as_is_wanted() {
 fn every_sixteenth_use_reads_the_clock() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        let looks: Vec<_> = (1..=64).filter(|_| purge.tick(state.parts().0)).collect();
+        let looks: Vec<_> = (1..=64).filter(|_| purge.tick(state.split().0)).collect();
         assert_eq!(looks, [16, 32, 48, 64]);
         assert!(!purge.start_trim_if_due());
         let trims: Vec<_> = (65..=400)
             .filter(|_| {
-                purge.tick(state.parts().0);
+                purge.tick(state.split().0);
                 purge.start_trim_if_due()
             })
             .collect();
@@ -563,14 +565,14 @@ fn every_sixteenth_use_reads_the_clock() {
 fn growth_is_returned_once() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         let _ = purge.take_growth();
         let before = used(state);
         let mut blocks = vec![block(state, MIB / 2, false)];
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         assert_eq!(purge.take_growth(), None);
         blocks.push(block(state, MIB, false));
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         // Whole pages are added to the heap.
         let growth = purge.take_growth().expect("it grew by more than a mebibyte");
         assert!((used(state) - before..=used(state) - before + MIB / 4).contains(&growth));
@@ -578,7 +580,7 @@ fn growth_is_returned_once() {
         // Staying below the most is no growth.
         free(state, blocks.remove(1));
         blocks.push(block(state, MIB, false));
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         assert_eq!(purge.take_growth(), None);
         blocks.into_iter().for_each(|block| free(state, block));
     });
@@ -590,18 +592,19 @@ fn growth_is_returned_once() {
 fn huge_pages_go_back_as_a_whole() {
     on_a_heap(|state| {
         let mut purge = Purge::new(LONG);
-        state.parts().0.source().huge().pretend_not_all_huge();
+        state.split().0.source().huge().pretend_not_all_huge();
         let large = block(state, 9 * MIB, true);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         free(state, large);
         let start = large.addr().get();
         let (first, end) = (start.next_multiple_of(HUGE), (start + 9 * MIB) & !(HUGE - 1));
         let at = |address: usize| NonNull::new(large.as_ptr().with_addr(address));
         let at = |address: usize| at(address).expect("it is no null");
-        let (engine, zeros) = state.parts();
+        let (engine, zeros) = state.split();
         let (mut given, mut more) = (0, true);
         while more {
-            let step = purge.step_partial(engine, zeros, &mut Visit::unbounded(), Parts::HugePages);
+            let step =
+                purge.step_partial(engine, zeros, &mut Visit::unbounded(), Granularity::HugePages);
             assert!(
                 step.0 <= STEP_BYTES,
                 "{} bytes in a step, where no huge page is split",
@@ -689,25 +692,25 @@ fn regions_given_back_in_part_lose_their_huge_pages() {
         }
         // SAFETY: `take` filled all of them.
         let blocks: Vec<_> = blocks.iter().map(|block| unsafe { block.assume_init() }).collect();
-        let advised = |state: &mut State| state.parts().0.source().huge().advised();
-        state.parts().0.source().huge().pretend_not_all_huge();
+        let advised = |state: &mut State| state.split().0.source().huge().advised();
+        state.split().0.source().huge().pretend_not_all_huge();
         let before = advised(state);
         assert!(before >= 4 * HUGE, "{before}");
         let mut purge = Purge::new(LONG);
-        purge.note_usage(state.parts().0);
+        purge.note_usage(state.split().0);
         let (stay, go): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|block| block.addr().get().is_multiple_of(128 << 10));
         assert!(stay.len() > 100);
         // SAFETY: they were taken, and are put back once.
         unsafe { state.put(&go) }.expect("they are in use");
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         walk(state, &mut purge);
         // All but the two regions at the ends, which few of the blocks are in.
         assert!(advised(state) <= 2 * HUGE, "{}", advised(state));
         // SAFETY: as above.
         unsafe { state.put(&stay) }.expect("they are in use");
         state.collect();
-        purge.begin(state.parts().0);
+        purge.begin(state.split().0);
         walk(state, &mut purge);
         assert!(advised(state) >= before - 2 * HUGE, "{} of {before}", advised(state));
     });
@@ -721,10 +724,10 @@ fn a_purge_is_put_off_for_a_while() {
         for _ in 0..2 {
             for visit in 1..PUT_OFF {
                 assert!(purge.try_put_off(), "{visit}");
-                assert!(purge.tick(state.parts().0), "who comes by next asks again");
+                assert!(purge.tick(state.split().0), "who comes by next asks again");
             }
             assert!(!purge.try_put_off());
-            purge.begin(state.parts().0);
+            purge.begin(state.split().0);
             walk(state, &mut purge);
         }
     });

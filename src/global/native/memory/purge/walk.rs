@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use super::super::huge::{HUGE, Walked};
-use super::super::runs::Runs;
+use super::super::runs::ResidentRuns;
 use super::super::slot::Slot;
 use super::super::space::SPACE;
 use super::super::zero::Zeros;
@@ -17,17 +17,17 @@ use crate::pages::{FreeKind, PageHeap};
 pub(super) const STEP_BLOCKS: usize = 16;
 pub(super) const STEP_BYTES: usize = 256 << 10;
 
-/// Which free memory goes back.
+/// The least pieces of free memory that go back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::global::native) enum Parts {
+pub(in crate::global::native) enum Granularity {
     /// Every OS page.
     OsPages,
     /// Huge pages that are free as a whole.
     HugePages,
 }
 
-impl Parts {
-    /// Returns the bytes of one part.
+impl Granularity {
+    /// Returns the bytes of a piece.
     fn unit(self) -> usize {
         match self {
             Self::OsPages => os::page_size(),
@@ -71,21 +71,22 @@ impl Walk {
         Self { swept: 0, huge, met: 0, given: 0, free, stuck, reach, has_skipped }
     }
 
-    /// Does one step, which ends early when the visit is over. Gives back `parts` of the free
-    /// memory, or all of it in a whole walk. Returns the bytes given back, and whether the walk has
-    /// not reached the heap's end.
+    /// Does one step, which ends early when the visit is over. Gives back free memory in pieces of
+    /// this granularity; in a walk to the heap's end, every OS page. Returns the bytes given back,
+    /// and whether the walk has not reached the heap's end.
     pub(super) fn step(
         &mut self,
-        parts: Parts,
+        granularity: Granularity,
         engine: &mut PageHeap<Slot>,
         zeros: &mut Zeros,
         visit: &mut Visit,
     ) -> (usize, bool) {
-        let parts = if self.reach == Reach::ToTheEnd { Parts::OsPages } else { parts };
-        self.has_skipped |= parts != Parts::OsPages;
-        let (page, unit) = (os::page_size(), parts.unit());
+        let granularity =
+            if self.reach == Reach::ToTheEnd { Granularity::OsPages } else { granularity };
+        self.has_skipped |= granularity != Granularity::OsPages;
+        let (page, unit) = (os::page_size(), granularity.unit());
         let mut left = STEP_BYTES;
-        let mut runs = Runs::new();
+        let mut runs = ResidentRuns::new();
         let more = engine.walk_free(page, STEP_BLOCKS, &mut |source, free, kind| {
             let begin = free.start.next_multiple_of(unit).max(self.swept).next_multiple_of(page);
             let end = free.end & !(unit - 1);

@@ -9,7 +9,7 @@ use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::state::State;
-use crate::global::native::memory::purge::Parts;
+use crate::global::native::memory::purge::Granularity;
 use crate::global::native::memory::zero::KnownZeros;
 use crate::global::native::on_a_heap::on_a_heap;
 
@@ -54,19 +54,19 @@ fn resident_runs_go_back() {
             unsafe {
                 libc::mlock(at(locked).cast(), page)
             };
-            let mut runs = Runs::new();
+            let mut runs = ResidentRuns::new();
             runs.room = room.min(runs.room);
             // Every other piece is left out.
             let piece = 1 + random(40);
             let mut found = 0;
             for from in (0..PAGES).step_by(2 * piece) {
                 let end = start + (from + piece).min(PAGES) * page;
-                let (_, zeros) = state.parts();
+                let (_, zeros) = state.split();
                 // SAFETY: the block counts as free; the test holds the heap's lock.
                 found += unsafe { runs.find(start + from * page, end, FreeKind::InPage, zeros) };
             }
             // SAFETY: as above.
-            let purged = unsafe { runs.give_back(state.parts().1) };
+            let purged = unsafe { runs.give_back(state.split().1) };
             assert_eq!(found, purged, "what takes memory");
             let goes = |index: usize| touched[index] && (index / piece).is_multiple_of(2);
             for (index, touched) in touched.into_iter().enumerate() {
@@ -171,7 +171,7 @@ fn blocks_keep_what_they_hold() {
                         // As after each call: memory in use counts as resident.
                         state.take_growth();
                         for _ in 0..random(8) {
-                            state.purge_step_partial(&mut Visit::unbounded(), Parts::OsPages);
+                            state.purge_step_partial(&mut Visit::unbounded(), Granularity::OsPages);
                         }
                     }
                 }
