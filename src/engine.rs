@@ -15,7 +15,7 @@ use crate::error::{AllocError, Fault, Freed};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
-use crate::tally::Tally;
+use crate::tally::{Change, Tally};
 use crate::walk;
 
 /// A strategy: the engine `E` over a source, metered by `M`.
@@ -52,8 +52,8 @@ pub struct Served {
 pub struct Resized {
     /// The part of the block that the program has now.
     pub(crate) contents: NonNull<[u8]>,
-    /// Bytes of the whole block, before and after.
-    pub(crate) bytes: (usize, usize),
+    /// Bytes of the whole block.
+    pub(crate) bytes: Change,
 }
 
 impl Served {
@@ -65,10 +65,10 @@ impl Served {
 }
 
 impl Resized {
-    /// Returns a block that consists only of contents, with its lengths before and after.
+    /// Returns a block that consists only of contents, with the change of its length.
     #[inline(always)]
-    pub(crate) fn whole(block: NonNull<u8>, bytes: (usize, usize)) -> Self {
-        Self { contents: NonNull::slice_from_raw_parts(block, bytes.1), bytes }
+    pub(crate) fn whole(block: NonNull<u8>, bytes: Change) -> Self {
+        Self { contents: NonNull::slice_from_raw_parts(block, bytes.new), bytes }
     }
 }
 
@@ -200,7 +200,8 @@ impl<S: Source, M: Meter> Backing<S, M> {
     /// Counts a block whose layout changed, and returns its contents.
     #[inline(always)]
     fn resized(&mut self, layout: Layout, new_layout: Layout, block: Resized) -> NonNull<[u8]> {
-        self.tally.resized((layout.size(), new_layout.size()), block.bytes);
+        let requested = Change { old: layout.size(), new: new_layout.size() };
+        self.tally.resized(requested, block.bytes);
         block.contents
     }
 }

@@ -29,6 +29,7 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, Cells, Link, MAX_CELLS, TAG, header};
+use crate::tally::Change;
 
 /// The number of classes. Class k has blocks of 2^k cells.
 const CLASSES: usize = MAX_CELLS.ilog2() as usize;
@@ -231,7 +232,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for PowersOfTwo {
         let len = bytes(class) - (block.addr().get() - self.contents(start).addr().get());
         (new_layout.size() <= len).then(|| Resized {
             contents: NonNull::slice_from_raw_parts(block, len),
-            bytes: (bytes(class), bytes(class)),
+            bytes: Change::none(bytes(class)),
         })
     }
 

@@ -2,14 +2,35 @@
 
 use crate::strategy::Usage;
 
+/// A number of bytes that changes when a block is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Before.
+    pub(crate) old: usize,
+    /// Afterwards.
+    pub(crate) new: usize,
+}
+
+impl Change {
+    /// Returns the change of what stays the same.
+    #[inline(always)]
+    pub(crate) fn none(bytes: usize) -> Self {
+        Self { old: bytes, new: bytes }
+    }
+}
+
 /// Counters of the blocks in use.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// May be negative: a checked free accepts any layout that fits the block.
+    /// Bytes requested. May be negative: a checked free accepts any layout that fits the block.
     requested: isize,
+    /// Bytes of the blocks.
     block: usize,
+    /// The most bytes ever requested at one time.
     peak_requested: isize,
+    /// Blocks allocated since the beginning.
     allocations: u64,
+    /// Blocks freed since the beginning.
     frees: u64,
     /// Whether blocks were freed by a layout that may not be the one they were requested with.
     is_estimate: bool,
@@ -71,11 +92,11 @@ impl Tally {
         self.allocations += parts as u64 - 1;
     }
 
-    /// Counts a resized block: the bytes requested, and those of the block, before and after.
+    /// Counts a resized block: the bytes requested, and those of the block.
     #[inline(always)]
-    pub(crate) fn resized(&mut self, requested: (usize, usize), block: (usize, usize)) {
-        self.requested += requested.1 as isize - requested.0 as isize;
-        self.block = self.block - block.0 + block.1;
+    pub(crate) fn resized(&mut self, requested: Change, block: Change) {
+        self.requested += requested.new as isize - requested.old as isize;
+        self.block = self.block - block.old + block.new;
         self.peak_requested = self.peak_requested.max(self.requested);
     }
 

@@ -30,6 +30,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::tally::Change;
 use crate::words::{Plain, Table};
 
 /// No block: the end of a list.
@@ -390,7 +391,8 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BinaryBuddies {
         self.split(start, order, new_order, meter);
         meter.served(Part::Fit);
         let contents = self.memory(start, new_order, new_layout);
-        Some(Resized { contents, bytes: (self.bytes(order), self.bytes(new_order)) })
+        let bytes = Change { old: self.bytes(order), new: self.bytes(new_order) };
+        Some(Resized { contents, bytes })
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, _: &Backing<S, M>) -> bool {

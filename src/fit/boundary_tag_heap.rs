@@ -12,6 +12,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
+use crate::tally::Change;
 
 /// A heap of blocks with boundary tags over a source. The index `P` chooses the free block that
 /// serves a request, `R` decides when freed blocks are free memory, and `A` whether the heap is
@@ -100,7 +101,7 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
         if !self.resize_block(found, len, &mut backing.source, &backing.meter) {
             return None;
         }
-        let bytes = (Self::bytes(found.len), Self::bytes(len));
+        let bytes = Change { old: Self::bytes(found.len), new: Self::bytes(len) };
         Some(Resized::whole(block, bytes))
     }
 
@@ -119,7 +120,7 @@ unsafe impl<P: Index, R: Reclaim, A: Area, S: Source, M: Meter> Engine<S, M> for
         let len = Self::cells_for(new_layout.size())?;
         let wanted = (len, layout.align());
         let start = self.grow_down(found, wanted, layout.size(), &backing.meter)?;
-        let bytes = (Self::bytes(found.len), Self::bytes(len));
+        let bytes = Change { old: Self::bytes(found.len), new: Self::bytes(len) };
         Some(Resized::whole(self.address(start), bytes))
     }
 

@@ -16,6 +16,7 @@ use super::good::{DUMMY, Good, LOOKING, list_for};
 use super::heap::TagHeap;
 use crate::meter::Meter;
 use crate::tags::{CELL, Cells, TAG, WORDS};
+use crate::tally::Change;
 
 /// Returns the words of the block that holds this many bytes.
 #[inline(always)]
@@ -154,17 +155,17 @@ impl TagHeap<Good> {
         bytes_of(len)
     }
 
-    /// Resizes a block in use in place, from `old` requested bytes to `new`, within the memory that
-    /// the heap has. If that is impossible, returns whether no block in use lies above this one, so
-    /// that more memory would help. O(1).
+    /// Resizes a block in use in place, as the requested bytes change by `sizes`, within the memory
+    /// that the heap has. If that is impossible, returns whether no block in use lies above this
+    /// one, so that more memory would help. O(1).
     #[inline(always)]
     pub(crate) fn resize_at<M: Meter>(
         &mut self,
         address: usize,
-        (old, new): (usize, usize),
+        sizes: Change,
         meter: &M,
     ) -> Result<(), IsLast> {
-        let (old, new) = (words_for(old), words_for(new));
+        let (old, new) = (words_for(sizes.old), words_for(sizes.new));
         if old == new {
             return Ok(());
         }
@@ -284,7 +285,8 @@ mod tests {
                     let (start, size) = blocks[index];
                     let new_size = 1 + random(2 * size);
                     let at = quick.contents(start).addr();
-                    let resized = quick.resize_at(at, (size, new_size), &()).is_ok();
+                    let resized =
+                        quick.resize_at(at, Change { old: size, new: new_size }, &()).is_ok();
                     let (block, len) = (general.block(start), TagHeap::<Good>::cells_of(new_size));
                     assert_eq!(resized, general.resize_known(block, len, &()));
                     if resized {

@@ -68,6 +68,7 @@ use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, Strategy};
 use crate::tags::Sizes;
+use crate::tally::Change;
 
 /// The owner of a block: a process, a thread, a module, or anything else that the program chooses.
 ///
@@ -218,9 +219,8 @@ unsafe impl<O: Order, H: Halving, P: Index, S: Source, M: Meter> Engine<S, M>
         if !self.heap.resize(found, len, &mut backing.source, &backing.meter) {
             return None;
         }
-        let bytes = [found.len, len].map(Sizes::<OVERHEAD>::bytes);
-        let contents = NonNull::slice_from_raw_parts(block, bytes[1]);
-        Some(Resized { contents, bytes: bytes.into() })
+        let [old, new] = [found.len, len].map(Sizes::<OVERHEAD>::bytes);
+        Some(Resized::whole(block, Change { old, new }))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {

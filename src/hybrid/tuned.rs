@@ -12,6 +12,7 @@ use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, TAG, header};
+use crate::tally::Change;
 
 /// The engine of [`Hybrid`](super::Hybrid).
 #[derive(Debug)]
@@ -186,11 +187,11 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
     ) -> Option<Resized> {
         let new_size = new_layout.size();
         // SAFETY: the caller's block is in use.
-        let lens = match unsafe { header::len_at(block) } {
+        let bytes = match unsafe { header::len_at(block) } {
             // SAFETY: as above, and it is a mapped one.
             0 => match unsafe { mapped::len(block) } {
                 // If shrinking would free at least half of it, the block should be moved instead.
-                old if new_size <= old && new_size > old / 2 => (old, old),
+                old if new_size <= old && new_size > old / 2 => Change::none(old),
                 _ => return None,
             },
             len => {
@@ -200,13 +201,13 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
                 if len - 1 > wanted || len < wanted {
                     let (heap, mut context) = self.parts(backing);
                     let new = heap.resize(old, wanted, &mut context)?;
-                    (Size::bytes(len), Size::bytes(new.len))
+                    Change { old: Size::bytes(len), new: Size::bytes(new.len) }
                 } else {
-                    (Size::bytes(len), Size::bytes(len))
+                    Change::none(Size::bytes(len))
                 }
             }
         };
-        Some(Resized::whole(block, lens))
+        Some(Resized::whole(block, bytes))
     }
 
     unsafe fn keep(
@@ -223,7 +224,7 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         }
         // SAFETY: a block of no cells is a mapped one.
         let len = unsafe { mapped::len(block) };
-        (new_layout.size() <= len).then(|| Resized::whole(block, (len, len)))
+        (new_layout.size() <= len).then(|| Resized::whole(block, Change::none(len)))
     }
 
     /// Extends a block with the free memory below it, to which its contents move.
@@ -247,7 +248,8 @@ unsafe impl<T: HasSettings, S: Source, M: Meter> Engine<S, M> for Tuned<T> {
         // long enough for the new size; the two places may overlap.
         unsafe { moved.copy_from(block, layout.size().min(new_layout.size())) };
         let new = self.heap.trim(all, Block { start: all.start, len: wanted }, &backing.meter);
-        Some(Resized::whole(moved, (Size::bytes(len), Size::bytes(new.len))))
+        let bytes = Change { old: Size::bytes(len), new: Size::bytes(new.len) };
+        Some(Resized::whole(moved, bytes))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout, backing: &Backing<S, M>) -> bool {

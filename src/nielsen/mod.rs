@@ -51,6 +51,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::tally::Change;
 
 /// A heap of words over a source, served by the algorithm `A`.
 ///
@@ -245,7 +246,7 @@ unsafe impl<A: Algorithm, S: Source, M: Meter> Engine<S, M> for ByAlgorithm<A> {
         }
         let resized = self.algorithm.resize(found, request, &mut self.words, &backing.meter)?;
         backing.meter.served(Part::Fit);
-        let bytes = (Self::bytes(found), Self::bytes(resized));
+        let bytes = Change { old: Self::bytes(found), new: Self::bytes(resized) };
         Some(Resized { contents: self.place(resized, new_layout.align()), bytes })
     }
 

@@ -159,9 +159,22 @@ pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 ))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct OsPageRun {
+    /// Where the first one starts.
     pub(crate) start: *mut u8,
+    /// Their bytes.
     pub(crate) len: usize,
+}
+
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
+impl OsPageRun {
+    /// Returns the address behind the last one.
+    pub(crate) fn end(self) -> *mut u8 {
+        self.start.wrapping_add(self.len)
+    }
 }

@@ -10,12 +10,7 @@ pub(crate) const MOVES: bool = false;
 ///
 /// # Safety
 /// None.
-pub(crate) unsafe fn move_into(
-    _: (*mut u8, usize),
-    _: (*mut u8, usize),
-    _: *mut u8,
-    _: usize,
-) -> bool {
+pub(crate) unsafe fn move_into(_: OsPageRun, _: OsPageRun, _: *mut u8, _: usize) -> bool {
     false
 }
 

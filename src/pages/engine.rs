@@ -21,6 +21,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::{Span, SpanKind};
+use crate::tally::Change;
 
 /// A placement distinguishes one paged strategy from another: it chooses the block that serves a
 /// request of a class.
@@ -290,24 +291,23 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         let pages = &mut self.pages;
-        let (size, new_size) = (layout.size(), new_layout.size());
+        let sizes = Change { old: layout.size(), new: new_layout.size() };
         let bytes = match pages.page_of(block, layout) {
             Some(page) => {
                 if !P::suits(pages, pages.headers.class(page), new_layout) {
                     return None;
                 }
-                let bytes = pages.class_of_page(page).size as usize;
-                (bytes, bytes)
+                Change::none(pages.class_of_page(page).size as usize)
             }
             None => {
                 // A block that has become small belongs in a page. One that was small already is
                 // here because no page served it.
-                if new_size <= pages.largest && size > pages.largest
-                    || !pages.resize_below(block, (size, new_size), backing)
+                if sizes.new <= pages.largest && sizes.old > pages.largest
+                    || !pages.resize_below(block, sizes, backing)
                 {
                     return None;
                 }
-                (pages.below.len_for(size), pages.below.len_for(new_size))
+                Change { old: pages.below.len_for(sizes.old), new: pages.below.len_for(sizes.new) }
             }
         };
         Some(Resized::whole(block, bytes))
@@ -321,11 +321,11 @@ unsafe impl<P: Placement, B: Below, S: Source, M: Meter> Engine<S, M> for PageEn
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         let pages = &mut self.pages;
-        let sizes = (layout.size(), new_layout.size());
+        let sizes = Change { old: layout.size(), new: new_layout.size() };
         let bytes = match pages.page_of(block, layout) {
             Some(page) => {
                 let len = pages.class_of_page(page).size as usize;
-                (sizes.1 <= len).then_some((len, len))?
+                (sizes.new <= len).then_some(Change::none(len))?
             }
             None => pages.below.keep(block, sizes, &backing.meter)?,
         };
@@ -376,7 +376,7 @@ impl<H: Headers, B: Below> Pages<H, B> {
     fn resize_below<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         backing: &mut Backing<S, M>,
     ) -> bool {
         let Backing { source, meter, .. } = backing;

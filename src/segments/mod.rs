@@ -23,6 +23,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::Source;
 use crate::strategy::Span;
+use crate::tally::Change;
 
 /// FIRST-FIT over a source: takes the lowest free block that fits, in O(log n).
 ///
@@ -131,17 +132,20 @@ impl SegmentHeap {
         requested.next_multiple_of(self.bytes(1))
     }
 
-    /// Resizes a block in place from `size` to `new_size` requested bytes; returns its lengths
-    /// before and after, in bytes.
+    /// Resizes a block in place, as the requested bytes change by `sizes`. Returns the change of
+    /// its length.
     pub(crate) fn resize<M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        (size, new_size): (usize, usize),
+        sizes: Change,
         meter: &M,
-    ) -> Option<(usize, usize)> {
-        let len = self.granules_for(new_size)?;
+    ) -> Option<Change> {
+        let len = self.granules_for(sizes.new)?;
         let done = self.resize_block(self.granule_of(block), len, meter);
-        done.then(|| (size.next_multiple_of(self.bytes(1)), self.bytes(len)))
+        done.then(|| Change {
+            old: sizes.old.next_multiple_of(self.bytes(1)),
+            new: self.bytes(len),
+        })
     }
 
     /// Returns whether a block in use that fits `layout` starts at `block`. Any address is allowed.
@@ -176,7 +180,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for SegmentHeap {
         new_layout: Layout,
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
-        let sizes = (layout.size(), new_layout.size());
+        let sizes = Change { old: layout.size(), new: new_layout.size() };
         let bytes = self.resize(block, sizes, &backing.meter)?;
         Some(Resized::whole(block, bytes))
     }

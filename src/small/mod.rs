@@ -58,6 +58,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::{Meter, Part};
 use crate::source::{FixedSource, Region, Source};
 use crate::strategy::Span;
+use crate::tally::Change;
 
 /// A heap for small machines, over a source.
 ///
@@ -149,7 +150,7 @@ unsafe impl<S: Source, M: Meter> Engine<S, M> for BitHeap {
         backing: &mut Backing<S, M>,
     ) -> Option<Resized> {
         let (old, new) = (length(layout), Self::granules(new_layout.size())?);
-        let bytes = (old as usize * GRANULE, new as usize * GRANULE);
+        let bytes = Change { old: old as usize * GRANULE, new: new as usize * GRANULE };
         let start = self.granule_of(block);
         let Backing { source, meter, .. } = backing;
         BitHeap::resize(self, start, old, new, source, meter).then(|| Resized::whole(block, bytes))

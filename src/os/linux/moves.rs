@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::os::{commit, page_size, release};
+use crate::os::{OsPageRun, commit, page_size, release};
 
 /// Whether mappings can move: they can.
 pub(crate) const MOVES: bool = true;
@@ -21,20 +21,22 @@ pub(crate) const MOVES: bool = true;
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// Moves a mapping, or a part of one, to `to`, in a reservation whose other parts stay, and makes
-/// it longer if `new_len` is more than its bytes. Returns whether it did; otherwise the mapping is
+/// it `new_len` bytes long. Returns whether it did; otherwise the mapping is
 /// unchanged and the reservation is released.
 ///
 /// # Safety
-/// The pages are `len` bytes, which are [movable] if `new_len` is the same; otherwise it is more.
-/// Only the caller knows of the pages and of the reservation. The reservation has at least
-/// `new_len` bytes and one OS page from `to` on.
+/// `new_len` is more than the bytes of the pages, or the same, and then they are [movable]. Only
+/// the caller knows of the pages and of the reservation. The reservation has at least `new_len`
+/// bytes and one OS page from `to` on.
 pub(crate) unsafe fn move_into(
-    (start, len): (*mut u8, usize),
-    (reserved, reserved_len): (*mut u8, usize),
+    pages: OsPageRun,
+    reservation: OsPageRun,
     to: *mut u8,
     new_len: usize,
 ) -> bool {
-    debug_assert!(len <= new_len && to.addr() + new_len < reserved.addr() + reserved_len);
+    let OsPageRun { start, len } = pages;
+    let OsPageRun { start: reserved, len: reserved_len } = reservation;
+    debug_assert!(len <= new_len && to.addr() + new_len < reservation.end().addr());
     let is_first = !BUSY.swap(true, Acquire);
     // SAFETY: the caller guarantees that mapping and reservation are its own; only parts that are
     // still the caller's are released.
@@ -50,9 +52,9 @@ pub(crate) unsafe fn move_into(
                 if is_marked && is_whole(reserved, reserved_len) {
                     release(reserved, reserved_len);
                 } else {
-                    let end = reserved.add(reserved_len);
                     release(reserved, to.offset_from_unsigned(reserved));
-                    release(to.add(new_len), end.offset_from_unsigned(to.add(new_len)));
+                    let rest = to.add(new_len);
+                    release(rest, reservation.end().offset_from_unsigned(rest));
                 }
             }
             moved
@@ -173,7 +175,9 @@ mod tests {
                 if pieces == 2 {
                     libc::madvise(start.cast(), page, libc::MADV_DONTFORK);
                 }
-                let moved = move_into((start, len), (reserved, reserved_len), to, new_len);
+                let pages = OsPageRun { start, len };
+                let reservation = OsPageRun { start: reserved, len: reserved_len };
+                let moved = move_into(pages, reservation, to, new_len);
                 assert_eq!(moved, pieces == 1);
                 let there = if moved { to } else { start };
                 assert!((0..len).all(|at| there.add(at).read() == pieces));

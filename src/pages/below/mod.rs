@@ -18,6 +18,7 @@ use crate::error::{AllocError, Fault};
 use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::Span;
+use crate::tally::Change;
 
 /// A heap below pages. Pages are aligned to their size, p bytes.
 pub trait Below: Debug {
@@ -89,34 +90,29 @@ pub trait Below: Debug {
     /// Returns the length in bytes of a block that was requested with `requested` bytes.
     fn len_for(&self, requested: usize) -> usize;
 
-    /// Resizes in place a block that was requested with `sizes.0` bytes, so that it holds
-    /// `sizes.1`. Returns whether it did.
+    /// Resizes in place a block that was requested with `sizes.old` bytes, so that it holds
+    /// `sizes.new`. Returns whether it did.
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         source: &mut S,
         meter: &M,
     ) -> bool;
 
     /// Like [`resize`](Self::resize), for a block of any length and without more memory. Returns
-    /// its lengths before and after, in bytes.
-    fn keep<M: Meter>(
-        &mut self,
-        block: NonNull<u8>,
-        sizes: (usize, usize),
-        meter: &M,
-    ) -> Option<(usize, usize)>;
+    /// the change of its length.
+    fn keep<M: Meter>(&mut self, block: NonNull<u8>, sizes: Change, meter: &M) -> Option<Change>;
 
     /// Moves a block that grows, with its contents, down over the free memory below it. Returns its
-    /// new start, and its lengths before and after, in bytes.
+    /// new start, and the change of its length.
     fn grow_down<M: Meter>(
         &mut self,
         _block: NonNull<u8>,
         _layout: Layout,
         _new_size: usize,
         _meter: &M,
-    ) -> Option<(NonNull<u8>, (usize, usize))> {
+    ) -> Option<(NonNull<u8>, Change)> {
         None
     }
 

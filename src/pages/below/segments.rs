@@ -9,6 +9,7 @@ use crate::meter::Meter;
 use crate::segments::SegmentHeap;
 use crate::source::Source;
 use crate::strategy::Span;
+use crate::tally::Change;
 
 impl Below for SegmentHeap {
     const KEPT: usize = 0;
@@ -61,19 +62,14 @@ impl Below for SegmentHeap {
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         _: &mut S,
         meter: &M,
     ) -> bool {
         self.resize(block, sizes, meter).is_some()
     }
 
-    fn keep<M: Meter>(
-        &mut self,
-        block: NonNull<u8>,
-        sizes: (usize, usize),
-        meter: &M,
-    ) -> Option<(usize, usize)> {
+    fn keep<M: Meter>(&mut self, block: NonNull<u8>, sizes: Change, meter: &M) -> Option<Change> {
         self.resize(block, sizes, meter)
     }
 

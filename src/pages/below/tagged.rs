@@ -26,6 +26,7 @@ use crate::meter::Meter;
 use crate::source::Source;
 use crate::strategy::Span;
 use crate::tags::{Block, CELL, NONE, TAG};
+use crate::tally::Change;
 
 /// Greatest alignment in bytes of requests that are served in a [quick way](Below::take_close).
 const ALIGNED: usize = 1 << 16;
@@ -176,11 +177,11 @@ impl Tagged {
     fn resize_unwatched<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         source: &mut S,
         meter: &M,
     ) -> bool {
-        if sizes.1 > Large::MOST {
+        if sizes.new > Large::MOST {
             return false;
         }
         let address = block.addr().get();
@@ -198,11 +199,11 @@ impl Tagged {
     fn resize_watched<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         source: &mut S,
         meter: &M,
     ) -> bool {
-        self.about_to_free(block, sizes.0);
+        self.about_to_free(block, sizes.old);
         self.resize_unwatched(block, sizes, source, meter)
     }
 
@@ -213,12 +214,12 @@ impl Tagged {
     fn grow<S: Source, M: Meter>(
         &mut self,
         address: usize,
-        (size, new_size): (usize, usize),
+        sizes: Change,
         source: &mut S,
         meter: &M,
     ) -> bool {
-        let found = self.heap.block_of(address, size);
-        let Some(len) = Large::cells_for(new_size) else { return false };
+        let found = self.heap.block_of(address, sizes.old);
+        let Some(len) = Large::cells_for(sizes.new) else { return false };
         self.heap.resize_growing(found, len, source, meter)
     }
 }
@@ -321,7 +322,7 @@ impl Below for Tagged {
     fn resize<S: Source, M: Meter>(
         &mut self,
         block: NonNull<u8>,
-        sizes: (usize, usize),
+        sizes: Change,
         source: &mut S,
         meter: &M,
     ) -> bool {
@@ -331,17 +332,12 @@ impl Below for Tagged {
         self.resize_unwatched(block, sizes, source, meter)
     }
 
-    fn keep<M: Meter>(
-        &mut self,
-        block: NonNull<u8>,
-        (_, new_size): (usize, usize),
-        meter: &M,
-    ) -> Option<(usize, usize)> {
+    fn keep<M: Meter>(&mut self, block: NonNull<u8>, sizes: Change, meter: &M) -> Option<Change> {
         let found = self.heap.block_at(block.addr().get());
-        let len = Large::cells_for(new_size)?;
+        let len = Large::cells_for(sizes.new)?;
         self.keep_mark(found);
         let done = self.heap.resize_known(found, len, meter);
-        done.then_some((Large::bytes(found.len), Large::bytes(len)))
+        done.then_some(Change { old: Large::bytes(found.len), new: Large::bytes(len) })
     }
 
     fn grow_down<M: Meter>(
@@ -350,7 +346,7 @@ impl Below for Tagged {
         layout: Layout,
         new_size: usize,
         meter: &M,
-    ) -> Option<(NonNull<u8>, (usize, usize))> {
+    ) -> Option<(NonNull<u8>, Change)> {
         let found = self.heap.block_at(block.addr().get());
         let len = Large::cells_for(new_size)?;
         self.keep_mark(found);
@@ -360,7 +356,7 @@ impl Below for Tagged {
         let wanted = (len, layout.align());
         let start = self.heap.grow_down(found, wanted, layout.size(), meter)?;
         let moved = NonNull::new(self.heap.contents(start))?;
-        Some((moved, (Large::bytes(found.len), Large::bytes(len))))
+        Some((moved, Change { old: Large::bytes(found.len), new: Large::bytes(len) }))
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {

@@ -28,7 +28,7 @@ use crate::global::native::base::visit::{RATE, Visit};
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::purge::Decline;
 use crate::global::native::memory::refused;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 mod density;
 mod runs;
@@ -85,15 +85,14 @@ pub(in crate::global::native) fn bytes() -> usize {
 }
 
 /// Takes up to `len` bytes of the longest run, as the first part of a block that is placed as by
-/// [`take`]. Returns their start and number. The caller adds the rest, or [puts them
-/// back](put_back).
-pub(super) fn take_part(len: usize) -> Option<(*mut u8, usize)> {
+/// [`take`]. The caller adds the rest, or [puts them back](put_back).
+pub(super) fn take_part(len: usize) -> Option<OsPageRun> {
     (bytes() != 0).then(|| restored(|kept| kept.runs.take_part(len))).flatten()
 }
 
 /// Takes up to `len` bytes, not 0, to be moved to the end of a mapping that needs as many more.
-/// Returns their start and number. They are whole huge pages as long as there are some.
-pub(super) fn take_more(len: usize) -> Option<(*mut u8, usize)> {
+/// They are whole huge pages as long as there are some.
+pub(super) fn take_more(len: usize) -> Option<OsPageRun> {
     (bytes() != 0).then(|| restored(|kept| kept.runs.take_more(len))).flatten()
 }
 
@@ -162,8 +161,15 @@ pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
     with(|kept| kept.learn(start, len)).flatten().is_some()
 }
 
-/// Keeps a freed mapping if it may be wanted; returns whether it did. `in_use` tells the bytes of
-/// mappings still in use, and those that may be kept beside them; `delay` is the purge delay in
+/// Bytes of mappings after one was freed.
+pub(super) struct Balance {
+    /// Bytes still in use.
+    pub(super) in_use: usize,
+    /// The most bytes that may be kept beside them.
+    pub(super) most_kept: usize,
+}
+
+/// Keeps a freed mapping if it may be wanted; returns whether it did. `delay` is the purge delay in
 /// milliseconds. As the program frees most of its mappings, kept ones go back.
 ///
 /// # Safety
@@ -171,7 +177,7 @@ pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
 pub(super) unsafe fn keep(
     start: *mut u8,
     len: usize,
-    in_use: impl FnOnce() -> (usize, usize),
+    balance: impl FnOnce() -> Balance,
     delay: u32,
 ) -> bool {
     if let Some(is_dense) = with(|kept| kept.learn(start, len)).flatten() {
@@ -186,8 +192,8 @@ pub(super) unsafe fn keep(
     }
     let run = KeptRun { start, len, since: os::now(), is_restored: false };
     let (is_kept, surplus) = with(|kept| {
-        let (used, most) = in_use();
-        (kept.keep(run, most, delay), kept.note_freed(used, len, delay))
+        let Balance { in_use, most_kept } = balance();
+        (kept.keep(run, most_kept, delay), kept.note_freed(in_use, len, delay))
     })
     .unwrap_or_default();
     if surplus != 0 {
@@ -328,8 +334,8 @@ impl Kept {
         self.zeroed.learn(start, len).or(learned)
     }
 
-    /// Adds the run of a freed mapping if it may be wanted; returns whether it did. `most` and
-    /// `delay` are as for [`keep`].
+    /// Adds the run of a freed mapping if it may be wanted; returns whether it did. At most `most`
+    /// bytes are kept then; `delay` is as for [`keep`].
     fn keep(&mut self, run: KeptRun, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.runs.bytes() + run.len);
         self.freed = run.since;

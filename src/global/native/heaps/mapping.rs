@@ -21,7 +21,7 @@ use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::{self, HUGE};
 use crate::global::native::memory::refused;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 mod assembly;
 mod header;
@@ -89,7 +89,7 @@ pub(in crate::global::native) fn allocate_kept(
     let block = base.wrapping_add(page);
     // SAFETY: the pages were taken just now, so nobody else has them; the block is behind the
     // first, which has room for the header.
-    unsafe { write_header(block, (base, len), 0, size) };
+    unsafe { write_header(block, OsPageRun { start: base, len }, 0, size) };
     IN_USE.count.fetch_add(1, Relaxed);
     count_bytes(len, 0);
     NonNull::new(block)
@@ -102,23 +102,23 @@ fn allocate_beyond_kept(len: usize, lengthen: Lengthen) -> Option<*mut u8> {
         return None;
     }
     let page = os::page_size();
-    let (start, part) = kept::take_part(len)?;
-    if part == len {
-        return Some(start);
+    let part = kept::take_part(len)?;
+    if part.len == len {
+        return Some(part.start);
     }
-    let is_dense = huge::is_dense(start, part);
+    let is_dense = huge::is_dense(part.start, part.len);
     // To move pages that were never written is dearer than to map new ones.
     let may_assemble = is_dense && lengthen != Lengthen::InOnePiece && os::MOVES;
     // SAFETY: the pages were taken just now, so nobody else has them; a block one OS page behind
     // their start is on a huge page, and they are longer than both.
     unsafe {
         let others_help = may_assemble && kept::bytes() >= kept::LEAST;
-        let longer = (!others_help).then(|| lengthen_whole((start, part), page, HUGE, len));
+        let longer = (!others_help).then(|| lengthen_whole(part, page, HUGE, len));
         let base = match longer.flatten() {
             Some(base) => base,
-            None if may_assemble => assemble((start, part), page, len)?,
+            None if may_assemble => assemble(part, page, len)?,
             None => {
-                kept::put_back(start, part);
+                kept::put_back(part.start, part.len);
                 return None;
             }
         };
@@ -155,7 +155,7 @@ fn allocate_at(size: usize, align: usize, huge: Option<bool>) -> Option<NonNull<
         if let Some(wanted) = huge {
             os::advise_huge_pages(base, len, wanted);
         }
-        write_header(block, (base, len), guard, size);
+        write_header(block, OsPageRun { start: base, len }, guard, size);
     }
     IN_USE.count.fetch_add(1, Relaxed);
     count_bytes(len, 0);
@@ -211,11 +211,11 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             return false;
         }
         let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
-        let in_use = || {
-            let others = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
-            (others, IN_USE.most.load(Relaxed).saturating_sub(others))
+        let balance = || {
+            let in_use = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
+            kept::Balance { in_use, most_kept: IN_USE.most.load(Relaxed).saturating_sub(in_use) }
         };
-        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, in_use, delay);
+        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, balance, delay);
         if !is_kept {
             refused::release(base, len);
         }

@@ -53,8 +53,7 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
     let Some(grown_by) = noted(&GROWTH, bytes, pool::all().len()) else { return false };
     let figures =
         pool::all().map(|heap| (heap.used.load(Relaxed), heap.most_resident.load(Relaxed)));
-    let (_, mapped, _) = mapping::usage();
-    let (free, in_use) = balance(figures, mapped);
+    let (free, in_use) = balance(figures, mapping::usage().bytes);
     let (mut wanted, is_large) = surplus(free, in_use, grown_by);
     if !goes_back(&AGAIN, os::now() as u32, wanted, is_large) {
         return false;
@@ -295,7 +294,7 @@ mod tests {
             let before = sum();
             let pagewise = crate::global::Pagewise::new();
             let block = pagewise.allocate(40 * MIB);
-            assert!(!block.is_null() && mapping::usage().0 == 1);
+            assert!(!block.is_null() && mapping::usage().count == 1);
             assert!(sum() < before);
             // SAFETY: the block is freed once.
             unsafe { pagewise.free(block) };

@@ -42,13 +42,13 @@ pub(in crate::global::native) fn stats() -> Stats {
         stats.threads += 1;
     }
     stats.live = stats.live.saturating_sub(stats.quick);
-    let (count, bytes, peak) = mapping::usage();
-    stats.blocks += count;
-    stats.live += bytes;
-    stats.mapped = bytes;
-    stats.mappings = count;
-    stats.held += bytes + kept::bytes();
-    stats.peak_held += peak;
+    let mapped = mapping::usage();
+    stats.blocks += mapped.count;
+    stats.live += mapped.bytes;
+    stats.mapped = mapped.bytes;
+    stats.mappings = mapped.count;
+    stats.held += mapped.bytes + kept::bytes();
+    stats.peak_held += mapped.peak;
     stats
 }
 

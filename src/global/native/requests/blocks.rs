@@ -358,7 +358,7 @@ mod tests {
         let allocate = || unsafe { PAGEWISE.alloc(layout) };
         let blocks = holding_all(|| [(); 500].map(|()| allocate()));
         let mappings = blocks.iter().filter(|block| !SPACE.contains(**block)).count();
-        assert!(mappings > 10 && mapping::usage().0 == mappings);
+        assert!(mappings > 10 && mapping::usage().count == mappings);
         // SAFETY: each block is in use, has the size of its layout, and is freed once.
         unsafe {
             for mut block in blocks {
@@ -373,7 +373,7 @@ mod tests {
                 PAGEWISE.dealloc(block, old);
             }
         }
-        assert_eq!(mapping::usage().0, 0);
+        assert_eq!(mapping::usage().count, 0);
         assert!((0..500).all(|_| SPACE.contains(allocate())));
     }
 

@@ -330,10 +330,10 @@ mod tests {
         registry::tuning(&Tuning::new().mapping_from(FROM));
         for (size, mappings) in [(FROM - 1, 0), (FROM, 1), (FROM + 1, 1), (FROM / 2, 0)] {
             let blocks = [PAGEWISE.allocate(size), PAGEWISE.allocate_zeroed(size)];
-            assert_eq!(mapping::usage().0, 2 * mappings, "{size}");
+            assert_eq!(mapping::usage().count, 2 * mappings, "{size}");
             // SAFETY: the blocks are freed once.
             blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
-            assert_eq!(mapping::usage().0, 0);
+            assert_eq!(mapping::usage().count, 0);
         }
     }
 

@@ -4,7 +4,7 @@ use core::{mem, ptr};
 
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::refused;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 /// Bytes of a run from which on a longer block starts with it.
 const PART: usize = HUGE;
@@ -117,12 +117,11 @@ impl KeptRuns {
     pub(super) fn take(&mut self, len: usize) -> Result<Option<*mut u8>, Unrestored> {
         let page = os::page_size();
         let index = self.longest(|run| run.usable(page) >= len);
-        self.if_restored(index, |runs, index| runs.take_from(index, page, len).0)
+        self.if_restored(index, |runs, index| runs.take_from(index, page, len).start)
     }
 
-    /// Takes up to `len` bytes of the longest run, as the first part of such a block. Returns their
-    /// start and number.
-    pub(super) fn take_part(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
+    /// Takes up to `len` bytes of the longest run, as the first part of such a block.
+    pub(super) fn take_part(&mut self, len: usize) -> Result<Option<OsPageRun>, Unrestored> {
         let page = os::page_size();
         let index = self.longest(|run| run.usable(page) >= PART);
         self.if_restored(index, |runs, index| runs.take_from(index, page, len))
@@ -130,8 +129,8 @@ impl KeptRuns {
 
     /// Takes up to `len` bytes: whole huge pages of the shortest run that has some, so that few
     /// runs remain. If none has, or less is wanted, takes the end of the shortest run that
-    /// suffices, or all of the longest. Returns their start and number.
-    pub(super) fn take_more(&mut self, len: usize) -> Result<Option<(*mut u8, usize)>, Unrestored> {
+    /// suffices, or all of the longest.
+    pub(super) fn take_more(&mut self, len: usize) -> Result<Option<OsPageRun>, Unrestored> {
         if len >= HUGE
             && let Some(index) = self.shortest(|run| run.usable(0) >= HUGE)
         {
@@ -145,7 +144,7 @@ impl KeptRuns {
             let run = &mut runs.entries[index];
             let part = run.len.min(len);
             run.len -= part;
-            (run.start.wrapping_add(run.len), part)
+            OsPageRun { start: run.start.wrapping_add(run.len), len: part }
         })
     }
 
@@ -162,9 +161,9 @@ impl KeptRuns {
         Ok(Some(take(self, index)))
     }
 
-    /// Takes up to `most` bytes of a run: their start, which a huge page follows at a distance of
-    /// `before` bytes, and their number.
-    fn take_from(&mut self, index: usize, before: usize, most: usize) -> (*mut u8, usize) {
+    /// Takes up to `most` bytes of a run, from the first place on that a huge page follows at a
+    /// distance of `before` bytes.
+    fn take_from(&mut self, index: usize, before: usize, most: usize) -> OsPageRun {
         let run = mem::replace(&mut self.entries[index], NONE);
         let (KeptRun { start, len: whole, .. }, skipped) = (run, run.skipped(before));
         let len = most.min(run.usable(before));
@@ -175,7 +174,7 @@ impl KeptRuns {
                 self.give_up(run);
             }
         }
-        (taken, len)
+        OsPageRun { start: taken, len }
     }
 
     /// Takes the `more` bytes from `end` on, if a run starts there.

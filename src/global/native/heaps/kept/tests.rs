@@ -11,6 +11,15 @@ use crate::os::alone;
 
 const DELAY: u32 = 60_000;
 
+/// Returns the result of a call that took these pages.
+fn taken(start: *mut u8, len: usize) -> Option<OsPageRun> {
+    Some(OsPageRun { start, len })
+}
+
+fn balance(in_use: usize, most_kept: usize) -> Balance {
+    Balance { in_use, most_kept }
+}
+
 /// Maps `huge_pages` huge pages behind one OS page, and writes the last byte.
 fn mapping(huge_pages: usize) -> KeptRun {
     let page = os::page_size();
@@ -118,21 +127,21 @@ fn a_part_is_as_much_as_there_is() {
     for run in runs {
         assert!(kept.keep(run, usize::MAX, DELAY));
     }
-    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(Some((runs[2].start, 3 * HUGE + page))));
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(taken(runs[2].start, 3 * HUGE + page)));
     assert_eq!(
         kept.runs.take_part(2 * HUGE),
-        Ok(Some((runs[1].start, 2 * HUGE))),
+        Ok(taken(runs[1].start, 2 * HUGE)),
         "no more than is wanted"
     );
     assert_eq!(kept.runs.bytes(), HUGE + page, "the single page that was left went back");
-    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(Some((runs[0].start, HUGE + page))));
+    assert_eq!(kept.runs.take_part(9 * HUGE), Ok(taken(runs[0].start, HUGE + page)));
     assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None));
 
     let late = KeptRun { start: runs[2].start.wrapping_add(page), len: 3 * HUGE, ..runs[2] };
     assert!(kept.runs.put(late));
     assert_eq!(
         kept.runs.take_part(9 * HUGE),
-        Ok(Some((runs[2].start.wrapping_add(HUGE), 2 * HUGE + page)))
+        Ok(taken(runs[2].start.wrapping_add(HUGE), 2 * HUGE + page))
     );
     assert_eq!(kept.runs.bytes(), HUGE - page, "what lies before stays");
     assert_eq!(kept.runs.take_part(9 * HUGE), Ok(None), "too little to begin with");
@@ -222,7 +231,7 @@ fn harmful() {
     // SAFETY: the callee has the same contract.
     let keep = |run: KeptRun| unsafe {
         with(|kept| kept.wanted = true).expect("nobody has the lock");
-        keep(run.start, run.len, || (0, usize::MAX), DELAY)
+        keep(run.start, run.len, || balance(0, usize::MAX), DELAY)
     };
     let (absent, locked) = (mapping(2), mapping(2));
     // SAFETY: both belong to nobody else.
@@ -259,11 +268,11 @@ fn more() {
     }
     // All but the OS pages at both ends.
     let second = short.start.wrapping_add(page);
-    assert_eq!(take_more(HUGE + 3 * page), Some((second, HUGE)));
+    assert_eq!(take_more(HUGE + 3 * page), taken(second, HUGE));
     let end = short.start.wrapping_add(short.len);
-    assert_eq!(take_more(3 * page), Some((end.wrapping_sub(3 * page), 3 * page)));
-    assert_eq!(take_more(HUGE - 3 * page), Some((second.wrapping_add(HUGE), HUGE - 3 * page)));
-    assert_eq!(take_more(9 * HUGE), Some((long.start.wrapping_add(page), 5 * HUGE)));
+    assert_eq!(take_more(3 * page), taken(end.wrapping_sub(3 * page), 3 * page));
+    assert_eq!(take_more(HUGE - 3 * page), taken(second.wrapping_add(HUGE), HUGE - 3 * page));
+    assert_eq!(take_more(9 * HUGE), taken(long.start.wrapping_add(page), 5 * HUGE));
     assert_eq!((take_more(HUGE), take_more(page), bytes()), (None, None, 0));
 
     let memory = os::allocate(9 * LEAST).expect("there is memory");
@@ -274,8 +283,8 @@ fn more() {
         put_back(memory.add(5 * LEAST), LEAST - page);
     }
     assert_eq!(bytes(), 3 * LEAST, "what is shorter went back");
-    assert_eq!(take_more(9 * LEAST), Some((memory.wrapping_add(2 * LEAST), 2 * LEAST)));
-    assert_eq!(take_more(LEAST - page), Some((memory.wrapping_add(page), LEAST - page)));
+    assert_eq!(take_more(9 * LEAST), taken(memory.wrapping_add(2 * LEAST), 2 * LEAST));
+    assert_eq!(take_more(LEAST - page), taken(memory.wrapping_add(page), LEAST - page));
     assert_eq!(bytes(), page);
 }
 
@@ -531,7 +540,7 @@ fn waits() {
     });
     is_taken.recv().expect("the thread is at it");
     // SAFETY: the pages were mapped, and nobody uses them.
-    assert!(unsafe { keep(run.start, run.len, || (usize::MAX / 2, run.len), DELAY) });
+    assert!(unsafe { keep(run.start, run.len, || balance(usize::MAX / 2, run.len), DELAY) });
     assert_eq!(holder.join().expect("it ends"), Some(()));
     assert_eq!(take(run.len, DELAY), Some(run.start));
 }
@@ -598,7 +607,7 @@ fn idle() {
     let run = mapping(4);
     assert_eq!(with(|kept| kept.wanted = true), Some(()));
     // SAFETY: the pages are mapped, and not used any more.
-    assert!(unsafe { keep(run.start, run.len, || (usize::MAX / 2, run.len), DELAY) });
+    assert!(unsafe { keep(run.start, run.len, || balance(usize::MAX / 2, run.len), DELAY) });
     give_back_idle(&mut Visit::unbounded(), DELAY);
     assert_eq!(bytes(), run.len);
     assert_eq!(with(|kept| kept.wanted), Some(true), "nothing was idle");

@@ -12,7 +12,7 @@ use super::super::kept;
 use super::outside;
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::refused;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 /// The most pieces of a mapping. Each takes some system calls.
 pub(super) const PIECES: usize = 32;
@@ -37,11 +37,8 @@ struct Assembly {
 /// # Safety
 /// The pages were kept, and are the caller's; a huge page follows `before` bytes behind their
 /// start. They are at least that, and fewer than `len`.
-pub(super) unsafe fn assemble(
-    (start, part): (*mut u8, usize),
-    before: usize,
-    len: usize,
-) -> Option<*mut u8> {
+pub(super) unsafe fn assemble(pages: OsPageRun, before: usize, len: usize) -> Option<*mut u8> {
+    let OsPageRun { start, len: part } = pages;
     // What comes behind whole huge pages can be huge pages.
     let is_nearly_all = len - part < HUGE;
     let first = if is_nearly_all { part } else { before + ((part - before) & !(HUGE - 1)) };
@@ -53,10 +50,10 @@ pub(super) unsafe fn assemble(
             kept::put_back(start, first);
             return None;
         };
-        let (mut piece, mut pieces) = (Some((start, first)), 0);
-        while let Some((start, part)) = piece {
+        let (mut piece, mut pieces) = (Some(OsPageRun { start, len: first }), 0);
+        while let Some(pages) = piece {
             pieces += 1;
-            let goes_on = made.add(start, part)? && made.len < len && pieces < PIECES;
+            let goes_on = made.add(pages)? && made.len < len && pieces < PIECES;
             piece = goes_on.then(|| kept::take_more(len - made.len)).flatten();
         }
         made.finish(len)
@@ -81,9 +78,9 @@ impl Assembly {
     ///
     /// # Safety
     /// The pages are kept memory that was taken, and fit.
-    unsafe fn add(&mut self, start: *mut u8, len: usize) -> Option<bool> {
-        let (end, before) = (start.wrapping_add(len), self.len);
-        let mut from = start;
+    unsafe fn add(&mut self, pages: OsPageRun) -> Option<bool> {
+        let (end, before) = (pages.end(), self.len);
+        let mut from = pages.start;
         while from < end {
             let left = end.addr() - from.addr();
             let to = self.base.wrapping_add(self.len);
@@ -95,7 +92,9 @@ impl Assembly {
                     kept::put_back(from, left);
                     break;
                 }
-                if !os::move_into((from, moved), (to, self.end.addr() - to.addr()), to, moved) {
+                let part = OsPageRun { start: from, len: moved };
+                let rest = OsPageRun { start: to, len: self.end.addr() - to.addr() };
+                if !os::move_into(part, rest, to, moved) {
                     kept::put_back(from, left);
                     kept::put_back(self.base, self.len);
                     return None;

@@ -5,7 +5,7 @@ use super::known;
 use crate::global::native::base::mode;
 use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::huge::HUGE;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 /// The header before the contents.
 #[repr(C, align(64))]
@@ -37,13 +37,9 @@ pub(super) const BEHIND: usize = size_of::<[usize; 2]>();
 ///
 /// # Safety
 /// The block is in this mapping, at least [`HEADER`] bytes behind its start, and has room.
-pub(super) unsafe fn write_header(
-    block: *mut u8,
-    (base, len): (*mut u8, usize),
-    guard: usize,
-    size: usize,
-) {
+pub(super) unsafe fn write_header(block: *mut u8, mapping: OsPageRun, guard: usize, size: usize) {
     let mark = mark(block);
+    let OsPageRun { start: base, len } = mapping;
     // SAFETY: the caller guarantees that both are in the mapping.
     unsafe {
         header(block).write(Header { mark, base, len, guard, size, fence: [mark; FENCE] });

@@ -29,9 +29,24 @@ pub(super) static IN_USE: Apart<InUse> = Apart::new(InUse {
     peak: AtomicUsize::new(0),
 });
 
-/// Returns the number of mappings in use, their bytes, and the most bytes ever, kept ones included.
-pub(in crate::global::native) fn usage() -> (usize, usize, usize) {
-    (IN_USE.count.load(Relaxed), IN_USE.bytes.load(Relaxed), IN_USE.peak.load(Relaxed))
+/// How much memory mappings take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::global::native) struct MappingUsage {
+    /// Number of mappings in use.
+    pub(in crate::global::native) count: usize,
+    /// Bytes of mappings in use.
+    pub(in crate::global::native) bytes: usize,
+    /// The most bytes ever, kept mappings included.
+    pub(in crate::global::native) peak: usize,
+}
+
+/// Returns how much memory mappings take.
+pub(in crate::global::native) fn usage() -> MappingUsage {
+    MappingUsage {
+        count: IN_USE.count.load(Relaxed),
+        bytes: IN_USE.bytes.load(Relaxed),
+        peak: IN_USE.peak.load(Relaxed),
+    }
 }
 
 /// Counts bytes of mappings in use. Gives back kept ones as far as both together exceed the most

@@ -4,7 +4,7 @@ use super::header::starts_huge_page;
 use super::outside;
 use crate::global::native::memory::refused;
 use crate::global::native::memory::space::SPACE;
-use crate::os;
+use crate::os::{self, OsPageRun};
 
 /// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts at a
 /// multiple of `align`, at least a huge page, and its huge pages stay whole. Returns the base, or
@@ -14,18 +14,18 @@ use crate::os;
 /// The mapping is in use, and only the result is used from then on, if there is one. `new_len` is
 /// more than the mapping's length.
 pub(super) unsafe fn lengthen_whole(
-    (base, len): (*mut u8, usize),
+    mapping: OsPageRun,
     offset: usize,
     align: usize,
     new_len: usize,
 ) -> Option<*mut u8> {
-    let is_aligned = base.addr().wrapping_add(offset).is_multiple_of(align);
+    let is_aligned = mapping.start.addr().wrapping_add(offset).is_multiple_of(align);
     if !is_aligned || !starts_huge_page(new_len) {
         return None;
     }
     // SAFETY: the caller guarantees that it is in use; the target pages are ours, and hold nothing.
     unsafe {
-        if let Some(base) = lengthen((base, len), new_len, false) {
+        if let Some(base) = lengthen(mapping, new_len, false) {
             return Some(base);
         }
         if !os::MOVES {
@@ -35,9 +35,10 @@ pub(super) unsafe fn lengthen_whole(
         let room = new_len.checked_add(new_len / 2)? & !(os::page_size() - 1);
         let reserved = room.checked_add(align)?;
         let memory = outside::reserve(reserved)?;
-        let skipped = base.addr().wrapping_sub(memory.addr()) % align;
+        let skipped = mapping.start.addr().wrapping_sub(memory.addr()) % align;
         let to = memory.add(skipped);
-        if !os::move_into((base, len), (memory, reserved), to, new_len) {
+        let reservation = OsPageRun { start: memory, len: reserved };
+        if !os::move_into(mapping, reservation, to, new_len) {
             return None;
         }
         refused::release(memory, skipped);
@@ -52,10 +53,11 @@ pub(super) unsafe fn lengthen_whole(
 /// # Safety
 /// As for [`lengthen_whole`].
 pub(super) unsafe fn lengthen(
-    (base, len): (*mut u8, usize),
+    mapping: OsPageRun,
     new_len: usize,
     may_move: bool,
 ) -> Option<*mut u8> {
+    let OsPageRun { start: base, len } = mapping;
     // SAFETY: the caller guarantees that it is in use; nobody knows yet where the kernel moved it.
     unsafe {
         let moved = os::remap(base, len, new_len, may_move)?;

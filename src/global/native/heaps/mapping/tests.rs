@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use super::header::mark;
+use super::in_use::MappingUsage;
 use super::*;
 #[cfg(unix)]
 use crate::global::native::lists::registry;
@@ -137,7 +138,8 @@ impl Model {
     fn agrees(&mut self) {
         let bytes = self.blocks.iter().map(|block| block.len).sum();
         self.peak = self.peak.max(bytes + kept::bytes());
-        assert_eq!(usage(), (self.blocks.len(), bytes, self.peak));
+        let expected = MappingUsage { count: self.blocks.len(), bytes, peak: self.peak };
+        assert_eq!(usage(), expected);
     }
 
     fn allocates(&mut self, random: &mut Random) {
@@ -272,7 +274,7 @@ fn refuses() {
     }
     // SAFETY: the block is in use, and not used any more.
     unsafe { deallocate(block.as_ptr(), u32::MAX) };
-    assert_eq!((usage().0, usage().1), (before.0, before.1));
+    assert_eq!((usage().count, usage().bytes), (before.count, before.bytes));
 }
 
 #[test]
@@ -502,7 +504,7 @@ fn longer() {
         len: before + 2 * HUGE,
         is_pieced: false,
     };
-    assert_eq!((kept::bytes(), usage().1), (0, block.len));
+    assert_eq!((kept::bytes(), usage().bytes), (0, block.len));
     assert!((0..4 * HUGE).step_by(4096).all(|at| block.byte(at) == 7), "it begins there");
     assert!((4 * HUGE..6 * HUGE).step_by(4096).all(|at| block.byte(at) == 0), "and goes on");
     // SAFETY: the block is not used any more.
@@ -574,7 +576,7 @@ fn put_together() {
     assert!(kept::bytes() < 3 * HUGE);
     // SAFETY: the block is not used any more.
     unsafe { deallocate(block.at.as_ptr(), u32::MAX) };
-    assert_eq!((usage().0, usage().1), (0, 0));
+    assert_eq!((usage().count, usage().bytes), (0, 0));
 }
 
 /// A block that moves keeps an alignment of more than a huge page.

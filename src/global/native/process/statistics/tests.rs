@@ -30,18 +30,18 @@ fn expect(small: usize, medium: usize, threads: usize) {
     let stats = stats();
     let mapped = mapping::usage();
     assert_eq!(stats.blocks, small + medium + 2);
-    assert_eq!((stats.mappings, stats.mapped), (2, mapped.1));
-    assert!(mapped.1 >= 2 * LARGE && mapped.1 <= 2 * LARGE + (1 << 18));
+    assert_eq!((stats.mappings, stats.mapped), (2, mapped.bytes));
+    assert!(mapped.bytes >= 2 * LARGE && mapped.bytes <= 2 * LARGE + (1 << 18));
     let class = sizes::class_size(sizes::offset(64));
     let bytes = small * class + medium * medium::usable(MEDIUM);
-    assert_eq!(stats.live, bytes + mapped.1);
+    assert_eq!(stats.live, bytes + mapped.bytes);
     assert_eq!((stats.threads, stats.heaps), (threads, pool::all().len()));
     let sum = |figure: fn(&crate::Usage) -> usize| -> usize {
         let usages = pool::all().map(|heap| heap.with(|state| figure(&state.usage())));
         usages.map(|figure| figure.expect("nobody forks")).sum()
     };
-    assert_eq!(stats.held, sum(|usage| usage.held) + mapped.1 + kept::bytes());
-    assert_eq!(stats.peak_held, sum(|usage| usage.peak_held) + mapped.2);
+    assert_eq!(stats.held, sum(|usage| usage.held) + mapped.bytes + kept::bytes());
+    assert_eq!(stats.peak_held, sum(|usage| usage.peak_held) + mapped.peak);
     assert_eq!(stats.quick + bytes, sum(|usage| usage.block));
     let purged: u64 = pool::all().filter_map(|heap| heap.with(|state| state.purged())).sum();
     assert_eq!(stats.purged, purged);
