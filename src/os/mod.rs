@@ -72,16 +72,6 @@ mod macos;
     not(pagewise_forwarding)
 ))]
 mod posix;
-#[cfg(all(
-    any(
-        windows,
-        target_os = "macos",
-        target_os = "freebsd",
-        all(target_os = "linux", any(miri, pagewise_portable_os))
-    ),
-    not(pagewise_forwarding)
-))]
-mod unbarred;
 #[cfg(unix)]
 mod unix;
 #[cfg(all(
@@ -93,7 +83,7 @@ mod unix;
     ),
     not(pagewise_forwarding)
 ))]
-mod unmoved;
+mod unsupported;
 #[cfg(all(target_arch = "wasm32", not(unix)))]
 mod wasm;
 #[cfg(any(unix, target_arch = "wasm32"))]
@@ -124,12 +114,6 @@ pub(crate) use macos::*;
 pub(crate) use posix::*;
 #[cfg(unix)]
 pub(crate) use unix::*;
-#[cfg(all(target_arch = "wasm32", not(unix)))]
-pub(crate) use wasm::*;
-#[cfg(any(unix, target_arch = "wasm32"))]
-pub(crate) use whole::*;
-#[cfg(windows)]
-pub(crate) use windows::*;
 #[cfg(all(
     any(
         windows,
@@ -139,7 +123,13 @@ pub(crate) use windows::*;
     ),
     not(pagewise_forwarding)
 ))]
-pub(crate) use {unbarred::*, unmoved::*};
+pub(crate) use unsupported::*;
+#[cfg(all(target_arch = "wasm32", not(unix)))]
+pub(crate) use wasm::*;
+#[cfg(any(unix, target_arch = "wasm32"))]
+pub(crate) use whole::*;
+#[cfg(windows)]
+pub(crate) use windows::*;
 
 /// Gives back the memory of whole OS pages if they then read as zeros. Returns whether it did.
 ///
@@ -155,10 +145,6 @@ pub(crate) unsafe fn discard_to_zeros(start: *mut u8, len: usize) -> bool {
 }
 
 /// A run of consecutive OS pages, laid out like Linux's `iovec`.
-#[cfg(all(
-    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
-    not(pagewise_forwarding)
-))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct OsPageRun {
@@ -168,10 +154,6 @@ pub(crate) struct OsPageRun {
     pub(crate) len: usize,
 }
 
-#[cfg(all(
-    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
-    not(pagewise_forwarding)
-))]
 impl OsPageRun {
     /// Returns the address behind the last one.
     pub(crate) fn end(self) -> *mut u8 {

@@ -1,5 +1,6 @@
-//! Stubs for systems on which a mapping cannot move to a given address, a call gives back one run
-//! of pages, and what a program set on pages stays.
+//! Stubs for systems other than Linux: a mapping cannot move to a given address, a call gives back
+//! one run of pages, what a program set on pages stays, and a thread cannot make the others pass a
+//! barrier.
 
 use crate::os::OsPageRun;
 
@@ -57,4 +58,14 @@ pub(crate) unsafe fn may_keep(_: *mut u8, _: usize) -> bool {
 /// None.
 pub(crate) unsafe fn restore(_: *mut u8, _: usize) -> bool {
     true
+}
+
+/// Returns whether [`others_pass_barrier`] works: it does not.
+pub(crate) fn announce_barriers() -> bool {
+    false
+}
+
+/// Returns whether every other thread passed a full memory barrier: none did.
+pub(crate) fn others_pass_barrier() -> bool {
+    false
 }
