@@ -14,6 +14,7 @@ use core::ops::Deref;
 pub(in crate::global::native) struct Apart<T>(T);
 
 impl<T> Apart<T> {
+    /// Puts a value in cache lines of its own.
     pub(in crate::global::native) const fn new(value: T) -> Self {
         Self(value)
     }

@@ -31,6 +31,7 @@ const REFUSED: u32 = 4;
 pub(in crate::global::native) struct Gate {
     /// 1 if there is an owner and it is out; else 0. Only the owner writes this.
     outside: AtomicU32,
+    /// Flags: [`BIASED`], [`VISITED`] and [`REFUSED`].
     state: AtomicU32,
 }
 

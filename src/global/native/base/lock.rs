@@ -35,8 +35,11 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::sync::{self, AtomicBool, AtomicU32, SPINS, UnsafeCell, spin_loop};
 use crate::os;
 
+/// The word of a lock that nobody holds.
 const FREE: u32 = 0;
+/// Flag beside the owner: a thread may sleep until the lock is free.
 const AWAITED: u32 = 1;
+/// Flag beside the owner: it holds the lock for a fork.
 const FORK: u32 = 2;
 /// Held for a fork, without an owner.
 const LOST: u32 = FORK;
@@ -69,9 +72,11 @@ enum Hold {
 /// A value behind the lock.
 #[derive(Debug)]
 pub(in crate::global::native) struct Locked<T> {
+    /// The owner's token and flags, or [`FREE`], or [`LOST`]. Threads that wait sleep on this word.
     word: AtomicU32,
     /// Whether the thread that holds the lock for a fork is using the value.
     passing: AtomicBool,
+    /// What the lock protects.
     value: UnsafeCell<T>,
 }
 
@@ -164,6 +169,7 @@ impl<T> Locked<T> {
         result
     }
 
+    /// Takes the lock if it is free; returns whether it did. `me` is the thread's token.
     #[inline(always)]
     fn try_lock(&self, me: u32) -> bool {
         self.word.compare_exchange(FREE, me, Acquire, Relaxed).is_ok()
@@ -241,6 +247,7 @@ impl<T> Locked<T> {
         owner(self.word.load(Relaxed)) == thread
     }
 
+    /// Frees the lock, which the calling thread holds, and wakes a thread that waits for it.
     #[inline]
     fn unlock(&self) {
         if self.word.swap(FREE, Release) & AWAITED != 0 {
@@ -289,6 +296,7 @@ impl<T> Locked<T> {
 struct Moments {
     /// When the current moment began, in milliseconds; 0: not known yet.
     since: u64,
+    /// Number of moments that have passed.
     past: u32,
 }
 

@@ -11,11 +11,17 @@ use crate::global::Hardening;
 use crate::global::tuning::Tuning;
 use crate::os;
 
+/// Canaries are written around blocks.
 const CANARIES: u32 = 1 << 0;
+/// Blocks are taken from lists at random.
 const RANDOM: u32 = 1 << 1;
+/// Freed blocks are zeroed.
 const ZERO: u32 = 1 << 2;
+/// Blocks are checked: hardened mode is on.
 const CHECKS: u32 = 1 << 3;
+/// There are guard pages.
 const GUARDS: u32 = 1 << 4;
+/// Pages keep their size class.
 const PINNED: u32 = 1 << 5;
 
 /// Besides the parts: blocks are sampled.
@@ -34,6 +40,7 @@ struct Mode {
     secret: AtomicUsize,
 }
 
+/// The settings of this process.
 static MODE: Sealed<Mode> = Sealed::new(Mode {
     parts: AtomicU32::new(0),
     guarded: AtomicU32::new(0),
@@ -114,6 +121,7 @@ impl Parts {
         Self(CHECKS | set as u32)
     }
 
+    /// Returns whether a part is in force, given its bit.
     #[inline(always)]
     fn has(self, part: u32) -> bool {
         self.0 & part != 0

@@ -43,11 +43,13 @@ pub(in crate::global::native) const TRIAL: usize = 1 << SPAN;
 /// The profile that all threads sample for.
 #[derive(Debug)]
 struct Rate {
+    /// Bytes between two points, on average.
     mean: AtomicUsize,
     /// Number of the profile; 0: there was none.
     profile: AtomicU32,
 }
 
+/// The profile of this process.
 static RATE: Apart<Rate> =
     Apart::new(Rate { mean: AtomicUsize::new(1), profile: AtomicU32::new(0) });
 
@@ -67,6 +69,7 @@ pub(in crate::global::native) struct Sampler {
     place: Cell<u32>,
     /// Bytes to the next point, for blocks that are not trials.
     bytes: Cell<u64>,
+    /// State of the thread's random numbers.
     random: Cell<u64>,
     /// Whether the thread is taking a sample: allocations made for that are not sampled.
     busy: Cell<bool>,

@@ -14,11 +14,14 @@ use crate::os;
 #[cfg_attr(all(target_arch = "aarch64", not(target_vendor = "apple")), repr(C, align(65536)))]
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(4096)))]
 pub(in crate::global::native) struct Sealed<T> {
+    /// The value, at the start of its OS pages.
     value: T,
+    /// Whether the pages are read-only.
     is_sealed: AtomicBool,
 }
 
 impl<T> Sealed<T> {
+    /// Puts a value, still writable, in OS pages of its own.
     pub(in crate::global::native) const fn new(value: T) -> Self {
         Self { value, is_sealed: AtomicBool::new(false) }
     }
@@ -56,6 +59,7 @@ impl<T> Sealed<T> {
         Some(result)
     }
 
+    /// Returns where the pages start.
     fn start(&'static self) -> *mut u8 {
         (&raw const *self).cast_mut().cast()
     }

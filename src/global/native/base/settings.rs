@@ -27,11 +27,13 @@ const PREFIX: &[u8] = b"PAGEWISE_";
 
 /// A variable of the environment.
 struct Setting {
+    /// Its name.
     name: &'static CStr,
     /// The values that it takes, in words: range and unit.
     takes: &'static str,
     /// Applies a value; `None`, and nothing changes, if the value is invalid.
     set: fn(&mut Settings, &str) -> Option<()>,
+    /// Its row in the document.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the document"))]
     documented: Documented,
 }
@@ -43,7 +45,9 @@ struct Documented {
     field: &'static str,
     /// The placeholder for the value.
     value: &'static str,
+    /// What holds if it is not set.
     default: &'static str,
+    /// What it does.
     about: &'static str,
 }
 
@@ -309,6 +313,7 @@ const SETTINGS: &[Setting] = &[
 /// The tuning in force, and the settings that are not part of it.
 #[derive(Clone, Copy)]
 pub(in crate::global::native) struct Settings {
+    /// The program's tuning, with what the environment overrides.
     pub(in crate::global::native) tuning: Tuning,
     /// Whether the statistics are written at exit.
     pub(in crate::global::native) show_stats: bool,

@@ -28,12 +28,14 @@ pub(in crate::global::native) const STEP: usize = 6;
 /// The list of each multiple of the unit, and the size of its blocks in bytes.
 #[derive(Debug)]
 struct Tables {
+    /// The offset of the list that serves each multiple of the unit; 0 if it is not small.
     offsets: [AtomicU16; ENTRIES],
     /// As `offsets`, for the fast path; or 0. Entries have 32 bits: a narrower load would need an
     /// instruction to widen it.
     popped: [AtomicU32; ENTRIES],
     /// As `offsets`, for blocks that are freed with their size; or all 0, or [`LOOKED_UP`].
     freed: [AtomicU32; ENTRIES],
+    /// The size of the blocks on that list, bytes.
     sizes: [AtomicU16; ENTRIES],
     /// The size above which blocks try the [medium](crate::global::native::lists::medium) lists at
     /// once; `usize::MAX` if none do.
@@ -45,6 +47,7 @@ struct Tables {
 static TABLES: Sealed<Tables> = Sealed::new(Tables::of_default());
 
 impl Tables {
+    /// Returns the tables of the default tuning.
     const fn of_default() -> Self {
         let most = Tuning::new().pages.ffcrossover;
         let mut tables = Self {

@@ -151,6 +151,7 @@ pub(in crate::global::native) fn heavy_barrier() -> bool {
 pub(super) struct UnsafeCell<T>(cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {
+    /// Makes a cell that holds `value`.
     pub(super) const fn new(value: T) -> Self {
         Self(cell::UnsafeCell::new(value))
     }

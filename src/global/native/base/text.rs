@@ -7,11 +7,14 @@ use crate::os;
 /// A buffer on the stack for text to standard error. Writing a piece that is longer than the buffer
 /// is an error.
 pub(in crate::global::native) struct Text {
+    /// The buffer.
     bytes: [u8; 1024],
+    /// Bytes in it.
     len: usize,
 }
 
 impl Text {
+    /// Makes an empty buffer.
     pub(in crate::global::native) fn new() -> Self {
         Self { bytes: [0; 1024], len: 0 }
     }

@@ -27,7 +27,10 @@ pub(in crate::global::native) enum Upkeep {
 /// finds nothing to do reads no clock.
 #[derive(Debug)]
 pub(in crate::global::native) struct Visit {
+    /// Processor time that the visit may take, nanoseconds.
     takes: u64,
+    /// When it is over, by the thread's processor time; `None` until that is asked for the first
+    /// time, `u64::MAX` if it never is.
     until: Option<u64>,
 }
 

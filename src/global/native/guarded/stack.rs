@@ -13,6 +13,7 @@ const DEPTH: usize = 16;
 pub(super) struct Stack([usize; DEPTH]);
 
 impl Stack {
+    /// No calls.
     pub(super) const EMPTY: Self = Self([0; DEPTH]);
 
     /// Returns the stack of the calling thread. May allocate, in the unwinder.

@@ -106,6 +106,7 @@ pub(super) unsafe fn slack(block: NonNull<u8>, size: usize, known: Option<usize>
 struct Front {
     /// The requested bytes, with the logarithm of the alignment above them; XORed with the canary.
     requested: u64,
+    /// The block's canary, inverted.
     canary: u64,
 }
 
@@ -113,6 +114,7 @@ struct Front {
 pub(super) const FRONT: usize = size_of::<Front>();
 pub(super) const BEHIND: usize = WORD;
 
+/// Bit from which on a [`Front`] has the logarithm of the alignment.
 const SHIFT: u32 = 56;
 
 /// Writes the words around a block above FFCROSSOVER.

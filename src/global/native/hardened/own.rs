@@ -35,16 +35,22 @@ const LARGE: usize = 4;
 /// atomic. All zeros is a valid value.
 #[repr(C)]
 pub(super) struct Own {
+    /// State of the thread's random numbers.
     random: Cell<u64>,
+    /// Number of the oldest block in the ring, which is in that entry modulo [`ENTRIES`]; wraps
+    /// around.
     first: Cell<u32>,
+    /// Number of blocks in the ring.
     count: AtomicU32,
     /// Bytes of the blocks in the ring.
     bytes: AtomicUsize,
     /// Bytes of the large block; 0 if there is none.
     large_bytes: AtomicUsize,
+    /// The large block, if there is one.
     large: Cell<Option<Freed>>,
     /// Whether the thread is changing the quarantine.
     is_changing: Cell<bool>,
+    /// The ring, of the other blocks.
     entries: [Cell<Option<Freed>>; ENTRIES],
 }
 
@@ -208,6 +214,7 @@ impl Own {
         Some(oldest)
     }
 
+    /// Records how many blocks the ring has, and their bytes.
     #[inline(always)]
     fn note(&self, count: u32, bytes: usize) {
         self.count.store(count, Relaxed);

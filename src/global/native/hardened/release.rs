@@ -16,21 +16,26 @@ use crate::os::{self, KeepErrno};
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Freed {
+    /// The block.
     pub(super) block: NonNull<u8>,
+    /// Its list in the lower half, its bytes in the upper half.
     list_and_bytes: u64,
 }
 
 impl Freed {
+    /// Returns what is known of a freed block; `list` is 0 if it is above FFCROSSOVER.
     #[inline(always)]
     pub(super) fn new(block: NonNull<u8>, list: u32, bytes: usize) -> Self {
         Self { block, list_and_bytes: (bytes as u64) << u32::BITS | u64::from(list) }
     }
 
+    /// Returns the offset of the block's list; 0 if it is above FFCROSSOVER.
     #[inline(always)]
     pub(super) fn list(self) -> u32 {
         self.list_and_bytes as u32
     }
 
+    /// Returns the block's bytes.
     #[inline(always)]
     pub(super) fn bytes(self) -> usize {
         (self.list_and_bytes >> u32::BITS) as usize
@@ -124,6 +129,7 @@ unsafe fn put_tagged(block: NonNull<u8>) {
     }
 }
 
+/// Stops the process, since bytes behind a block were overwritten.
 #[cold]
 pub(super) fn stop_overflown(block: NonNull<u8>) -> ! {
     fault::stop(Fault::Overflow, block.as_ptr())

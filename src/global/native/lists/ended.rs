@@ -46,7 +46,9 @@ static WITH_MEMORY: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 /// Lists of ended threads that the registry has received from [`LEFT`].
 #[derive(Debug)]
 pub(in crate::global::native) struct Ended {
+    /// Those that have blocks.
     with_blocks: Chain,
+    /// Those without blocks, but with memory for their places.
     empty: Chain,
     /// Empty ones, the memory of whose places went back.
     bare: Chain,
@@ -164,6 +166,7 @@ fn uncount(lists: NonNull<Lists>) {
 }
 
 impl Ended {
+    /// Makes an empty collection.
     pub(super) const fn new() -> Self {
         Self { with_blocks: Chain::new(), empty: Chain::new(), bare: Chain::new() }
     }

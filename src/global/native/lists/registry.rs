@@ -22,7 +22,9 @@ use crate::global::tuning::Tuning;
 
 /// The state that the registry's lock protects.
 struct Registry {
+    /// Opens heaps.
     heaps: Opener,
+    /// The lists of ended threads.
     ended: Ended,
     /// There was no memory to open the allocator. It stays closed: from here on small blocks are
     /// mappings, and a free must not take them for a heap's.

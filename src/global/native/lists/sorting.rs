@@ -49,6 +49,7 @@ const CHAINS: usize = 64;
 /// No block: the end of a chain.
 const NONE: u8 = u8::MAX;
 
+/// Calls `visit` once for each slot that has some of these blocks, at most [`AT_ONCE`], with those.
 #[cold]
 fn sort(blocks: &[NonNull<u8>], visit: &mut dyn FnMut(usize, &[NonNull<u8>])) {
     let slot_of = |index: u8| SPACE.slot_of(blocks[usize::from(index)].as_ptr());

@@ -81,12 +81,14 @@ pub(in crate::global::native) fn ask_system(huge_pages: HugePages) {
 pub(in crate::global::native) struct DensityPredictor {
     /// Start and bytes of the sample; 0 bytes: there is none.
     sample: Cell<(usize, usize)>,
+    /// Whether the last sample was written all over.
     is_dense: Cell<bool>,
     /// Decisions made while the kind was dense, modulo [`SAMPLE_ONE_IN`].
     decisions: Cell<u8>,
 }
 
 impl DensityPredictor {
+    /// Predicts that nothing will be written all over, until there was a sample.
     pub(in crate::global::native) const fn new() -> Self {
         Self { sample: Cell::new((0, 0)), is_dense: Cell::new(false), decisions: Cell::new(0) }
     }
@@ -140,12 +142,16 @@ impl DensityPredictor {
 /// were resident.
 #[derive(Debug)]
 pub(super) struct Walked {
+    /// Where the region starts; null before the first one.
     region: *mut u8,
+    /// Bytes of it that are free.
     free: usize,
+    /// Free bytes of it that are resident.
     written: usize,
 }
 
 impl Walked {
+    /// The state before the first region.
     pub(super) const NOTHING: Self = Self { region: ptr::null_mut(), free: 0, written: 0 };
 }
 
@@ -188,7 +194,9 @@ pub(in crate::global::native) struct Huge {
     start: usize,
     /// Upper bound for the end of the extent.
     most: usize,
+    /// The marks of the extent's regions.
     marks: &'static Marks,
+    /// Number of advised regions.
     advised: Cell<usize>,
     /// Whether the system backs all memory with huge pages.
     all_are_huge: Cell<bool>,

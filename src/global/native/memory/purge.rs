@@ -64,6 +64,7 @@ pub(in crate::global::native) struct Purge {
     held: usize,
     /// Bytes given back since the heap began.
     purged: u64,
+    /// Free memory that the last walk could not give back.
     stuck: Stuck,
     /// When free memory goes back, milliseconds; 0 if too little is free.
     due: u64,
@@ -75,7 +76,9 @@ pub(in crate::global::native) struct Purge {
     put_off: u32,
     /// The walk under way.
     walk: Option<Walk>,
+    /// The decline in the bytes in use, in which memory may go back at once.
     decline: Decline,
+    /// Which purges on growth were in vain.
     repeats: Repeats,
     /// The purge delay, milliseconds; `u32::MAX`: nothing ever goes back.
     delay: u32,
@@ -118,6 +121,7 @@ pub(in crate::global::native) fn steps_for(bytes: usize) -> usize {
 }
 
 impl Purge {
+    /// Makes the state of a heap without memory, for this purge delay in milliseconds.
     pub(in crate::global::native) const fn new(delay: u32) -> Self {
         Self {
             most_resident: 0,

@@ -17,14 +17,18 @@ const ENTRIES: usize = 4096;
 struct Entry {
     /// Their bytes; [`FREE`] if the entry is empty, [`BUSY`] while a thread is at it.
     len: AtomicUsize,
+    /// Where they start.
     start: AtomicPtr<u8>,
 }
 
+/// The length of an empty entry.
 const FREE: usize = 0;
+/// The length of an entry that a thread is reading or writing.
 const BUSY: usize = 1;
 
 /// Invariant: the remembered runs were mapped and nothing uses them; each page is in one run.
 struct Refused {
+    /// The runs, in any order, and empty entries.
     entries: [Entry; ENTRIES],
     /// Number of entries ever used; these come first.
     used: AtomicUsize,
@@ -32,6 +36,7 @@ struct Refused {
     count: AtomicUsize,
 }
 
+/// The runs of this process.
 static REFUSED: Apart<Refused> = Apart::new(Refused::new());
 
 /// Gives whole OS pages back, now or later.
@@ -58,6 +63,7 @@ pub(in crate::global::native) fn retry(visit: &mut Visit) -> bool {
 }
 
 impl Refused {
+    /// Remembers nothing yet.
     const fn new() -> Self {
         Self {
             entries: [const {
@@ -68,6 +74,7 @@ impl Refused {
         }
     }
 
+    /// Remembers a run, if an entry is empty.
     #[cold]
     fn remember(&self, start: *mut u8, len: usize) {
         let take = |entry: &Entry| {

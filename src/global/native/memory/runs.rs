@@ -20,9 +20,11 @@ const MANY: usize = u32::BITS as usize;
 /// Invariant: the first `len` are in free memory in which the engine keeps nothing, as the callers
 /// of [`find`](Self::find) guarantee; `len` is less than `room`, which is at most `MANY`.
 pub(super) struct ResidentRuns {
+    /// The runs, and behind the first `len` anything.
     runs: [OsPageRun; MANY],
     /// One bit per run: whether it is in a free block below the pages.
     in_blocks: u32,
+    /// Number of runs.
     len: usize,
     /// Number of runs collected before they go back.
     room: usize,
@@ -31,6 +33,7 @@ pub(super) struct ResidentRuns {
 }
 
 impl ResidentRuns {
+    /// Makes a collection without runs.
     pub(super) fn new() -> Self {
         const NONE: OsPageRun = OsPageRun { start: ptr::null_mut(), len: 0 };
         let room = if os::discards_many() { MANY } else { 1 };

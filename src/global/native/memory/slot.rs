@@ -26,16 +26,21 @@ use crate::source::{Region, Source};
 /// bounds are multiples of an OS page, or `low` and `high` are equal.
 #[derive(Debug)]
 pub(in crate::global::native) struct Slot {
+    /// The accessible memory: blocks from below, bookkeeping from above.
     region: Region,
     /// Addresses below the region that are accessible and unused: the first bookkeeping goes there.
     front: Range<usize>,
+    /// Address up to which the lower part is accessible.
     low: usize,
+    /// Address from which on the upper part is accessible.
     high: usize,
     /// Upper bound for the end of the extent.
     most: usize,
+    /// Addresses up to which the list offsets of the slot, and its marks, are accessible.
     covered: [usize; 2],
     /// In hardened mode, the address up to which the states are accessible; at least `low`.
     states_covered: usize,
+    /// Which parts of the extent get huge pages.
     huge: Huge,
     /// Advice given to the kernel on huge pages for the whole slot.
     advice: Option<bool>,

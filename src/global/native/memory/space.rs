@@ -64,13 +64,17 @@ pub(super) const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// visible anyway.
 #[derive(Debug)]
 pub(in crate::global::native) struct Space {
+    /// Where slot 0 starts.
     base: AtomicPtr<u8>,
+    /// Units of the slots that have a heap.
     units: AtomicUsize,
+    /// For each granule, the list offset of its small blocks.
     table: AtomicPtr<AtomicU32>,
     /// Address that the mark of address 0 would have.
     marks: AtomicPtr<AtomicU32>,
     /// In hardened mode, one byte per unit of the slots; otherwise null.
     states: AtomicPtr<AtomicU8>,
+    /// log₂ of the bytes of a slot.
     slot_shift: AtomicU32,
     /// Whether the space is a reservation.
     is_reservation: AtomicBool,
@@ -319,6 +323,7 @@ impl Space {
         blocks.iter().fold(0, |all, block| all | distance(block)) < self.slot_len()
     }
 
+    /// Returns the list offset of a granule of the slots, by its number.
     #[inline(always)]
     fn entry(&self, granule: usize) -> &AtomicU32 {
         // SAFETY: the table has an entry for every granule of the slots, accessible as far as a

@@ -44,9 +44,11 @@ pub(in crate::global::native) struct Zeros {
     origin: usize,
     /// Address up to which the extent is known.
     reached: usize,
+    /// The bits.
     words: *mut u64,
     /// Number of words.
     len: usize,
+    /// Bytes of an OS page.
     page: usize,
 }
 
@@ -194,6 +196,7 @@ impl Zeros {
 /// A copy of the bits of a block's memory, for use without the heap's lock. It is written in place:
 /// each move of it would take as much stack again.
 pub(in crate::global::native) struct KnownZeros {
+    /// The words that have the bits of the block's OS pages.
     bits: [u64; KNOWN],
     /// The bit of the OS page in which the block begins.
     first: usize,
@@ -288,6 +291,7 @@ struct Unit([u64; 2]);
 /// The block begins at a multiple of 16, and its `size` bytes may be read.
 #[inline(always)]
 pub(in crate::global::native) unsafe fn is_zero(block: NonNull<u8>, size: usize) -> bool {
+    /// Bytes that are tested together.
     const PIECE: usize = size_of::<Piece>();
     const { assert!(size_of::<Unit>() == UNIT) };
     // SAFETY: the caller guarantees that all these bytes may be read.

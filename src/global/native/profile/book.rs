@@ -31,6 +31,7 @@ pub(super) struct Sums {
     samples: u64,
     /// Number of blocks, in units of 1/[`PARTS`].
     blocks: u64,
+    /// Number of bytes.
     bytes: u64,
 }
 
@@ -43,18 +44,21 @@ impl Sums {
         Self { samples: 1, blocks, bytes: rounded(weight * size as f64) }
     }
 
+    /// Adds the sums of other samples.
     fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.blocks += other.blocks;
         self.bytes += other.bytes;
     }
 
+    /// Subtracts sums that were added before.
     fn subtract(&mut self, other: Self) {
         self.samples -= other.samples;
         self.blocks -= other.blocks;
         self.bytes -= other.bytes;
     }
 
+    /// Returns the number of blocks, rounded.
     fn blocks(self) -> u64 {
         (self.blocks + PARTS / 2) / PARTS
     }
@@ -63,10 +67,13 @@ impl Sums {
 /// A call stack: its frames are `depth` entries of [`Book::frames`] from `first` on.
 #[derive(Clone, Copy, Debug)]
 struct Stack {
+    /// The [hash](hash) of the frames.
     hash: u64,
     first: usize,
     depth: usize,
+    /// What is in use.
     live: Sums,
+    /// What was ever allocated.
     allocated: Sums,
 }
 
@@ -77,6 +84,7 @@ unsafe impl Plain for Stack {}
 /// 0 marks a free entry.
 #[derive(Clone, Copy, Debug)]
 struct Live {
+    /// The block's address, or the granule's [key](granule_key).
     key: usize,
     /// Bytes of a block; number of live blocks of a granule.
     size: usize,
@@ -96,7 +104,9 @@ pub(in super::super) struct Taken {
 /// The profile.
 #[derive(Debug)]
 pub(super) struct Book {
+    /// All stacks, by number.
     stacks: Grown<Stack>,
+    /// The frames of all stacks, one stack behind the other.
     frames: Grown<usize>,
     /// A hash table of the stacks: numbers from 1 on, 0 for a free entry. At most half of it is
     /// used.
@@ -125,6 +135,7 @@ fn hash(calls: &[usize]) -> u64 {
 }
 
 impl Book {
+    /// Makes a profile without samples.
     pub(super) const fn new() -> Self {
         Self {
             stacks: Grown::new(),
@@ -372,7 +383,9 @@ pub(in super::super::super) struct Snapshot {
 /// The estimates for one stack.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super::super) struct Site<'a> {
+    /// The return addresses, the innermost first.
     pub(in super::super::super) calls: &'a [usize],
+    /// Number of samples.
     pub(in super::super::super) samples: u64,
     pub(in super::super::super) live_blocks: u64,
     pub(in super::super::super) live_bytes: u64,
@@ -381,6 +394,7 @@ pub(in super::super::super) struct Site<'a> {
 }
 
 impl Snapshot {
+    /// Yields the estimates for each stack.
     pub(in super::super::super) fn sites(&self) -> impl Iterator<Item = Site<'_>> {
         self.stacks.as_slice().iter().map(|stack| Site {
             calls: &self.frames.as_slice()[stack.first..stack.first + stack.depth],
@@ -392,10 +406,12 @@ impl Snapshot {
         })
     }
 
+    /// Returns the mean number of bytes between two samples.
     pub(in super::super::super) fn bytes_per_sample(&self) -> usize {
         self.mean
     }
 
+    /// Returns the number of samples for which there was no memory.
     pub(in super::super::super) fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -22,6 +22,7 @@ const PATH: usize = 1024;
 /// The file that the environment names for the profile.
 #[derive(Clone, Copy)]
 struct Target {
+    /// Its path, in the first `len` bytes.
     path: [u8; PATH],
     len: usize,
     /// The process that started the profile.
@@ -30,6 +31,7 @@ struct Target {
     standard_error: Option<FileIdentity>,
 }
 
+/// The file of this process.
 static TARGET: Apart<Once<Target>> = Apart::new(Once::new());
 
 /// Set when a signal arrived while the book's lock was not available.
@@ -67,6 +69,7 @@ pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
     }
 }
 
+/// Writes a line on standard error.
 fn say(what: core::fmt::Arguments<'_>) {
     let mut text = Text::new();
     let _ = writeln!(text, "pagewise: {what}");
@@ -168,6 +171,7 @@ struct Path {
 }
 
 impl Path {
+    /// Makes an empty path.
     const fn new() -> Self {
         Self { bytes: [0; PATH + 64], len: 0 }
     }
@@ -195,6 +199,7 @@ impl Path {
         own
     }
 
+    /// Returns the path as C has it.
     fn as_c(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }

@@ -27,6 +27,7 @@ unsafe impl Plain for u8 {}
 pub(super) struct Grown<T> {
     /// The mapping; null if there is none yet.
     start: *mut T,
+    /// Number of elements.
     len: usize,
     /// Length of the mapping in bytes.
     bytes: usize,
@@ -38,6 +39,7 @@ unsafe impl<T: Send> Send for Grown<T> {}
 unsafe impl<T: Sync> Sync for Grown<T> {}
 
 impl<T: Plain> Grown<T> {
+    /// Makes an empty array, without a mapping.
     pub(super) const fn new() -> Self {
         Self { start: ptr::null_mut(), len: 0, bytes: 0 }
     }

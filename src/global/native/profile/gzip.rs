@@ -8,14 +8,20 @@ const BLOCK: usize = 8 << 10;
 pub(super) struct Gzip<'a> {
     /// Takes a piece of the file, and returns whether it could.
     sink: &'a mut dyn FnMut(&[u8]) -> bool,
+    /// Whether the sink could not take a piece: then nothing more is written.
     failed: bool,
+    /// The next stored block.
     block: [u8; BLOCK],
+    /// Bytes in it.
     used: usize,
+    /// The CRC-32 of the data so far, inverted.
     check: u32,
+    /// Bytes of the data so far, modulo 2³².
     len: u32,
 }
 
 impl<'a> Gzip<'a> {
+    /// Begins a file.
     pub(super) fn new(sink: &'a mut dyn FnMut(&[u8]) -> bool) -> Self {
         // No file name, no modification time, operating system unknown.
         const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -23,6 +29,7 @@ impl<'a> Gzip<'a> {
         Self { sink, failed, block: [0; BLOCK], used: 0, check: !0, len: 0 }
     }
 
+    /// Adds data to the file.
     pub(super) fn write(&mut self, mut bytes: &[u8]) {
         self.len = self.len.wrapping_add(bytes.len() as u32);
         self.check = bytes

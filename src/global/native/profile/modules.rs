@@ -12,13 +12,17 @@ const ID: usize = 32;
 /// An executable mapping of a file.
 #[derive(Clone, Copy)]
 pub(super) struct Module {
+    /// Address of its first byte.
     pub(super) start: usize,
+    /// Address behind its last byte.
     pub(super) end: usize,
     /// Offset in the file at which the mapping starts.
     pub(super) offset: u64,
     /// Position and length of its name in [`Modules::names`].
     name: (usize, usize),
+    /// Its build id, in the first `id_len` bytes.
     id: [u8; ID],
+    /// Bytes of the build id; 0 if there is none.
     id_len: usize,
 }
 
@@ -26,6 +30,7 @@ pub(super) struct Module {
 unsafe impl Plain for Module {}
 
 impl Module {
+    /// Returns the file's build id; empty if it has none.
     pub(super) fn build_id(&self) -> &[u8] {
         &self.id[..self.id_len]
     }
@@ -34,6 +39,7 @@ impl Module {
 /// All modules, in address order.
 pub(super) struct Modules {
     list: Grown<Module>,
+    /// Their names, one behind the other.
     names: Grown<u8>,
 }
 
@@ -70,6 +76,7 @@ impl Modules {
         self.list.as_slice()
     }
 
+    /// Returns the path of a module's file.
     pub(super) fn name(&self, module: &Module) -> &[u8] {
         let (first, len) = module.name;
         self.names.as_slice().get(first..first + len).unwrap_or_default()

@@ -15,6 +15,7 @@ use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::{GRANULE, Tuning, UNIT};
 use crate::os;
 
+/// The profile of this process.
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book::new()));
 
 /// Blocks that were freed while the book's lock was not available; the next thread that takes the

@@ -121,6 +121,7 @@ pub(super) fn from_any<R>(
     take(caller.heap).or_else(|| from_others(caller.heap, take))
 }
 
+/// Returns what `take` gets from another heap than the one that refused, or from a new one.
 #[cold]
 fn from_others<R>(
     refused: &'static Heap,

@@ -40,6 +40,7 @@ use crate::os;
 pub(in crate::global::native) struct Caller {
     /// Its quick lists; `None` if it has given them up, or there is no memory for them.
     pub(super) lists: Option<NonNull<Lists>>,
+    /// The heap of its lists; without lists, any.
     pub(super) heap: &'static Heap,
 }
 
@@ -63,6 +64,7 @@ pub(in crate::global::native) fn enter(tuning: &Tuning) -> Option<Caller> {
     Some(Caller { lists, heap })
 }
 
+/// Makes the calling thread's lists; `None` if there is no memory for them.
 #[cold]
 fn begin(tuning: &Tuning) -> Option<NonNull<Lists>> {
     let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;

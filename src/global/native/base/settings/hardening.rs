@@ -2,6 +2,7 @@
 
 use crate::global::Hardening;
 
+/// A part's name, and the function that adds it.
 type Part = (&'static str, fn(Hardening) -> Hardening);
 
 /// Each part's name, and the function that adds it to the checks.

@@ -8,12 +8,14 @@ use super::environment;
 /// Whether the profiler is part of this build.
 const KNOWN: bool = cfg!(all(feature = "profiler", target_os = "linux"));
 
+/// The values that the setting of the profile's file takes, in words.
 pub(super) const TAKES_FILE: &str = if KNOWN {
     "a file, perhaps with `:` and bytes per sample from 1 to 1073741824"
 } else {
     "nothing, since the program has no heap profiler (feature `profiler`, on Linux)"
 };
 
+/// The values that the setting of the signal takes, in words.
 pub(super) const TAKES_SIGNAL: &str = if KNOWN {
     "USR1, USR2, HUP, PROF, URG, their number, or one from 34 to 64"
 } else {

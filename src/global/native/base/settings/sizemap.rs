@@ -11,7 +11,9 @@ const MOST: usize = 256;
 /// Sizes of classes, in bytes.
 #[derive(Clone, Copy, PartialEq)]
 struct Classes {
+    /// The sizes, ascending, and behind the first `count` zeros.
     sizes: [u32; MOST],
+    /// Number of classes.
     count: usize,
 }
 
@@ -34,6 +36,7 @@ pub(super) fn parse(text: &str) -> Option<SizeMap> {
     }
 }
 
+/// Parses classes separated by commas; `None` if they are no ascending multiples of the unit.
 fn read(text: &str) -> Option<Classes> {
     let mut classes = Classes { sizes: [0; MOST], count: 0 };
     let mut last = 0;

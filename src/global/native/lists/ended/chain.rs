@@ -25,7 +25,9 @@ std::thread_local! {
 /// leads back; both end with null.
 #[derive(Debug)]
 pub(super) struct Chain {
+    /// The lists that were added last; null if there are none.
     last: *mut Lists,
+    /// The lists that were added first; null if there are none.
     first: *mut Lists,
 }
 

@@ -12,6 +12,7 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
+    /// The state before anything went back.
     pub(super) const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, when: 0 };
 
     /// Growths that give nothing back before the next try.

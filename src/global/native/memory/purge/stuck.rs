@@ -8,6 +8,7 @@ use crate::os;
 /// other.
 #[derive(Debug)]
 pub(super) struct Stuck {
+    /// Number of stuck bytes.
     pub(super) bytes: usize,
     /// Bytes that the heap had in use when the walk ended.
     pub(super) used: usize,
@@ -18,6 +19,7 @@ pub(super) struct Stuck {
 }
 
 impl Stuck {
+    /// The state before the first walk.
     pub(super) const NONE: Self = Self { bytes: 0, used: 0, again: 0, in_vain: 0 };
 
     /// The wait is the purge delay, doubled at most this often.

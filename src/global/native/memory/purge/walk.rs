@@ -60,12 +60,14 @@ pub(super) struct Walk {
     pub(super) free: usize,
     /// Stuck bytes within those.
     pub(super) stuck: usize,
+    /// How far it goes.
     pub(super) reach: Reach,
     /// Whether it passed over free memory that is no whole huge page.
     pub(super) has_skipped: bool,
 }
 
 impl Walk {
+    /// Makes a walk that has not begun, of a heap with this many free and stuck bytes.
     pub(super) fn new(free: usize, stuck: usize, reach: Reach) -> Self {
         let (huge, has_skipped) = (Walked::NOTHING, false);
         Self { swept: 0, huge, met: 0, given: 0, free, stuck, reach, has_skipped }
