@@ -163,7 +163,7 @@ fn once() {
     const EMPTY: u32 = 0;
     const CLAIMED: u32 = 1;
     const SET: u32 = 2;
-    let once = Arc::new((sync::Place::new(0), sync::AtomicU32::new(EMPTY)));
+    let once = Arc::new((sync::UnsafeCell::new(0), sync::AtomicU32::new(EMPTY)));
     let setting = [7, 8].map(|value| {
         let once = Arc::clone(&once);
         thread::spawn(move || {
