@@ -113,6 +113,53 @@ fn a_quiet_process_is_recorded_from_its_next_allocation_on() {
     assert!(who.contains("obey"), "{who}");
 }
 
+/// Regression: there was said to be no such process; one whose main thread ended while it was
+/// recorded was taken for ended, and left with calls of the recorder.
+#[test]
+fn a_process_without_its_main_thread_is_recorded_and_released() {
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    program.tell('m');
+    thread::sleep(Duration::from_millis(300));
+    program.tell('a');
+    recording.end(&place);
+    program.tell('a');
+    assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    program.tell('a');
+    recording.end(&place);
+    assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    assert!(program.end());
+    assert!(recording.0.wait().unwrap().success(), "{}", messages(&place));
+}
+
+/// Regression: of a process that the first recording waited for, the second said that it has an
+/// allocator of its own.
+#[test]
+fn a_process_is_recorded_only_once_at_a_time() {
+    let place = Place::new();
+    let mut program = Obedient::start("quiet");
+    let mut first = Recording::of(&place, program.child.id(), &[]);
+    first.says(&place, "waiting for ");
+    let process = program.child.id().to_string();
+    let second = ["record", "--pid", &process, "--duration", "1s"];
+    let second = place.pagewise(&second).output().unwrap();
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    assert!(told.ends_with("is already being recorded\n") && told.lines().count() == 1, "{told}");
+    program.tell('a');
+    first.says(&place, ATTACHED);
+    program.tell('a');
+    first.end(&place);
+    assert!(program.end());
+}
+
 /// Regression: pagewise waited for such a process without end, whatever `--duration` said.
 #[test]
 fn a_process_that_allocates_nothing_is_waited_for_as_long_as_the_recording_may_last() {
@@ -228,7 +275,7 @@ fn unsuitable_processes_are_refused_in_one_line() {
         assert_eq!(text.lines().count(), 1, "{text}");
     };
     refused(0, "there is no process 0");
-    refused(u32::MAX, "there is no process 0");
+    refused(u32::MAX, "there is no process 4294967295");
     refused(1 << 30, "there is no process 1073741824");
 
     let mut program = Obedient::start("busy");

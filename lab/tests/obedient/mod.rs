@@ -58,6 +58,7 @@ fn obey() {
             b'a' => mem::forget(black_box(vec![1_u8; ODD as usize])),
             b'f' => fork(),
             b'l' => load(),
+            b'm' => end_the_main_thread(),
             b'v' => wait_for_a_child(),
             _ => return,
         }
@@ -81,6 +82,26 @@ fn fork() {
             }
             child => libc::waitpid(child, std::ptr::null_mut(), 0),
         };
+    }
+}
+
+/// Ends the main thread, as `pthread_exit` does; the other threads go on.
+fn end_the_main_thread() {
+    extern "C" fn leave(_: c_int) {
+        // SAFETY: the main thread only waits for others, and holds nothing that they need.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    // SAFETY: the main thread has the number of the process; the handler calls only the system.
+    unsafe {
+        libc::signal(libc::SIGUSR2, leave as *const () as libc::sighandler_t);
+        let main = libc::getpid();
+        libc::syscall(libc::SYS_tgkill, main, main, libc::SIGUSR2);
+    }
+    let mut stat = [0; 200];
+    while !stat.windows(4).any(|part| part == b") Z ") {
+        thread::sleep(Duration::from_millis(1));
+        let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
+        assert!(read.is_ok());
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::threads::Stopped;
+use super::threads::{Stopped, folder, stat};
 
 /// A running process.
 pub(crate) struct Process {
@@ -34,7 +35,8 @@ impl fmt::Display for Process {
 impl Process {
     /// Examines a process, as far as any user may.
     pub(crate) fn find(id: u32) -> anyhow::Result<Self> {
-        let id = i32::try_from(id).ok().filter(|&id| id > 0).context("there is no process 0")?;
+        let known = i32::try_from(id).ok().filter(|&id| id > 0);
+        let id = known.with_context(|| format!("there is no process {id}"))?;
         let status = fs::read_to_string(format!("/proc/{id}/status"));
         let status = status.ok().with_context(|| format!("there is no process {id}"))?;
         let name = field(&status, "Name").unwrap_or_default().to_owned();
@@ -45,6 +47,7 @@ impl Process {
         );
         // The line has four ids: the last one is for file access.
         let last = |key| field(&status, key)?.split_whitespace().next_back()?.parse().ok();
+        let there = folder(id).with_context(|| format!("process {id} has ended"))?;
         let process = Self {
             id,
             own_id: last("NSpid").unwrap_or(id as u32),
@@ -53,12 +56,14 @@ impl Process {
             began: began(id).with_context(|| format!("there is no process {id}"))?,
             image: image(id),
         };
-        process.check(&status)?;
+        // The main thread may have ended.
+        let status = fs::read_to_string(there.join("status")).unwrap_or(status);
+        process.check(&there, &status)?;
         Ok(process)
     }
 
     /// Refuses processes that certainly cannot be recorded.
-    fn check(&self, status: &str) -> anyhow::Result<()> {
+    fn check(&self, there: &Path, status: &str) -> anyhow::Result<()> {
         anyhow::ensure!(self.id as u32 != std::process::id(), "pagewise cannot attach to itself");
         let state = field(status, "State").and_then(|state| state.chars().next());
         anyhow::ensure!(!matches!(state, Some('Z' | 'X')), "{self} has ended");
@@ -70,6 +75,7 @@ impl Process {
         match field(status, "TracerPid") {
             None | Some("0") => {}
             Some(other) => {
+                drop(self.claim()?);
                 anyhow::bail!(
                     "{self} is being traced by process {other}, perhaps a debugger: end that \
                      process first"
@@ -84,10 +90,10 @@ impl Process {
              start it with `pagewise record`"
         );
         let mut head = [0; 20];
-        let program = fs::File::open(format!("/proc/{}/exe", self.id));
+        let program = fs::File::open(there.join("exe"));
         match program.and_then(|mut program| program.read_exact(&mut head)) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 return Err(self.denied());
             }
             Err(error) => {
@@ -98,6 +104,25 @@ impl Process {
         let is_ours = head[4] == 2 && head[18..] == [62, 0];
         anyhow::ensure!(is_ours, "cannot attach to {self}: it is not an x86-64 program");
         Ok(())
+    }
+
+    /// Keeps other recordings away from the process until the result is dropped.
+    pub(super) fn claim(&self) -> anyhow::Result<Option<fs::File>> {
+        // Only its user may open this file, which is there even after the main thread has ended.
+        // Whoever may not is told why later.
+        let Ok(file) = fs::File::open(format!("/proc/{}/personality", self.id)) else {
+            return Ok(None);
+        };
+        // SAFETY: the call touches no memory.
+        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        let is_taken = locked == -1 && io::Error::last_os_error().kind() == ErrorKind::WouldBlock;
+        anyhow::ensure!(!is_taken, "{self} is already being recorded");
+        Ok(Some(file))
+    }
+
+    /// Returns the folder below `/proc` with its memory and files.
+    pub(super) fn folder(&self) -> anyhow::Result<PathBuf> {
+        folder(self.id).with_context(|| format!("{self} has ended"))
     }
 
     /// Stops its threads.
@@ -139,14 +164,13 @@ impl Process {
 
     /// Refuses a process that finds another file, or none, at a path: one in a container.
     pub(super) fn check_finds(&self, path: &Path) -> anyhow::Result<()> {
-        let inside = Path::new(&format!("/proc/{}/root", self.id))
-            .join(path.strip_prefix("/").unwrap_or(path));
+        let inside = self.folder()?.join("root").join(path.strip_prefix("/").unwrap_or(path));
         let same = |about: fs::Metadata| {
             let ours = fs::metadata(path).ok()?;
             ((ours.dev(), ours.ino()) == (about.dev(), about.ino())).then_some(())
         };
         match fs::metadata(&inside) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(self.denied()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(self.denied()),
             found => found.ok().and_then(same).with_context(|| {
                 format!(
                     "{self} sees other files, as in a container: run pagewise inside it, or set \
@@ -182,14 +206,12 @@ fn filters(status: &str) -> u32 {
 
 /// Returns the auxiliary vector; empty if it cannot be read.
 fn image(process: i32) -> Vec<u8> {
-    fs::read(format!("/proc/{process}/auxv")).unwrap_or_default()
+    let read = |_| fs::read(folder(process)?.join("auxv")).ok().filter(|found| !found.is_empty());
+    // A thread may end while its folder is read.
+    (0..10).find_map(read).unwrap_or_default()
 }
 
-/// Returns a process's start time, in the system's ticks; `None` if it has ended.
+/// Returns a process's start time, in the system's ticks; `None` if it does not exist.
 fn began(process: i32) -> Option<String> {
-    let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may contain spaces. The state is the first field after it.
-    let mut fields = line.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    (!matches!(state, "Z" | "X")).then(|| fields.nth(18).map(ToOwned::to_owned))?
+    stat(process)?.split_whitespace().nth(19).map(ToOwned::to_owned)
 }

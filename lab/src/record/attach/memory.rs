@@ -2,17 +2,19 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use anyhow::Context;
 
-/// Reads and writes a process's memory, even where the process itself cannot write.
+/// Reads and writes a process's memory, also after the thread has ended in whose folder below
+/// `/proc` it was found, and even where the process itself cannot write.
 pub(super) struct Memory(File);
 
 impl Memory {
-    pub(super) fn of(process: i32) -> anyhow::Result<Self> {
-        let path = format!("/proc/{process}/mem");
+    pub(super) fn of(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join("mem");
         let file = File::options().read(true).write(true).open(&path);
-        Ok(Self(file.with_context(|| format!("{path} cannot be opened"))?))
+        Ok(Self(file.with_context(|| format!("{} cannot be opened", path.display()))?))
     }
 
     pub(super) fn read(&self, address: u64, len: usize) -> anyhow::Result<Vec<u8>> {
@@ -81,9 +83,10 @@ struct Map {
 }
 
 impl Maps {
-    pub(super) fn of(process: i32) -> anyhow::Result<Self> {
-        let path = format!("/proc/{process}/maps");
-        let text = fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))?;
+    pub(super) fn of(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join("maps");
+        let text = fs::read_to_string(&path);
+        let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
         Ok(Self(text.lines().filter_map(Map::parse).collect()))
     }
 

@@ -76,6 +76,7 @@ pub(super) fn record(
     signals::stand_back();
     signals::pass_to_nobody();
     recorder::check()?;
+    let _claim = process.claim()?;
     let library = recorder::put(directory)?;
     make_accessible(process, directory, &library)?;
     let mut attached = Attached::new(process, &library)?;
@@ -125,8 +126,9 @@ impl<'p> Attached<'p> {
     fn new(process: &'p Process, library: &Path) -> anyhow::Result<Self> {
         // This shows whether it may be attached to. Its memory can be read while it runs.
         drop(process.stop()?);
-        let memory = Memory::of(process.id)?;
-        let loader = Loader::of(process.id, &memory)?.with_context(|| {
+        let folder = process.folder()?;
+        let memory = Memory::of(&folder)?;
+        let loader = Loader::of(&folder, &memory)?.with_context(|| {
             format!("cannot attach to {process}: it is statically linked, or has just started")
         })?;
         let library = library.to_str().context("the temporary directory's path is not UTF-8")?;
@@ -274,7 +276,7 @@ impl<'p> Attached<'p> {
     /// Returns the address of a `syscall` instruction, in the vDSO that the kernel maps into every
     /// process.
     fn system_call(&self) -> anyhow::Result<u64> {
-        let found = Maps::of(self.process.id)?.named("[vdso]").and_then(|(start, end)| {
+        let found = Maps::of(&self.process.folder()?)?.named("[vdso]").and_then(|(start, end)| {
             let code = self.memory.read(start, (end - start) as usize).ok()?;
             let at = code.windows(2).position(|bytes| bytes == [0x0f, 0x05])?;
             Some(start + at as u64)
@@ -390,7 +392,7 @@ impl<'p> Attached<'p> {
         from: &'a [&'a Targets],
         to: &'a Targets,
     ) -> anyhow::Result<Patch<'a>> {
-        let maps = Maps::of(self.process.id)?;
+        let maps = Maps::of(&self.process.folder()?)?;
         Ok(Patch { memory: &self.memory, maps, names, from, to, unbound: true })
     }
 }

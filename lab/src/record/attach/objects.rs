@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 
 use anyhow::Context;
 
@@ -57,13 +58,14 @@ pub(super) struct Loader {
 
 impl Loader {
     /// `None` for a program without a loader, or whose loader has not run yet.
-    pub(super) fn of(process: i32, memory: &Memory) -> anyhow::Result<Option<Self>> {
+    pub(super) fn of(folder: &Path, memory: &Memory) -> anyhow::Result<Option<Self>> {
         const AT_PHDR: u64 = 3;
         const AT_PHNUM: u64 = 5;
         const PT_DYNAMIC: u32 = 2;
         const PT_PHDR: u32 = 6;
-        let path = format!("/proc/{process}/auxv");
-        let bytes = fs::read(&path).with_context(|| format!("{path} cannot be read"))?;
+        let path = folder.join("auxv");
+        let bytes =
+            fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
         let entry = |key| words.chunks_exact(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
         let (Some(headers), Some(count)) = (entry(AT_PHDR), entry(AT_PHNUM)) else {

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,8 @@ impl Stopped {
     fn stop(&mut self, thread: pid_t) -> io::Result<bool> {
         match request(libc::PTRACE_SEIZE, thread, 0) {
             Ok(()) => {}
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
+            // A main thread that has ended stays until the process ends, and must not be traced.
+            Err(_) if !is_alive(thread) => return Ok(false),
             Err(error) => return Err(error),
         }
         // From now on `drop` detaches it.
@@ -129,6 +131,31 @@ impl Drop for Stopped {
     }
 }
 
+/// Returns the folder below `/proc` with the memory and the files of a process: its own, or if its
+/// main thread has ended, which leaves nothing there, that of another thread. `None` if the process
+/// has ended.
+pub(super) fn folder(process: pid_t) -> Option<PathBuf> {
+    let own = PathBuf::from(format!("/proc/{process}"));
+    if is_alive(process) {
+        return Some(own);
+    }
+    let thread = threads(process).ok()?.into_iter().find(|&thread| is_alive(thread))?;
+    Some(own.join(format!("task/{thread}")))
+}
+
+/// Returns whether a thread exists and has not ended.
+fn is_alive(thread: pid_t) -> bool {
+    let state = stat(thread).and_then(|fields| fields.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// Returns the fields of `/proc/PID/stat` from the state on.
+pub(super) fn stat(thread: pid_t) -> Option<String> {
+    let line = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // The name, in parentheses, may contain spaces.
+    Some(line.rsplit_once(')')?.1.trim_start().to_owned())
+}
+
 /// Returns the threads of a process.
 fn threads(process: pid_t) -> io::Result<Vec<pid_t>> {
     let entries = fs::read_dir(format!("/proc/{process}/task"))?;
@@ -183,6 +210,8 @@ fn wait(thread: pid_t) -> io::Result<Wait> {
             0 if began.elapsed() > PATIENCE => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "a thread does not stop"));
             }
+            // The end of a main thread is not reported before that of the process.
+            0 if !is_alive(thread) => return Ok(Wait::Ended),
             0 => std::thread::sleep(Duration::from_micros(200)),
             _ if !libc::WIFSTOPPED(status) => return Ok(Wait::Ended),
             _ if status >> 16 == libc::PTRACE_EVENT_STOP => return Ok(Wait::Interrupted),
