@@ -382,6 +382,30 @@ fn an_output_folder_without_room_loses_nothing() {
     assert!(read(&place.path("trace.pwt")).0.events > 100_000, "{}", stderr(&output));
 }
 
+/// Regression: of a short log the last part of the draft did not fit, and the conversion failed
+/// without a word about where there was no space.
+#[test]
+fn a_full_temporary_folder_is_done_without_or_named() {
+    let place = Place::new();
+    if !present("gawk") {
+        return;
+    }
+    let fill = "head -c 4096 /dev/zero > full/filled; ";
+    let lines = format!(
+        "{fill} \"$0\" record -o full/trace.pwt -- gawk 'BEGIN {{ for (;i < 4000; i++) n[i] = i }}' \
+         2> told; kept=$(sed -n 's/.*`pagewise import \\(.*\\) -o FILE.pwt`.*/\\1/p' told); \
+         export TMPDIR=$PWD/full; \"$0\" import $kept -o trace.pwt; echo $?; \
+         rm -r $(dirname $kept); \
+         \"$0\" generate --distribution cambridg-like --seconds 9 -o - | cat; ls -A full"
+    );
+    let Some(output) = with_small_disks(&place, &lines) else { return };
+    let told = stderr(&output);
+    assert_eq!(output.stdout, b"0\nfilled\n", "{told}");
+    assert!(read(&place.path("trace.pwt")).0.events > 4000, "{told}");
+    let unspaced = "pagewise: a temporary file for the output cannot be written: No space left";
+    assert!(told.lines().nth(1).is_some_and(|line| line.starts_with(unspaced)), "{told}");
+}
+
 #[test]
 fn a_recording_stops_at_the_log_s_limit_or_after_a_time() {
     let place = Place::new();

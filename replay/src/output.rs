@@ -132,8 +132,11 @@ fn fill_stream<T>(
         None => File::options().write(true).open(path),
     };
     let mut stream = open().with_context(|| unwritable(path))?;
-    let mut whole = tempfile::tempfile().context("cannot make a temporary file for the output")?;
-    let result = fill(&whole, write)?;
+    let mut whole =
+        tempfile::tempfile().context("a temporary file for the output cannot be made")?;
+    let unspaced = "a temporary file for the output cannot be written";
+    let result = fill(&whole, write)
+        .map_err(|error| if ran_out(&error) { error.context(unspaced) } else { error })?;
     let copied = whole.rewind().and_then(|()| io::copy(&mut whole, &mut stream));
     copied.with_context(|| unwritable(path))?;
     Ok(result)
@@ -222,7 +225,7 @@ fn fill<T>(
 }
 
 /// Returns whether there was no space for the file.
-fn ran_out(error: &anyhow::Error) -> bool {
+pub fn ran_out(error: &anyhow::Error) -> bool {
     const NO_ROOM: [ErrorKind; 3] =
         [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
     let mut errors = error.chain().filter_map(|cause| match cause.downcast_ref::<WriteError>() {

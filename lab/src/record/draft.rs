@@ -5,10 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
-use std::path::Path;
 
 use pagewise::trace::{Event, Header, Origin, Stacks, WriteError, Writer};
-use pagewise_replay::output;
 use pagewise_replay::progress::Progress;
 
 use super::symbols;
@@ -54,21 +52,16 @@ impl Draft {
         Ok(Self { timed: Timed::new(out, origin, stacks)?, stacks: Stacks::default() })
     }
 
-    /// Completes the trace of a recording of `recorded` events, as `path`.
+    /// Completes the trace of a recording of `recorded` events, and returns its file.
     pub(super) fn finish(
         mut self,
         recorded: u64,
-        path: &Path,
         progress: &Progress,
-    ) -> anyhow::Result<Header> {
+    ) -> anyhow::Result<(Header, File)> {
         symbols::find(&mut self.stacks, progress)?;
         let (header, out) = self.timed.writer.finish_into(recorded, &self.stacks)?;
         let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
-        output::create(path, |out| {
-            io::copy(&mut file, out)?;
-            Ok(out.flush()?)
-        })?;
-        Ok(header)
+        Ok((header, file))
     }
 }

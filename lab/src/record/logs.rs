@@ -262,9 +262,17 @@ impl Log {
     ) -> anyhow::Result<Header> {
         if let Some(draft) = self.draft.take() {
             let progress = Progress::new(0);
-            let written = draft.finish(self.recorded(), path, &progress);
+            let finished = draft.finish(self.recorded(), &progress);
             progress.finish();
-            return written;
+            match finished {
+                Ok((header, mut file)) => {
+                    output::create(path, |out| Ok(std::io::copy(&mut file, out)?))?;
+                    return Ok(header);
+                }
+                // There is no space for the last of it.
+                Err(error) if output::ran_out(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         let origin = self.noted(note);
         let progress = Progress::new(self.counts.events * RECORD);
