@@ -5,12 +5,15 @@ use std::borrow::Cow;
 
 /// Returns whether a character does something other than stand for itself: controls (C0, C1,
 /// delete), characters that set or override the direction of text, invisible and interlinear format
-/// characters, tags, and line and paragraph separators.
+/// characters, tags, line and paragraph separators, and code points that are no characters, which
+/// an SVG file must not contain.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+        || matches!(c, '\u{fdd0}'..='\u{fdef}')
+        || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// Escapes such characters in a text of one line, as `\n` or `\u{1b}`.
@@ -72,13 +75,13 @@ pub fn printable_markdown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "\u{1b}]0;x\u{7}\0a\u{202e}b\u{9b}c\u{e0041}\r\n";
+    const HOSTILE: &str = "\u{1b}]0;x\u{7}\0a\u{202e}b\u{9b}c\u{e0041}\u{ffff}\r\n";
 
     #[test]
     fn control_characters_are_escaped() {
         let safe = printable(HOSTILE);
         assert!(!safe.contains(acts), "{safe}");
-        assert_eq!(safe, r"\u{1b}]0;x\u{7}\u{0}a\u{202e}b\u{9b}c\u{e0041}\r\n");
+        assert_eq!(safe, r"\u{1b}]0;x\u{7}\u{0}a\u{202e}b\u{9b}c\u{e0041}\u{ffff}\r\n");
         assert_eq!(printable("grüße, 日本 — 🦀"), "grüße, 日本 — 🦀");
         assert_eq!(printable_lines("a\tb\nc\r\n"), "a\\tb\nc\\r\n");
     }
