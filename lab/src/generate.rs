@@ -55,6 +55,7 @@ paper does not give the share of each size; these shares are invented:
 /// # Errors
 /// If the distribution is invalid (the error names the line), or the output cannot be written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    output::claim(Distribution::file(&args.distribution), [&*args.output])?;
     let distribution = Distribution::load(&args.distribution)?;
     let origin = Origin {
         program: "pagewise-generate".into(),

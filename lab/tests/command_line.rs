@@ -102,6 +102,81 @@ fn a_file_that_cannot_be_written_is_told_of_before_the_work() {
     }
 }
 
+/// Regression: the input was replaced.
+#[test]
+fn an_output_that_is_the_input_is_refused() {
+    use std::os::unix::fs::symlink;
+
+    let bench = Workbench::new();
+    let (trace, sizes) = (bench.trace(), bench.path("sizes.csv"));
+    let (linked, same) = (bench.path("linked.pwt"), bench.path("same.pwt"));
+    symlink(&trace, &linked).unwrap();
+    std::fs::hard_link(&trace, &same).unwrap();
+    let rep = bench.write("x.rep", "a 0 1\nf 0\n");
+    let program = bench.write("program", "#!/bin/sh\n");
+    let before = std::fs::read(&trace).unwrap();
+    let tune = ["tune", &trace, "--for", "memory", "--candidates", "8", "--against", "none"];
+    let cases: [(&[&str], &str, &str); 12] = [
+        (&["import", &rep], "-o", &rep),
+        (&["replay", &trace, "--strategy", "MRU"], "--plot", &trace),
+        (&["compare", &trace, "--strategy", "MRU"], "--plot", &trace),
+        (&["simulate", &linked, "--strategy", "MRU"], "--plot", &trace),
+        (&["simulate", &trace, "--strategy", "MRU"], "--plot", &linked),
+        (&["report", &trace], "-o", &same),
+        (&["report", &trace, "--tune", &rep], "-o", &rep),
+        (&["who", &trace], "--pprof", &trace),
+        (&tune, "-o", &trace),
+        (&tune, "--emit", &same),
+        (&["generate", "--distribution", &sizes, "--seconds", "1"], "-o", &sizes),
+        (&["record", &program], "-o", &program),
+    ];
+    for (command, option, output) in cases {
+        let split = command.len() - usize::from(command[0] == "record");
+        let all = [&command[..split], &[option, output], &command[split..]].concat();
+        let part = if command.contains(&output) { "is both input and" } else { "is the same file" };
+        pagewise(&all).fails(2, part);
+    }
+    // Two outputs, of which the second would replace the first.
+    let twice = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .args([&tune[..], &["--plot", "./new", "--emit", "new"]].concat())
+        .current_dir(bench.directory())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(twice.stderr).unwrap();
+    assert_eq!(told, "pagewise: ./new and new, two outputs, are the same file\n");
+    assert_eq!(std::fs::read(&trace).unwrap(), before);
+    // What is no file can be both.
+    let input = File::open("/dev/null").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .args(["import", "--format", "rep", "-", "-o", "/dev/null"])
+        .stdin(input)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+}
+
+/// Regression: such a file could not be written, and that was found out after the work.
+#[test]
+fn a_file_may_have_the_longest_name() {
+    let bench = Workbench::new();
+    let rep = bench.write("x.rep", "a 0 1\nf 0\n");
+    let name = |length: usize| bench.path(&"x".repeat(length));
+    pagewise(&["import", &rep, "-o", &name(255)]).succeeds();
+    let strategy = ["replay", &bench.trace(), "--strategy", "MRU", "--plot"];
+    pagewise(&[&strategy[..], &[&name(256)]].concat()).fails(1, "cannot be written: File name too");
+    // A folder that does not exist.
+    let folder = format!("{}/", bench.path("new"));
+    pagewise(&[&strategy[..], &[&folder]].concat()).fails(1, "cannot be written: it is a dir");
+}
+
+#[test]
+fn a_file_name_stays_on_one_line() {
+    pagewise(&["info", "a\nb.pwt"]).fails(1, r"pagewise: a\nb.pwt: No such file");
+    let (bench, name) = (Workbench::new(), "/no\n/such");
+    let plot = ["replay", &bench.trace(), "--strategy", "MRU", "--plot", name];
+    pagewise(&plot).fails(1, r"pagewise: /no\n/such cannot be written: ");
+}
+
 #[test]
 fn a_command_that_does_not_exist_is_refused() {
     pagewise(&["compere"]).fails(

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use pagewise::trace::{self, Event};
 
@@ -85,6 +85,35 @@ fn invalid_imports_are_refused_in_one_line() {
     assert!(stderr(&output).starts_with("pagewise: /no/such/out.pwt cannot be written: "));
     // No files other than the test's own.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 8);
+}
+
+/// Regression: they were copied, up to the limit on memory, before they were looked at.
+#[test]
+fn an_endless_input_is_refused_by_its_start() {
+    let place = tempfile::tempdir().unwrap();
+    for (options, message) in [
+        (&[][..], "neither a malloc lab file nor a raw log"),
+        (&["--format", "raw"], "not a raw log"),
+        (&["--format", "rep"], "not a line of a malloc lab file"),
+    ] {
+        let arguments = [&["/dev/zero", "-o", "out.pwt", "--memory", "64M"], options].concat();
+        let output = import(place.path(), &arguments);
+        let told = stderr(&output);
+        assert!(told.starts_with("pagewise: /dev/zero:") && told.contains(message), "{told}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    // `yes` writes without end; the second line has a fault.
+    let mut yes = Command::new("yes").arg("a 0 1").stdout(Stdio::piped()).spawn().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .current_dir(place.path())
+        .args(["import", "-", "-o", "out.pwt", "--memory", "64M"])
+        .stdin(yes.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    yes.kill().and_then(|()| yes.wait()).unwrap();
+    let told = stderr(&output);
+    assert!(told.starts_with("pagewise: standard input:2: block 0 is already alloc"), "{told}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
 }
 
 /// A program's raw log, as a recorder without `pagewise record` leaves it.

@@ -118,6 +118,11 @@ pub fn within_work(path: &Path, events: u64, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the maximum number of events of a trace.
+pub fn most_events() -> u64 {
+    Limits::get().most_events
+}
+
 /// Returns the maximum number of blocks that `--memory` allows to remember.
 pub fn most_blocks() -> u64 {
     Limits::get().memory() / PER_BLOCK
@@ -351,79 +356,109 @@ pub fn rereadable(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 /// # Errors
 /// If a copy cannot be made, or would not be of a trace.
 pub fn rereadable_one(path: &Path) -> anyhow::Result<PathBuf> {
-    rereadable_if(path, is_trace)
-}
-
-/// Like [`rereadable_one`], for a file in any format.
-///
-/// # Errors
-/// If a copy cannot be made.
-pub fn rereadable_file(path: &Path) -> anyhow::Result<PathBuf> {
-    rereadable_if(path, |_| Ok(()))
-}
-
-/// Checks that what begins with these bytes may be a trace.
-fn is_trace(start: &[u8]) -> Result<(), ReadError> {
-    match Reader::new(start) {
-        Err(error) if matches!(error.reason(), Reason::NotATrace) => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn rereadable_if(
-    path: &Path,
-    accepts: fn(&[u8]) -> Result<(), ReadError>,
-) -> anyhow::Result<PathBuf> {
-    if path == Path::new(STANDARD) {
-        return copy(io::stdin().lock(), "standard input", accepts);
-    }
-    let once = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
-    if !once {
+    if !is_once(path) {
         return Ok(path.to_owned());
     }
-    let name = path.display().to_string();
-    let file = File::open(path).with_context(|| name.clone())?;
-    copy(file, &name, accepts)
-}
-
-/// Copies `input`, which is named so, if `accepts` accepts its start.
-fn copy(
-    mut input: impl Read,
-    name: &str,
-    accepts: fn(&[u8]) -> Result<(), ReadError>,
-) -> anyhow::Result<PathBuf> {
-    if temporary_files().iter().any(|copy| copy.name == name) {
-        bail!("{name} can be read only once");
-    }
-    let most = Limits::get().memory();
-    // A device or a pipe may have no end, so its start is looked at before it is copied.
-    let mut start = Vec::new();
-    input.by_ref().take(512).read_to_end(&mut start).with_context(|| name.to_owned())?;
-    accepts(&start).map_err(|error| error.in_file(Path::new(name)))?;
-    let unwritable = || format!("a copy of {name} cannot be written");
-    let (mut file, path) = temporary(name).with_context(unwritable)?;
-    let (mut input, mut buffer, mut length) = (start.as_slice().chain(input), vec![0; 1 << 16], 0);
-    loop {
-        let count = match input.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error).with_context(|| name.to_owned()),
-        };
-        file.write_all(&buffer[..count]).with_context(unwritable)?;
-        length += count as u64;
-        if length > most {
-            bail!("{name}: longer than the {} that --memory allows", units::bytes(most));
+    let opened = Opened::new(path)?;
+    match Reader::new(opened.start()) {
+        Err(error) if matches!(error.reason(), Reason::NotATrace) => {
+            Err(error.in_file(Path::new(&opened.name)).into())
         }
+        _ => opened.rereadable(),
     }
-    Ok(path)
 }
 
-/// Returns a file's name for messages: that of the original, if it is a copy.
+/// Returns whether a file can be read only once: standard input (`-`), a device or a pipe.
+fn is_once(path: &Path) -> bool {
+    let is_other = || path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
+    path == Path::new(STANDARD) || is_other()
+}
+
+/// A file in any format whose start was read. A device or a pipe may have no end, so the start is
+/// looked at before the rest is read.
+pub struct Opened {
+    path: PathBuf,
+    /// Its name for messages.
+    name: String,
+    start: Vec<u8>,
+    rest: Box<dyn Read>,
+}
+
+/// Bytes of a file's start.
+const START: u64 = 512;
+
+impl Opened {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn new(path: &Path) -> anyhow::Result<Self> {
+        let is_standard = path == Path::new(STANDARD);
+        let name = if is_standard { "standard input".to_owned() } else { shown(path) };
+        if temporary_files().iter().any(|copy| copy.name == name) {
+            bail!("{name} can be read only once");
+        }
+        let mut rest: Box<dyn Read> = if is_standard {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).with_context(|| name.clone())?)
+        };
+        let mut start = Vec::new();
+        rest.by_ref().take(START).read_to_end(&mut start).with_context(|| name.clone())?;
+        Ok(Self { path: path.to_owned(), name, start, rest })
+    }
+
+    /// Returns its name for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns its first bytes, all if they are fewer than 512.
+    pub fn start(&self) -> &[u8] {
+        &self.start
+    }
+
+    /// Returns all of it, to read once.
+    pub fn into_reader(self) -> impl Read {
+        io::Cursor::new(self.start).chain(self.rest)
+    }
+
+    /// Returns a path by which it can be read repeatedly: that of a copy, unless it is a file.
+    ///
+    /// # Errors
+    /// If a copy cannot be made.
+    pub fn rereadable(self) -> anyhow::Result<PathBuf> {
+        if !is_once(&self.path) {
+            return Ok(self.path);
+        }
+        let name = self.name.clone();
+        let most = Limits::get().memory();
+        let unwritable = || format!("a copy of {name} cannot be written");
+        let (mut file, path) = temporary(&name).with_context(unwritable)?;
+        let (mut input, mut buffer, mut length) = (self.into_reader(), vec![0; 1 << 16], 0);
+        loop {
+            let count = match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).with_context(|| name.clone()),
+            };
+            file.write_all(&buffer[..count]).with_context(unwritable)?;
+            length += count as u64;
+            if length > most {
+                bail!("{name}: longer than the {} that --memory allows", units::bytes(most));
+            }
+        }
+        Ok(path)
+    }
+}
+
+/// Returns a file's name for messages, on one line: that of the original, if it is a copy.
 pub fn shown(path: &Path) -> String {
     let files = temporary_files();
     let file = files.iter().find(|file| file.path == path);
-    file.map_or_else(|| path.display().to_string(), |file| file.name.clone())
+    let name = file.map_or_else(|| path.display().to_string(), |file| file.name.clone());
+    printable(&name).into_owned()
 }
 
 /// Returns the name of a trace's file for messages and comments: one line, whatever its name.

@@ -1,12 +1,15 @@
 //! Output: files, written completely or not at all, and printing. Every failure is an error, never
 //! a panic.
 
+mod apart;
 mod unfinished;
 mod unnamed;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,21 +24,27 @@ use crate::usage::Usage;
 /// Whether an output file (`-`) uses standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// Names the files that a command will [create]: [checks](check) them, and returns whether one of
-/// them is standard output (`-`); messages then go to stderr. Call it before anything is printed.
+/// Names the files that a command will read, and those that it will [create]: [checks](check) the
+/// latter, and returns whether one of them is standard output (`-`); messages then go to stderr.
+/// Call it before anything is printed.
 ///
 /// # Errors
-/// If more than one is standard output; the errors of [`check`].
-pub fn claim<'p>(files: impl IntoIterator<Item = &'p Path>) -> anyhow::Result<bool> {
-    let mut number = 0;
-    for path in files {
+/// If one would replace a file to read or another one, or more than one is standard output; the
+/// errors of [`check`].
+pub fn claim<'p>(
+    read: impl IntoIterator<Item = &'p Path>,
+    files: impl IntoIterator<Item = &'p Path>,
+) -> anyhow::Result<bool> {
+    let files: Vec<_> = files.into_iter().collect();
+    for path in &files {
         check(path)?;
-        number += usize::from(descriptor(path) == Some(1));
     }
+    let number = files.iter().filter(|path| descriptor(path) == Some(1)).count();
     CLAIMED.store(number > 0, Ordering::Relaxed);
     if number > 1 {
         return Err(Usage("only one file can be standard output".to_owned()).into());
     }
+    apart::check(read, &files)?;
     Ok(number > 0)
 }
 
@@ -105,7 +114,7 @@ pub fn is_stream(path: &Path) -> bool {
 fn unwritable(path: &Path) -> String {
     match descriptor(path) {
         Some(1) => "standard output cannot be written".to_owned(),
-        _ => format!("{} cannot be written", path.display()),
+        _ => format!("{} cannot be written", shown(path)),
     }
 }
 
@@ -154,14 +163,26 @@ fn folder(path: &Path) -> &Path {
 /// run is not in vain.
 ///
 /// # Errors
-/// If the path is a folder, or no file can be created in its folder.
+/// If the path is a folder or cannot be a file's, or no file can be created in its folder.
 pub fn check(path: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(!path.is_dir(), "{}: it is a directory", unwritable(path));
+    let is_folder = path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/");
+    anyhow::ensure!(!is_folder, "{}: it is a directory", unwritable(path));
     if !is_stream(path) {
+        let there = path.symlink_metadata().map(drop);
+        let usable = there.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            // Such as a name that is too long.
+            _ => Err(error),
+        });
+        usable.with_context(|| unwritable(path))?;
         tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
     }
     Ok(())
 }
+
+/// Maximum bytes of a file's name at the beginning of that of its unfinished file; a name has at
+/// most 255.
+const LONGEST_PREFIX: usize = 200;
 
 /// Creates or replaces the file at `path` with the output of `write`. The output is written to a
 /// file in the same folder, which gets this name only when `write` has succeeded. Otherwise, and if
@@ -180,8 +201,10 @@ pub fn create<T>(
         return fill_stream(path, write);
     }
     let name = path.file_name().with_context(unwritable)?;
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(name);
+    // With the rest it must not be longer than a name can be.
+    let name = name.as_bytes();
+    let mut prefix = OsString::from(".");
+    prefix.push(OsStr::from_bytes(&name[..name.len().min(LONGEST_PREFIX)]));
     let mut part = tempfile::Builder::new();
     part.prefix(&prefix).suffix(".part");
     let fill = |file: &File| {

@@ -129,8 +129,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         names => Competitor::choose(names)?,
     };
     options.config.add_hc(&mut competitors);
-    output::claim(options.plot.as_deref())?;
     let traces: Vec<_> = args.traces.iter().chain(&options.trace).cloned().collect();
+    output::claim(traces.iter().map(PathBuf::as_path), options.plot.as_deref())?;
     let mut traces = input::rereadable(&traces)?;
     if traces.is_empty() {
         traces = bundled::traces()?;

@@ -2,18 +2,19 @@
 
 mod rep;
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use pagewise::trace::raw;
-use pagewise::trace::{Header, Origin, Reason, Writer};
+use pagewise::trace::raw::LogReader;
+use pagewise::trace::{Header, Origin, Reader, Reason, Writer};
+use pagewise_replay::input::Opened;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::{input, output, units};
 
 use crate::record::logs::{Limits, Log};
+use rep::Most;
 
 /// Convert a malloc lab file (.rep), or the raw log of a program with `Recording`, to a trace.
 #[derive(Debug, clap::Args)]
@@ -51,44 +52,48 @@ enum Format {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Before a long log is read.
-    output::check(&args.output)?;
-    let path = input::rereadable_file(&args.input)?;
-    let format = args.format.map_or_else(|| detect(&path), Ok)?;
+    output::claim([&*args.input], [&*args.output])?;
+    let opened = Opened::new(&args.input)?;
+    let name = opened.name().to_owned();
+    let format = args.format.map_or_else(|| detect(opened.start()), Ok);
+    let format = format.map_err(|problem| anyhow::anyhow!("{name}: {problem}"))?;
     let said = match format {
-        Format::Rep => import_rep(args, &path)?,
-        Format::Raw => import_raw(args, path)?,
+        Format::Rep => import_rep(args, opened)?,
+        Format::Raw => {
+            // What is no log is not copied.
+            LogReader::new(opened.start())
+                .err()
+                .filter(|error| matches!(error.reason(), Reason::NotALog))
+                .map_or(Ok(()), |error| Err(error.in_file(Path::new(&name))))?;
+            import_raw(args, opened.rereadable()?)?
+        }
     };
     output::say(&format!("pagewise: {said}"));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Detects the format from the first bytes.
-fn detect(path: &Path) -> anyhow::Result<Format> {
-    match raw::open(path) {
+fn detect(start: &[u8]) -> Result<Format, &'static str> {
+    match LogReader::new(start) {
         // A log with a fault keeps its format, so that the fault is named.
-        Err(error) if matches!(error.reason(), Reason::NotALog | Reason::Io(_)) => {}
+        Err(error) if matches!(error.reason(), Reason::NotALog) => {}
         _ => return Ok(Format::Raw),
     }
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
-    read.with_context(|| input::shown(path))?;
-    if pagewise::trace::open(path).is_ok() {
-        anyhow::bail!("{}: already a pagewise trace", input::shown(path));
+    match Reader::new(start) {
+        Err(error) if matches!(error.reason(), Reason::NotATrace) => {}
+        _ => return Err("already a pagewise trace"),
     }
     let text = start.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let mut visible = start.iter().filter(|byte| !byte.is_ascii_whitespace());
     match visible.next() {
         Some(b'0'..=b'9' | b'a' | b'r' | b'f') if text => Ok(Format::Rep),
-        _ => anyhow::bail!(
-            "{}: neither a malloc lab file nor a raw log (--format sets the format)",
-            input::shown(path)
-        ),
+        _ => Err("neither a malloc lab file nor a raw log (--format sets the format)"),
     }
 }
 
-fn import_rep(args: &Args, path: &Path) -> anyhow::Result<String> {
-    let file = File::open(path).with_context(|| input::shown(path))?;
-    let name = input::trace_name(path);
+fn import_rep(args: &Args, opened: Opened) -> anyhow::Result<String> {
+    let shown = opened.name().to_owned();
+    let name = input::trace_name(Path::new(&shown));
     let note = match args.note.as_str() {
         "" => format!("imported from the malloc lab file {name}.rep"),
         note => note.to_owned(),
@@ -96,16 +101,16 @@ fn import_rep(args: &Args, path: &Path) -> anyhow::Result<String> {
     let origin = Origin { program: name, note, ..Origin::default() };
     let (header, remark): (Header, Option<String>) = output::create(&args.output, |out| {
         let mut writer = Writer::new(out, origin)?;
-        let import = rep::import(BufReader::new(file), input::most_blocks(), |event| {
+        let most = Most { blocks: input::most_blocks(), events: input::most_events() };
+        let import = rep::import(BufReader::new(opened.into_reader()), most, |event| {
             Ok(writer.write(event)?)
         });
         // The reason begins with a line number of that file.
-        let remark = import.map_err(|error| anyhow::anyhow!("{}:{error:#}", input::shown(path)))?;
+        let remark = import.map_err(|error| anyhow::anyhow!("{shown}:{error:#}"))?;
         Ok((writer.finish()?, remark))
     })?;
     let mut said = format!(
-        "{}: {} to {}, at most {} and {} live",
-        input::shown(path),
+        "{shown}: {} to {}, at most {} and {} live",
         units::count(header.events, "event"),
         output::shown(&args.output),
         units::count(header.peak_blocks, "block"),

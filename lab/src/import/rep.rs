@@ -23,14 +23,22 @@ const LONGEST_LINE: u64 = 256;
 /// Maximum number of header lines.
 const HEADERS: usize = 4;
 
-/// Passes the events of a file to `emit`; returns a remark about the file, if any. Memory is
-/// bounded by the number of ids, which is at most `most_blocks`.
+/// Limits on what is imported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    /// Number of ids, by which memory is bounded.
+    pub(super) blocks: u64,
+    /// Number of operations: a device or a pipe may have no end.
+    pub(super) events: u64,
+}
+
+/// Passes the events of a file to `emit`; returns a remark about the file, if any.
 ///
 /// # Errors
 /// `LINE: reason`, or an error of reading or of `emit`.
 pub(super) fn import(
     mut input: impl BufRead,
-    most_blocks: u64,
+    most: Most,
     mut emit: impl FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<String>> {
     let mut import = Import::default();
@@ -44,8 +52,11 @@ pub(super) fn import(
         let text = std::str::from_utf8(&line).ok().filter(|_| (line.len() as u64) < LONGEST_LINE);
         let text = text.with_context(|| format!("{number}: not a line of a malloc lab file"))?;
         import.line(text, &mut emit).with_context(|| format!("{number}"))?;
-        if import.blocks.len() as u64 > most_blocks {
+        if import.blocks.len() as u64 > most.blocks {
             bail!("{number}: more blocks than --memory allows");
+        }
+        if import.operations > most.events {
+            bail!("{number}: more operations than --most-events allows");
         }
     }
     Ok(import.remark())
@@ -151,7 +162,7 @@ mod tests {
 
     fn read(text: &str) -> Result<(Vec<Event>, Option<String>), String> {
         let mut events = Vec::new();
-        let remark = import(text.as_bytes(), 3, |event| {
+        let remark = import(text.as_bytes(), Most { blocks: 3, events: 6 }, |event| {
             events.push(event);
             Ok(())
         });
@@ -197,6 +208,8 @@ mod tests {
         }
         let many = "a 0 1\na 1 1\na 2 1\na 3 1\n";
         assert_eq!(read(many).unwrap_err(), "4: more blocks than --memory allows");
+        let many = "a 0 1\n".to_owned() + &"f -1\n".repeat(6);
+        assert_eq!(read(&many).unwrap_err(), "7: more operations than --most-events allows");
         let long = format!("a 0 1\n{}", "9".repeat(100_000));
         assert_eq!(read(&long).unwrap_err(), "2: not a line of a malloc lab file");
     }

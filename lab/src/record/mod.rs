@@ -122,7 +122,7 @@ Examples:
 
 /// Runs the subcommand. The exit status is the command's, or that of an error of ours.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let aside = claim(args.output.as_deref(), args.all)?;
+    let aside = args.claim()?;
     let limits =
         Limits { events: args.max_events, bytes: args.max_bytes.map(|bytes| bytes as u64) };
     let most = args.max_log.map(|bytes| bytes as u64);
@@ -346,18 +346,28 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
 }
 
-/// Checks that the trace can be written, to fail before a long run rather than after it. Returns
-/// whether it goes to standard output.
-fn claim(output: Option<&Path>, all: bool) -> anyhow::Result<bool> {
-    let Some(path) = output else {
-        tempfile::tempfile_in(".").context(". cannot be written")?;
-        return Ok(false);
-    };
-    let aside = output::claim([path])?;
-    if all && output::is_stream(path) {
-        let message =
-            "--all writes several files, which cannot go to standard output: give -o a file name";
-        return Err(Usage(message.to_owned()).into());
+/// Returns the path of a command's program; `None` if it has only a name, which is looked up.
+pub(crate) fn path_of(command: &[OsString]) -> Option<&Path> {
+    let program = Path::new(command.first()?);
+    (program.components().count() > 1).then_some(program)
+}
+
+const SEVERAL: &str =
+    "--all writes several files, which cannot go to standard output: give -o a file name";
+
+impl Args {
+    /// Checks that the trace can be written, to fail before a long run rather than after it.
+    /// Returns whether it goes to standard output.
+    fn claim(&self) -> anyhow::Result<bool> {
+        let Some(path) = &self.output else {
+            tempfile::tempfile_in(".").context(". cannot be written")?;
+            return Ok(false);
+        };
+        let read = path_of(&self.command).into_iter().chain(self.control.as_deref());
+        let aside = output::claim(read, [&**path])?;
+        if self.all && output::is_stream(path) {
+            return Err(Usage(SEVERAL.to_owned()).into());
+        }
+        Ok(aside)
     }
-    Ok(aside)
 }

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Usage(format!("--plot draws only pagewise's own strategies, not {name}")).into()
         );
     }
-    output::claim(args.plot.as_deref())?;
+    output::claim([&*args.trace], args.plot.as_deref())?;
     let trace = input::rereadable_one(&args.trace)?;
     let workload = Workload::load(&trace)?;
     let config = args.config.for_trace(&trace)?;

@@ -98,6 +98,9 @@ and printed, and follows the reader's light or dark setting.";
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.config.check()?;
     let competitors = args.competitors()?;
+    let tuned = args.tune.iter().flatten();
+    let read = args.traces.iter().chain(tuned).map(PathBuf::as_path);
+    output::claim(read, args.output.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // Report faults of any trace before measuring the first.

@@ -125,7 +125,7 @@ Next: --plot FILE.svg draws the curves, --working-set sets other memory sizes.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parameters = args.check()?;
     let subjects = args.subjects()?;
-    output::claim(args.plot.as_deref())?;
+    output::claim(args.traces.iter().map(PathBuf::as_path), args.plot.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // Report faults of any trace before simulating the first.

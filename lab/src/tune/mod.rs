@@ -38,6 +38,7 @@ use pagewise_replay::{input, output};
 use self::goal::{Cap, Goal};
 use self::plan::Plan;
 use self::program::Program;
+use crate::record::path_of;
 use crate::system::library::{Library, OURS};
 
 pub(crate) use self::candidate::Family;
@@ -202,8 +203,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, None) => Cap::None,
     };
     let (libraries, not_compared) = rivals(&args.against)?;
-    let files = [&args.emit, &args.output, &args.plot].into_iter().flatten().map(PathBuf::as_path);
-    output::claim(files)?;
+    args.claim_files()?;
     if let Some(program) = &program {
         program.try_out()?;
     }
@@ -233,6 +233,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
+    /// Checks the requested files.
+    fn claim_files(&self) -> anyhow::Result<bool> {
+        let library = self.preload.iter().flatten();
+        let read = self.traces.iter().chain(&self.held_out).chain(library).map(PathBuf::as_path);
+        let files = [&self.emit, &self.output, &self.plot].into_iter().flatten();
+        output::claim(read.chain(path_of(&self.program)), files.map(PathBuf::as_path))
+    }
+
     /// Writes the requested files, and verifies the code or the settings if that is requested.
     fn use_result(&self, tuned: &Tuned) -> anyhow::Result<()> {
         if let Some(path) = self.emit.as_ref().filter(|_| !tuned.code.is_empty()) {

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.top == 0 {
         return Err(Usage("--top must be at least 1".to_owned()).into());
     }
-    output::claim(args.pprof.as_deref())?;
+    output::claim([&*args.trace], args.pprof.as_deref())?;
     let parameters = args.config.check()?;
     let competitors = Competitor::choose(&args.waste)?;
     if competitors.len() > print::MOST_TAKEN {

@@ -26,6 +26,12 @@ impl Distribution {
         Self::read(file).with_context(|| name.to_owned())
     }
 
+    /// Returns the file that a name denotes; `None` for a built-in distribution.
+    pub fn file(name: &str) -> Option<&Path> {
+        let is_built_in = BUILT_IN.iter().any(|(built_in, ..)| *built_in == name);
+        (!is_built_in).then_some(Path::new(name))
+    }
+
     /// Returns the built-in distribution of this name with other standard deviations of the
     /// logarithms of each size's demand and lifetime; `None` if the name is unknown.
     pub fn with_spread(name: &str, spread: [f64; 2]) -> Option<Self> {
