@@ -11,7 +11,7 @@ mod scenario;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use pagewise::trace::{self, Event, Header};
 use place::Place;
@@ -404,6 +404,26 @@ fn a_full_temporary_folder_is_done_without_or_named() {
     assert!(read(&place.path("trace.pwt")).0.events > 4000, "{told}");
     let unspaced = "pagewise: a temporary file for the output cannot be written: No space left";
     assert!(told.lines().nth(1).is_some_and(|line| line.starts_with(unspaced)), "{told}");
+}
+
+/// Regression: SIGPIPE ended pagewise, which left the folder of the recording behind and said
+/// nothing.
+#[test]
+fn a_trace_that_nobody_reads_is_not_lost() {
+    let place = Place::new();
+    let mut command = place.record(&["-o", "-"]);
+    let mut child =
+        command.arg("ls").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let told = told.lines().last().unwrap_or_default();
+    let why = "pagewise: standard output cannot be written: Broken pipe (os error 32); the \
+               recording is kept: `pagewise import ";
+    let kept = told.strip_prefix(why).and_then(|rest| rest.split(' ').next()).unwrap_or(told);
+    assert!(Path::new(kept).is_file(), "{told}");
+    fs::remove_dir_all(Path::new(kept).parent().unwrap()).unwrap();
 }
 
 #[test]

@@ -132,6 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.stacks.is_none() || cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
         "--stacks needs x86-64 or AArch64"
     );
+    signals::ignore_closed_pipes();
     let session = Session::new()?;
     signals::handle_requests();
     let directory = session.directory().canonicalize()?;

@@ -122,6 +122,13 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
+/// Makes writing to a closed pipe an error, which does not end this process before it has released
+/// another one, or said where a recording is kept. The command does not inherit this.
+pub(crate) fn ignore_closed_pipes() {
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Lets the command ignore SIGPIPE if this process was started so, as by systemd. Otherwise Rust
 /// gives the signal its default action.
 pub(crate) fn inherit(command: &mut Command) {
