@@ -43,6 +43,7 @@ fn main() -> ExitCode {
             for generation in 1..9 {
                 threads::generation(&ALLOCATOR, generation, 4, true);
                 threads::exchange_waves(&ALLOCATOR, generation, 4);
+                threads::exchange_buffers(&ALLOCATOR, generation, 4);
                 threads::exchange_mapped(generation, 4);
             }
             println!("no races; {:?}", ALLOCATOR.stats());
@@ -81,6 +82,7 @@ fn soak(minutes: u64, picture: &str) -> ExitCode {
             threads::generation(&ALLOCATOR, generation, 2, false);
             if generation % 100 == 0 {
                 threads::exchange_waves(&ALLOCATOR, generation, 2);
+                threads::exchange_buffers(&ALLOCATOR, generation, 2);
                 threads::exchange_mapped(generation, 2);
             }
             if start.elapsed().as_secs() / 60 >= peaks {

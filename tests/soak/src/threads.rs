@@ -1,5 +1,6 @@
 //! The threads' work: blocks pass between threads, which come and go. Most are small; those of
-//! [`exchange_waves`] are medium, and those of [`exchange_mapped`] are mappings of their own.
+//! [`exchange_waves`] and [`exchange_buffers`] are medium, and those of [`exchange_mapped`] are
+//! mappings of their own.
 
 use std::mem;
 use std::sync::Mutex;
@@ -39,7 +40,7 @@ struct Sparse<const STRIDE: usize>(Vec<u8>);
 /// A mapping of its own, of tens of MiB.
 type Mapped = Sparse<{ 64 << 10 }>;
 
-/// A block for medium lists, of 16 to 128 KiB.
+/// A block for medium lists, of 16 KiB to 1 MiB.
 type Medium = Sparse<{ 4 << 10 }>;
 
 impl<const STRIDE: usize> Sparse<STRIDE> {
@@ -132,6 +133,52 @@ pub(crate) fn exchange_waves(allocator: &'static Pagewise, generation: u64, thre
         }
         scope.spawn(|| (0..10).for_each(|_| _ = allocator.purge()));
     });
+}
+
+/// Threads allocate a few buffers of 128 KiB to 1 MiB, of one of three sizes for a while, so that
+/// their medium lists turn to it. They free most of them themselves, and leave one at times to
+/// another thread. Meanwhile the process forks.
+pub(crate) fn exchange_buffers(allocator: &'static Pagewise, generation: u64, threads: u64) {
+    let mut random = Random(generation.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let sizes = [(); 3].map(|()| (128 << 10) + 1 + random.below(896 << 10));
+    sizes.iter().for_each(|&size| assert!(is_kept(allocator, size), "lists keep {size} bytes"));
+    let places: [Mutex<Option<Medium>>; 3] = [const { Mutex::new(None) }; 3];
+    let places = &places;
+    thread::scope(|scope| {
+        for number in 0..threads {
+            scope.spawn(move || {
+                let mut random = Random(generation * 100 + number + 1);
+                for turn in 0..20 {
+                    let size = sizes[random.below(sizes.len())];
+                    for _ in 0..20 {
+                        let buffers = 1 + random.below(3);
+                        let mut buffers: Vec<_> =
+                            (0..buffers).map(|_| Some(Medium::new(size))).collect();
+                        if random.below(3) == 0 {
+                            let place = &places[random.below(places.len())];
+                            let mut place = place.lock().expect("none panics");
+                            mem::swap(&mut *place, &mut buffers[0]);
+                        }
+                    }
+                    if number == 0 && turn % 10 == 9 {
+                        in_child(|| (0..9).for_each(|_| drop(Medium::new(size))));
+                    }
+                }
+            });
+        }
+        scope.spawn(|| (0..10).for_each(|_| _ = allocator.purge()));
+    });
+}
+
+/// Returns whether a list of the calling thread, which is alone, keeps a block of `size` bytes that
+/// is allocated and freed repeatedly.
+fn is_kept(allocator: &'static Pagewise, size: usize) -> bool {
+    (0..20).any(|_| {
+        let block = Medium::new(size);
+        let before = allocator.stats().quick;
+        drop(block);
+        allocator.stats().quick >= before + size
+    })
 }
 
 /// Forks; the child runs `action`, and must end by itself.
