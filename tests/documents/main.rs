@@ -215,6 +215,32 @@ fn every_promise_names_its_test() {
     assert!(promises > 40, "{promises} promises");
 }
 
+/// `tests/guards/run.sh`, which takes the guards out, is run by hand.
+#[test]
+fn every_guard_is_in_its_file() {
+    let text = fs::read_to_string(root().join("tests/guards/guards.txt")).expect("the guards");
+    let (mut test, mut file, mut guards) = ("", "", 0);
+    let mut faults = String::new();
+    for line in text.lines() {
+        match line.split_once(' ') {
+            Some(("test", rest)) => test = rest,
+            Some(("file", rest)) => file = rest,
+            Some(("-", guard)) => {
+                guards += 1;
+                if let Some(fault) = missing(test) {
+                    faults += &format!("{test}: {fault}\n");
+                }
+                if !fs::read_to_string(root().join(file)).is_ok_and(|text| text.contains(guard)) {
+                    faults += &format!("{file}: no `{guard}`\n");
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+    assert!(guards > 20, "{guards} guards");
+}
+
 #[test]
 fn a_missing_test_is_detected() {
     let this = "tests/documents/main.rs::";
