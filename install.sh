@@ -90,8 +90,8 @@ library() {
     # Rust's own library carries bitcode along, which is of no use here, and no sound whole when joined.
     "$OBJCOPY" --keep-global-symbols="$work/exports" -R .llvmbc -R .llvmcmd "$work/whole.o" "$work/$name.o"
     [ "$profile" = dev ] || "$STRIP" --strip-unneeded "$work/$name.o"
-    # The archive leaves `dlopen` to the C library, whose own a program that is linked with `-static` has as well.
-    "$OBJCOPY" --localize-symbol=dlopen "$work/$name.o" "$work/archived.o"
+    # The archive leaves these to the C library, whose own a program that is linked with `-static` has as well.
+    "$OBJCOPY" --localize-symbol=dlopen --localize-symbol=prctl "$work/$name.o" "$work/archived.o"
     rm -f "$stage/lib/lib$name.a"
     "$AR" rcs "$stage/lib/lib$name.a" "$work/archived.o"
 

@@ -10,8 +10,9 @@
 //!
 //! This package is glue. `c` implements the rules of C's `malloc` family, and `prefixed` exports
 //! them as `pagewise_malloc` and so on, together with the rest of `pagewise.h`. With the feature
-//! `override`, `names` exports them under C's names, `gnu` adds glibc's extensions, and `new` adds
-//! C++'s `operator new` and `delete`. All memory comes from [`PAGEWISE`].
+//! `override`, `names` exports them under C's names, `gnu` adds glibc's extensions, `new` adds
+//! C++'s `operator new` and `delete`, and `sandbox` learns of sandboxes. All memory comes from
+//! [`PAGEWISE`].
 
 #![no_std]
 #![cfg(target_os = "linux")]
@@ -29,6 +30,8 @@ mod names;
 mod new;
 mod panic;
 pub mod prefixed;
+#[cfg(all(feature = "override", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod sandbox;
 
 // Exports `dlopen`. Otherwise libraries opened with RTLD_DEEPBIND would use the C library's
 // allocator.

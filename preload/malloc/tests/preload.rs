@@ -263,6 +263,54 @@ int main() {
 END
 gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a | head -c 1000"#;
     // The C library frees memory of an ended thread under a lock that the creation of a thread takes.
+    sandboxes_that_kill: "gcc", r#"cat >a.c <<'END'
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define KILL(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+static void enter(int by_prctl) {
+    struct sock_filter calls[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        KILL(SYS_mincore), KILL(440 /* process_madvise */), KILL(SYS_msync),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof calls / sizeof *calls, calls};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+        exit(2);
+}
+static char *blocks[40000];
+static void use(size_t size, int n) {
+    for (int i = 0; i < n; i++) memset(blocks[i] = malloc(size), 1, size);
+    for (int i = 0; i < n; i++) if (i % 100) free(blocks[i]);
+}
+int main() {
+    for (int by_prctl = 0; by_prctl < 2; by_prctl++) {
+        int status;
+        if (fork() == 0) {
+            alarm(60);
+            use(1000, 40000), use(50000, 500), use(20 << 20, 2);
+            enter(by_prctl);
+            for (int i = 0; i < 4; i++) usleep(400000), use(1000, 20000), use(50000, 400), use(20 << 20, 3);
+            void *volatile zeros = calloc(3, 30 << 20);
+            free(zeros);
+            _exit(0);
+        }
+        wait(&status);
+        printf("%x\n", status);
+    }
+    printf("%d\n", prctl(-1, 0, 0, 0, 0));
+    return 0;
+}
+END
+gcc -w a.c -o a && ./a"#;
     background_thread_wanted_by_threads_that_end: "gcc", r#"cat >a.c <<'END'
 #include <pthread.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::{OsPageRun, Uncancelled, page_size};
+use crate::os::{OsPageRun, Uncancelled, is_sandboxed, page_size};
 
 /// Maps whole OS pages of zeros at exactly `start`. Returns whether it did; fails if anything is
 /// mapped there already.
@@ -113,9 +113,10 @@ pub(crate) unsafe fn discard(start: *mut u8, len: usize) -> bool {
 /// 6.15, or a sandbox forbids it.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether [`discard_all`] may work: true until the kernel has refused it.
+/// Returns whether [`discard_all`] may work: true until the kernel has refused it, or could kill
+/// the process for it.
 pub(crate) fn discards_many() -> bool {
-    !REFUSED.load(Relaxed)
+    !REFUSED.load(Relaxed) && !is_sandboxed()
 }
 
 /// [Gives back](discard) the memory of several runs of OS pages by one call, for which the kernel
@@ -164,17 +165,18 @@ pub(crate) unsafe fn discard_all(runs: &[OsPageRun]) -> usize {
 
 /// Undoes what a program may have set on the pages of its block that must not stay while they are
 /// kept: that a fork leaves them out of the child, which would keep addresses where nothing is.
-/// Returns `false` if some are locked in memory: these should go back to the system, as the program
-/// may lock only so much.
+/// Returns `false` if some are, or may be, locked in memory: these should go back to the system, as
+/// the program may lock only so much.
 ///
 /// # Safety
 /// The pages were mapped here, and nobody uses them.
 pub(crate) unsafe fn may_keep(start: *mut u8, len: usize) -> bool {
     // SAFETY: the caller guarantees that the pages are ours; neither call changes their contents.
-    unsafe {
-        libc::madvise(start.cast(), len, libc::MADV_DOFORK);
-        !is_locked(start, len)
-    }
+    !is_sandboxed()
+        && unsafe {
+            libc::madvise(start.cast(), len, libc::MADV_DOFORK);
+            !is_locked(start, len)
+        }
 }
 
 /// Returns whether some of these pages are locked in memory.
@@ -198,6 +200,9 @@ unsafe fn is_locked(start: *mut u8, len: usize) -> bool {
 /// # Safety
 /// The pages were mapped here, and nobody uses them.
 pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
+    if is_sandboxed() {
+        return false;
+    }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the caller guarantees that the pages are ours. If the kernel lacks an advice, or a
     // sandbox refuses it, the program could not give the opposite one either.
@@ -218,6 +223,9 @@ pub(crate) unsafe fn restore(start: *mut u8, len: usize) -> bool {
 /// # Safety
 /// The pages were mapped here.
 pub(crate) unsafe fn advise_huge_pages(start: *mut u8, len: usize, wanted: bool) {
+    if is_sandboxed() {
+        return;
+    }
     let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
     // SAFETY: the advice changes no contents.
     unsafe { libc::madvise(start.cast(), len, advice) };
@@ -239,7 +247,8 @@ pub(crate) fn is_readable(address: *mut u8) -> bool {
     // reads a set of signals before it finds its first argument invalid, and changes nothing.
     unsafe {
         let fails = |failed, error| failed && *libc::__errno_location() == error;
-        let absent = fails(libc::mincore(start, page, (&raw mut state).cast()) != 0, libc::ENOMEM)
+        let absent = !is_sandboxed()
+            && fails(libc::mincore(start, page, (&raw mut state).cast()) != 0, libc::ENOMEM)
             && fails(libc::msync(start, page, libc::MS_ASYNC) != 0, libc::ENOMEM);
         let set = address.with_addr(address.addr() & !7);
         let none = ptr::null_mut::<u8>();

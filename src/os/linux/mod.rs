@@ -19,6 +19,8 @@ mod memory;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod moves;
 mod quota;
+#[cfg(not(miri))]
+mod sandbox;
 #[cfg(feature = "profiler")]
 mod signals;
 mod system;
@@ -40,6 +42,8 @@ pub(crate) use memory::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use moves::*;
 pub(crate) use quota::*;
+#[cfg(not(miri))]
+pub(crate) use sandbox::*;
 #[cfg(feature = "profiler")]
 pub(crate) use signals::*;
 pub(crate) use system::*;

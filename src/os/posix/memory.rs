@@ -3,7 +3,15 @@
 use core::ffi::c_int;
 use core::ptr;
 
+#[cfg(target_os = "linux")]
+use crate::os::is_sandboxed;
 use crate::os::{discard, page_size};
+
+/// Elsewhere no call kills a process.
+#[cfg(not(target_os = "linux"))]
+const fn is_sandboxed() -> bool {
+    false
+}
 
 /// Keeps a reservation from counting as memory. Systems without the flag do not count inaccessible
 /// pages.
@@ -106,9 +114,11 @@ pub(crate) fn for_each_resident(start: *mut u8, len: usize, visit: &mut dyn FnMu
         let asked = (len - from).min(ASKED_AT_ONCE * page);
         let pages = asked / page;
         // SAFETY: `states` has one element for each page that is asked about.
-        let known = unsafe {
-            libc::mincore(start.wrapping_add(from).cast(), asked, states.as_mut_ptr().cast()) == 0
-        };
+        let known = !is_sandboxed()
+            && unsafe {
+                libc::mincore(start.wrapping_add(from).cast(), asked, states.as_mut_ptr().cast())
+                    == 0
+            };
         for (index, &state) in states[..pages].iter().enumerate() {
             if !known || state & 1 == 1 {
                 if run == 0 {
@@ -132,7 +142,8 @@ pub(crate) fn is_resident(address: *mut u8) -> bool {
     let mut state = 0u8;
     let start = address.with_addr(address.addr() & !(page - 1));
     // SAFETY: `state` has room for the one page.
-    let known = unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 };
+    let known = !is_sandboxed()
+        && unsafe { libc::mincore(start.cast(), page, (&raw mut state).cast()) == 0 };
     known && state & 1 == 1
 }
 

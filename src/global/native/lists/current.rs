@@ -30,10 +30,11 @@ mod place {
     }
 }
 
-/// For shared libraries on Linux, and without `std`. There a `thread_local!` goes through `__tls_get_addr`, which
-/// costs time and may allocate. So this variable is defined and accessed by hand, in the
-/// initial-exec model: at a fixed distance from the thread pointer, in the memory that every thread
-/// is created with. The library must then be loaded with the program, not later.
+/// For shared libraries on Linux, and for programs without `std`. In a shared library a
+/// `thread_local!` goes through `__tls_get_addr`, which costs time and may allocate; without `std`
+/// there is none. So this variable is defined and accessed by hand, in the initial-exec model: at a
+/// fixed distance from the thread pointer, in the memory that every thread is created with. A
+/// library must then be loaded with the program, not later.
 #[cfg(all(
     any(feature = "initial-exec", not(feature = "std")),
     any(target_arch = "x86_64", target_arch = "aarch64"),

@@ -39,6 +39,14 @@ impl Pagewise {
         paths::open(&self.tuning);
     }
 
+    /// From now on, gives memory back by the calls that the C library's allocator makes. Call it
+    /// before the process installs a sandbox that may kill it for others.
+    #[cfg(all(feature = "initial-exec", target_os = "linux", not(miri)))]
+    #[doc(hidden)]
+    pub fn enter_sandbox(&self) {
+        crate::os::enter_sandbox();
+    }
+
     /// Gives free memory back to the system, down to single OS pages, except for blocks on other
     /// threads' quick lists; returns the bytes given back. O(bytes held), in steps, between which
     /// other threads can use the heap.
