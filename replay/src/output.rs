@@ -2,6 +2,7 @@
 //! a panic.
 
 mod apart;
+mod names;
 mod unfinished;
 mod unnamed;
 
@@ -17,8 +18,10 @@ use anyhow::Context;
 use pagewise::trace::WriteError;
 use serde::Serialize;
 
+use self::names::folder;
+pub use self::names::shown;
 use crate::input::STANDARD;
-use crate::printable::{printable, printable_json, printable_lines};
+use crate::printable::{printable_json, printable_lines};
 use crate::usage::Usage;
 
 /// Whether an output file (`-`) uses standard output, so that messages go to stderr.
@@ -118,14 +121,6 @@ fn unwritable(path: &Path) -> String {
     }
 }
 
-/// Returns an output's name for messages, on one line.
-pub fn shown(path: &Path) -> String {
-    if path == Path::new(STANDARD) {
-        return "standard output".into();
-    }
-    printable(&path.display().to_string()).into_owned()
-}
-
 /// Writes the output of `write` to a stream only when complete, since a trace's header is written
 /// last.
 fn fill_stream<T>(
@@ -149,14 +144,6 @@ fn fill_stream<T>(
     let copied = whole.rewind().and_then(|()| io::copy(&mut whole, &mut stream));
     copied.with_context(|| unwritable(path))?;
     Ok(result)
-}
-
-/// Returns the folder of a file.
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// Fails if [`create`] certainly could not write this file. Call it before a long run, so that the

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{folder, shown};
+use super::names::{folder, shown};
 use crate::input::{self, STANDARD};
 use crate::usage::Usage;
 
