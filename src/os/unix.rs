@@ -261,12 +261,12 @@ mod tests {
 }
 
 /// Returns the calling thread's `errno`.
-fn errno() -> c_int {
+pub(crate) fn errno() -> c_int {
     #[cfg(feature = "std")]
     return std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     // SAFETY: the location is the calling thread's own and always valid.
     #[cfg(not(feature = "std"))]
     unsafe {
-        *libc::__errno_location()
+        *crate::os::errno_location()
     }
 }

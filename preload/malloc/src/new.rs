@@ -11,8 +11,8 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
 
+use crate::PAGEWISE;
 use crate::c::{free, free_sized};
-use crate::{PAGEWISE, stop};
 
 mod throwing;
 

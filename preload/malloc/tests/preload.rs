@@ -262,7 +262,6 @@ int main() {
 }
 END
 gcc -w a.c -o a && PAGEWISE_GUARDED=1 ./a | head -c 1000"#;
-    // The C library frees memory of an ended thread under a lock that the creation of a thread takes.
     sandboxes_that_kill: "gcc", r#"cat >a.c <<'END'
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -311,6 +310,7 @@ int main() {
 }
 END
 gcc -w a.c -o a && ./a"#;
+    // The C library frees memory of an ended thread under a lock that the creation of a thread takes.
     background_thread_wanted_by_threads_that_end: "gcc", r#"cat >a.c <<'END'
 #include <pthread.h>
 #include <stdio.h>

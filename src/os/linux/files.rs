@@ -2,15 +2,10 @@
 
 use core::ffi::{CStr, c_int, c_void};
 
-use crate::os::{Uncancelled, Unsignalled};
+use crate::os::{Uncancelled, Unsignalled, errno};
 
 /// An open file.
 pub(crate) struct File(c_int);
-
-fn errno() -> c_int {
-    // SAFETY: the location is the calling thread's own and always valid.
-    unsafe { *libc::__errno_location() }
-}
 
 fn done(answer: c_int) -> Result<(), c_int> {
     if answer == 0 { Ok(()) } else { Err(errno()) }

@@ -12,46 +12,31 @@
 //!                 └── null ◀── allocate_aligned: a block? ◀────────┘
 //! ```
 
-use super::{PAGEWISE, find, stop};
+use core::ffi::c_void;
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 mod others;
+mod remedy;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-/// A function that returns when there may be memory, or throws.
-type Remedy = unsafe extern "C-unwind" fn();
+#[cfg(target_arch = "aarch64")]
+use self::aarch64::{again, forms};
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+use self::others::{again, forms};
+use self::remedy::{allocate, allocate_aligned};
+#[cfg(target_arch = "x86_64")]
+use self::x86_64::{again, forms};
 
-/// Returns what to call when there is no memory for a block of this alignment: the program's
-/// `new_handler`, or without one `std::__throw_bad_alloc`. Ends the process if there is neither.
-#[cold]
-extern "C" fn remedy(align: usize) -> Remedy {
-    // An alignment that is not a power of two can never be served.
-    if align.is_power_of_two()
-        && let Some(handler) = handler()
-    {
-        return handler;
-    }
-    // SAFETY: the function of this name may be called as one that returns.
-    let throw = unsafe { find::<Remedy>(libc::RTLD_DEFAULT, c"_ZSt17__throw_bad_allocv") };
-    throw.unwrap_or_else(|| stop("pagewise: operator new found no memory\n"))
-}
-
-/// `std::get_new_handler()`.
-fn handler() -> Option<Remedy> {
-    // SAFETY: the function of this name has this type, and may be called at any time.
-    unsafe {
-        let name = c"_ZSt15get_new_handlerv";
-        find::<unsafe extern "C" fn() -> Option<Remedy>>(libc::RTLD_DEFAULT, name)?()
-    }
-}
-
-extern "C" fn allocate(size: usize) -> *mut u8 {
-    PAGEWISE.allocate(size)
-}
-
-extern "C" fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
-    PAGEWISE.allocate_aligned(size, align)
+forms! {
+    /// `new`
+    _Znwm;
+    /// `new(std::align_val_t)`
+    _ZnwmSt11align_val_t;
+    /// `new[]`
+    _Znam;
+    /// `new[](std::align_val_t)`
+    _ZnamSt11align_val_t;
 }

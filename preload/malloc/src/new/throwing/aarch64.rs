@@ -3,12 +3,12 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use super::{allocate, allocate_aligned, remedy};
+use super::remedy::{allocate_aligned, remedy};
 
 /// Calls the remedy and tries again, until there is a block.
 #[cold]
 #[unsafe(naked)]
-unsafe extern "C-unwind" fn again(size: usize, align: usize) -> *mut c_void {
+pub(super) unsafe extern "C-unwind" fn again(size: usize, align: usize) -> *mut c_void {
     naked_asm!(
         ".cfi_startproc",
         "stp x29, x30, [sp, #-32]!",
@@ -52,7 +52,7 @@ macro_rules! forms {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name(size: usize) -> *mut c_void {
-            naked_asm!(
+            core::arch::naked_asm!(
                 ".cfi_startproc",
                 // Saves the return address and the size.
                 "stp x30, x0, [sp, #-16]!",
@@ -81,7 +81,7 @@ macro_rules! forms {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $aligned(size: usize, align: usize) -> *mut c_void {
-            naked_asm!(
+            core::arch::naked_asm!(
                 ".cfi_startproc",
                 "stp x30, x0, [sp, #-32]!",
                 ".cfi_def_cfa_offset 32",
@@ -105,13 +105,4 @@ macro_rules! forms {
     )*};
 }
 
-forms! {
-    /// `new`
-    _Znwm;
-    /// `new(std::align_val_t)`
-    _ZnwmSt11align_val_t;
-    /// `new[]`
-    _Znam;
-    /// `new[](std::align_val_t)`
-    _ZnamSt11align_val_t;
-}
+pub(super) use forms;

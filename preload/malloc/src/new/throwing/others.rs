@@ -3,11 +3,11 @@
 
 use core::ffi::c_void;
 
-use super::{allocate, allocate_aligned, remedy};
+use super::remedy::{allocate_aligned, remedy};
 
 /// Calls the remedy and tries again, until there is a block.
 #[cold]
-fn again(size: usize, align: usize) -> *mut c_void {
+pub(super) fn again(size: usize, align: usize) -> *mut c_void {
     loop {
         // SAFETY: the remedy may be called at any time. Its exception passes through frames that own
         // nothing and whose ABIs allow unwinding.
@@ -38,13 +38,4 @@ macro_rules! forms {
     )*};
 }
 
-forms! {
-    /// `new`
-    _Znwm;
-    /// `new(std::align_val_t)`
-    _ZnwmSt11align_val_t;
-    /// `new[]`
-    _Znam;
-    /// `new[](std::align_val_t)`
-    _ZnamSt11align_val_t;
-}
+pub(super) use forms;

@@ -3,12 +3,12 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use super::{allocate, allocate_aligned, remedy};
+use super::remedy::{allocate_aligned, remedy};
 
 /// Calls the remedy and tries again, until there is a block.
 #[cold]
 #[unsafe(naked)]
-unsafe extern "C-unwind" fn again(size: usize, align: usize) -> *mut c_void {
+pub(super) unsafe extern "C-unwind" fn again(size: usize, align: usize) -> *mut c_void {
     naked_asm!(
         ".cfi_startproc",
         "push rbx",
@@ -56,7 +56,7 @@ macro_rules! forms {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name(size: usize) -> *mut c_void {
-            naked_asm!(
+            core::arch::naked_asm!(
                 ".cfi_startproc",
                 // Saves the size, and aligns the stack to 16 bytes.
                 "push rdi",
@@ -83,7 +83,7 @@ macro_rules! forms {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $aligned(size: usize, align: usize) -> *mut c_void {
-            naked_asm!(
+            core::arch::naked_asm!(
                 ".cfi_startproc",
                 "push rdi",
                 ".cfi_adjust_cfa_offset 8",
@@ -111,13 +111,4 @@ macro_rules! forms {
     )*};
 }
 
-forms! {
-    /// `new`
-    _Znwm;
-    /// `new(std::align_val_t)`
-    _ZnwmSt11align_val_t;
-    /// `new[]`
-    _Znam;
-    /// `new[](std::align_val_t)`
-    _ZnamSt11align_val_t;
-}
+pub(super) use forms;
