@@ -4,8 +4,9 @@
 //! The kernel chooses the page size at the first touch, and a huge page takes 2 MiB wherever it is
 //! touched. So only memory that is, or will probably be, written densely gets the advice: a table
 //! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
-//! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages. The last
-//! memory without them is the *sample* that tells whether the kind is dense.
+//! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages, in a small
+//! extent [one in fewer](SAMPLED_PART). The last memory without them is the *sample* that tells
+//! whether the kind is dense.
 //!
 //! | memory | gets huge pages |
 //! |---|---|
@@ -48,8 +49,12 @@ pub(in crate::global::native) const HUGE: usize = 2 << 20;
 /// The most regions that a slot has.
 const REGIONS: usize = LARGEST_SLOT / HUGE;
 
-/// One in `SAMPLE_ONE_IN` of a dense kind gets no huge pages.
-const SAMPLE_ONE_IN: u8 = 16;
+/// At least one in `SAMPLE_ONE_IN` of a dense kind gets no huge pages.
+pub(in crate::global::native) const SAMPLE_ONE_IN: u8 = 16;
+
+/// One sample decides on at most this part of the extent, a quarter, but on one region or block
+/// at least: they take memory in excess if the program writes them less densely than the sample.
+const SAMPLED_PART: usize = 4;
 
 /// Resident bytes from which on a region counts as written all over, when all of it is free.
 const WRITTEN: usize = HUGE / 8 * 7;
@@ -83,7 +88,7 @@ pub(in crate::global::native) struct DensityPredictor {
     sample: Cell<(usize, usize)>,
     /// Whether the last sample was written all over.
     is_dense: Cell<bool>,
-    /// Decisions made while the kind was dense, modulo [`SAMPLE_ONE_IN`].
+    /// Decisions made while the kind was dense, since a sample was last due.
     decisions: Cell<u8>,
 }
 
@@ -116,9 +121,9 @@ impl DensityPredictor {
     }
 
     /// Decides whether the next memory of the kind gets huge pages: if the kind is dense, all but
-    /// one in [`SAMPLE_ONE_IN`] do. Memory that gets none becomes the sample.
-    pub(super) fn decide(&self, start: usize, len: usize) -> bool {
-        if self.is_dense() && !self.count_decision() {
+    /// one in `one_in` do. Memory that gets none becomes the sample.
+    pub(super) fn decide(&self, start: usize, len: usize, one_in: u8) -> bool {
+        if self.is_dense() && !self.count_decision(one_in) {
             return true;
         }
         self.set_sample(start, len);
@@ -126,15 +131,16 @@ impl DensityPredictor {
     }
 
     /// Returns whether the next [decision](Self::count_decision) makes a sample due.
-    pub(in crate::global::native) fn is_sample_next(&self) -> bool {
-        self.decisions.get() + 1 == SAMPLE_ONE_IN
+    pub(in crate::global::native) fn is_sample_next(&self, one_in: u8) -> bool {
+        self.decisions.get() + 1 >= one_in
     }
 
-    /// Counts a decision about a dense kind. Returns whether a new sample is due: once in
-    /// [`SAMPLE_ONE_IN`] decisions.
-    pub(in crate::global::native) fn count_decision(&self) -> bool {
-        self.decisions.set((self.decisions.get() + 1) % SAMPLE_ONE_IN);
-        self.decisions.get() == 0
+    /// Counts a decision about a dense kind. Returns whether a new sample is due: once in `one_in`
+    /// decisions.
+    pub(in crate::global::native) fn count_decision(&self, one_in: u8) -> bool {
+        let is_due = self.is_sample_next(one_in);
+        self.decisions.set(if is_due { 0 } else { self.decisions.get() + 1 });
+        is_due
     }
 }
 
@@ -291,7 +297,15 @@ impl Huge {
         } else if !self.region_density.is_dense() {
             return false;
         }
-        self.region_density.decide(region.addr(), HUGE)
+        self.region_density.decide(region.addr(), HUGE, self.one_in(region, HUGE))
+    }
+
+    /// Returns in how many blocks or regions of `len` bytes one is a sample, where the extent ends at
+    /// `end`: see [`SAMPLED_PART`].
+    fn one_in(&self, end: *mut u8, len: usize) -> u8 {
+        let most = end.addr().saturating_sub(self.start) / SAMPLED_PART / len;
+        // Fits: it is at most `SAMPLE_ONE_IN`.
+        most.clamp(1, usize::from(SAMPLE_ONE_IN) - 1) as u8 + 1
     }
 
     /// Advises a large block that the extent was extended for if such blocks are dense, and takes
@@ -305,7 +319,7 @@ impl Huge {
             return self.block_density.set_sample(block.addr(), len);
         }
         self.block_density.check_sample(block);
-        match self.block_density.decide(block.addr(), len) {
+        match self.block_density.decide(block.addr(), len, self.one_in(block, len)) {
             true => self.advise_all(block, len, true),
             false => self.unadvise(block, len),
         }

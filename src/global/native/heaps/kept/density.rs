@@ -12,7 +12,7 @@
 //! Only a table written here and there takes more; so [a bound](MappingDensity::new) limits what
 //! is tried.
 
-use crate::global::native::memory::huge::{self, DensityPredictor, HUGE};
+use crate::global::native::memory::huge::{self, DensityPredictor, HUGE, SAMPLE_ONE_IN};
 
 /// A sample is this part of its mapping, where the mapping is expected to be dense.
 const SAMPLE_PART: usize = 32;
@@ -68,7 +68,7 @@ impl MappingDensity {
             self.look_at_sample(block);
         }
         let is_dense = self.is_known_dense(size);
-        if is_dense && (is_awaited || !self.predictor.count_decision()) {
+        if is_dense && (is_awaited || !self.predictor.count_decision(SAMPLE_ONE_IN)) {
             return size;
         }
         // A block of gigabytes is probably meant to stay mostly untouched.
@@ -105,9 +105,10 @@ impl MappingDensity {
     /// Returns whether a new block of `size` bytes will probably be written all over: only if that
     /// is known of blocks like it, and no new sample is due. If so, counts as a decision.
     pub(super) fn expects_all(&self, size: usize) -> bool {
-        let is_expected = self.is_known_dense(size) && !self.predictor.is_sample_next();
+        let is_expected =
+            self.is_known_dense(size) && !self.predictor.is_sample_next(SAMPLE_ONE_IN);
         if is_expected {
-            self.predictor.count_decision();
+            self.predictor.count_decision(SAMPLE_ONE_IN);
         }
         is_expected
     }

@@ -79,6 +79,17 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are_advised() {
     unsafe { os::release(extent, EXTENT) };
 }
 
+/// Bytes of an extent before the regions of a test: so many that one sample suffices for as many
+/// regions, or blocks of two, as it ever does.
+const AHEAD: usize = SAMPLE_ONE_IN as usize * SAMPLED_PART * 2 * HUGE;
+
+/// Returns what is known of an extent that ends at `end` and began [`AHEAD`] of `start`, where the
+/// regions from `from` bytes behind `start` on are advised.
+fn long_extent(start: *mut u8, from: usize, end: *mut u8) -> Huge {
+    let all = start.addr() - AHEAD..end.addr();
+    Huge::new(HugePages::Beyond(AHEAD + from), all, Marks::none())
+}
+
 /// Returns `count` accessible regions that are not written, aligned to a huge page, and the
 /// mapping.
 #[cfg(target_os = "linux")]
@@ -98,8 +109,7 @@ fn regions_like_a_dense_one_are_advised() {
     let end = |regions: usize| extent.wrapping_add(regions * HUGE);
     // SAFETY: the regions are accessible.
     let write = |region: usize| unsafe { end(region).write_bytes(1, HUGE) };
-    let mut huge =
-        Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..end(30).addr() + 100, Marks::none());
+    let mut huge = long_extent(extent, 3 * HUGE, end(30).wrapping_add(100));
     let mut reaches = |region: usize, expected: &[usize]| {
         huge.reach(end(region).wrapping_add(1));
         assert_eq!(advised(&huge, extent), expected, "{region}");
@@ -129,6 +139,32 @@ fn regions_like_a_dense_one_are_advised() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
+/// One sample decides on no more than a part of the extent, and on one region at least. (Regression:
+/// it decided on fifteen regions of twenty, which took 30 MiB though nothing more was written.)
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "no huge pages are asked for there")]
+fn one_sample_decides_on_a_part_of_the_extent() {
+    const WRITTEN: usize = 12;
+    let (extent, memory) = regions(32);
+    let end = |regions: usize| extent.wrapping_add(regions * HUGE);
+    let all = extent.addr()..end(32).addr();
+    let mut huge = Huge::new(HugePages::Beyond(2 * HUGE), all, Marks::none());
+    for region in 0..WRITTEN {
+        huge.reach(end(region + 1));
+        // SAFETY: the region is accessible.
+        unsafe { end(region).write_bytes(1, HUGE) };
+    }
+    // One region of two, and from a fourth of 8 on two of three.
+    assert_eq!(advised(&huge, extent), [2, 4, 6, 8, 9, 11]);
+    // Nothing more is written. Region 10 is the last sample that was, and decides up to the next,
+    // 14, and for its neighbour.
+    huge.reach(end(32));
+    assert_eq!(advised(&huge, extent), [2, 4, 6, 8, 9, 11, 12, 13, 15]);
+    // SAFETY: the memory is whole, and not used any more.
+    unsafe { os::release(memory.0, memory.1) };
+}
+
 /// A large block gets huge pages if the last one without is written all over. One in some goes
 /// without.
 #[cfg(target_os = "linux")]
@@ -138,8 +174,7 @@ fn large_blocks_like_a_dense_one_are_advised() {
     const LEN: usize = HUGE + HUGE / 2;
     let (extent, memory) = regions(60);
     let block = |index: usize| extent.wrapping_add(index * 2 * HUGE);
-    let mut huge =
-        Huge::new(HugePages::Beyond(2 * HUGE), extent.addr()..block(30).addr(), Marks::none());
+    let mut huge = long_extent(extent, 2 * HUGE, block(30));
     let mut enters = |index: usize, is: bool| {
         huge.reach(block(index).wrapping_add(LEN));
         huge.advise_new_block(block(index), LEN);
@@ -190,8 +225,7 @@ fn large_blocks_like_a_dense_one_are_advised() {
 fn only_the_regions_that_are_considered_are_advised() {
     let (extent, memory) = regions(8);
     let at = |halves: usize| extent.wrapping_add(halves * HUGE / 2);
-    let mut huge =
-        Huge::new(HugePages::Beyond(3 * HUGE), extent.addr()..at(13).addr(), Marks::none());
+    let mut huge = long_extent(extent, 3 * HUGE, at(13));
     huge.reach(at(13));
     huge.advise_new_block(at(0), HUGE);
     assert!(advised(&huge, extent).is_empty(), "nothing is known");
