@@ -12,7 +12,7 @@ use std::{env, ptr};
 use crate::child::{self, Ended};
 
 const INVALID: &str =
-    "pagewise: PAGEWISE_PURGE_DELAY=abc is ignored: expected a number of milliseconds";
+    "pagewise: PAGEWISE_PURGE_DELAY=abc is ignored: expected a number of milliseconds, or never";
 const MISSPELT: &str =
     "pagewise: PAGEWISE_HUGE_PAGE is unknown and ignored: did you mean PAGEWISE_HUGE_PAGES?";
 const STRANGE: &str = "pagewise: PAGEWISE_\\x1b[31m\\xff is unknown and ignored";

@@ -169,9 +169,9 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: c"PAGEWISE_PURGE_DELAY",
-        takes: "a number of milliseconds",
+        takes: "a number of milliseconds, or never",
         set: |settings, text| {
-            let delay = number(text, 0..=u64::MAX)?;
+            let delay = if text == "never" { u64::MAX } else { number(text, 0..=u64::MAX)? };
             settings.tuning.purge_delay = u32::try_from(delay).unwrap_or(u32::MAX);
             Some(())
         },
@@ -179,7 +179,7 @@ const SETTINGS: &[Setting] = &[
             field: "purge_delay",
             value: "ms",
             default: "1000",
-            about: "milliseconds; 4294967295 or more: never",
+            about: "milliseconds; 4294967295 or more, or `never`: never",
         },
     },
     Setting {
