@@ -44,9 +44,9 @@ mod tests {
     /// Of keys whose distance is a power of two, few have the same place.
     #[test]
     fn places_are_spread() {
-        for step in (0..40).map(|log2| 1_usize << log2) {
+        for step in (0..usize::BITS.min(48) - 8).map(|log2| 1_usize << log2) {
             let mut counts = [0; 256];
-            (0..256_usize).for_each(|key| counts[place(key.wrapping_mul(step), 256)] += 1);
+            (0..256_usize).for_each(|key| counts[place(key * step, 256)] += 1);
             assert!(counts.iter().all(|&count| count <= 5), "{step}: {counts:?}");
         }
         assert!([2, 4, 1 << 20].iter().all(|&len| (0..1_000).all(|key| place(key, len) < len)));
