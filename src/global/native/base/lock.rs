@@ -69,13 +69,20 @@ enum Hold {
     Fork,
 }
 
-/// A value behind the lock.
+/// The lock itself, without the value.
 #[derive(Debug)]
-pub(in crate::global::native) struct Locked<T> {
+struct Lock {
     /// The owner's token and flags, or [`FREE`], or [`LOST`]. Threads that wait sleep on this word.
     word: AtomicU32,
     /// Whether the thread that holds the lock for a fork is using the value.
     passing: AtomicBool,
+}
+
+/// A value behind the lock.
+#[derive(Debug)]
+pub(in crate::global::native) struct Locked<T> {
+    /// Who holds it may access the value.
+    lock: Lock,
     /// What the lock protects.
     value: UnsafeCell<T>,
 }
@@ -87,21 +94,15 @@ impl<T> Locked<T> {
     /// Makes a lock that is free, around `value`.
     #[cfg(not(pagewise_model))]
     pub(in crate::global::native) const fn new(value: T) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            passing: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
+        let lock = Lock { word: AtomicU32::new(FREE), passing: AtomicBool::new(false) };
+        Self { lock, value: UnsafeCell::new(value) }
     }
 
     /// As above, for the model checker, whose atomics cannot be made at compile time.
     #[cfg(pagewise_model)]
     pub(in crate::global::native) fn new(value: T) -> Self {
-        Self {
-            word: AtomicU32::new(FREE),
-            passing: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
+        let lock = Lock { word: AtomicU32::new(FREE), passing: AtomicBool::new(false) };
+        Self { lock, value: UnsafeCell::new(value) }
     }
 
     /// Runs `action` on the value, which no other thread accesses meanwhile. If the lock cannot be
@@ -127,20 +128,8 @@ impl<T> Locked<T> {
         wait: Wait,
         action: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let me = sync::token();
-        let hold = if self.try_lock(me) {
-            Hold::Lock
-        } else if wait == Wait::Always {
-            self.hold_contended(me)?
-        } else {
-            return None;
-        };
+        let hold = self.lock.hold(wait)?;
         Some(self.run(hold, action))
-    }
-
-    /// Returns whether a thread waits for the lock. (The lock is held.)
-    pub(in crate::global::native) fn is_awaited(&self) -> bool {
-        self.word.load(Relaxed) & AWAITED != 0
     }
 
     /// Runs `action`, as the caller may by this hold, and ends the hold. (The only place that calls
@@ -162,11 +151,61 @@ impl<T> Locked<T> {
         // holds it for a fork.
         let result = self.value.with_mut(|value| action(unsafe { &mut *value }));
         core::mem::forget(unwinding);
+        self.lock.let_go(hold);
+        result
+    }
+
+    /// Returns whether a thread waits for the lock. (The lock is held.)
+    pub(in crate::global::native) fn is_awaited(&self) -> bool {
+        self.lock.word.load(Relaxed) & AWAITED != 0
+    }
+
+    /// Returns whether the thread with this token holds the lock.
+    pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
+        owner(self.lock.word.load(Relaxed)) == thread
+    }
+
+    /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
+    /// already. `pause` lets other threads run for a moment; when it returns `false`, the lock is
+    /// given up.
+    pub(in crate::global::native) fn take_for_fork(&self, pause: impl FnMut() -> bool) {
+        self.lock.take_for_fork(pause);
+    }
+
+    /// Unlocks, if the calling thread took the lock for a fork.
+    pub(in crate::global::native) fn after_fork(&self) {
+        self.lock.after_fork();
+    }
+
+    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the
+    /// value may be inconsistent; then the lock is marked lost, and the result is `true`.
+    pub(in crate::global::native) fn after_fork_in_child(&self) -> bool {
+        self.lock.after_fork_in_child()
+    }
+}
+
+impl Lock {
+    /// Takes the lock, if it is free or can be waited for and `wait` says so; or lets the thread
+    /// that took it for a fork pass.
+    #[inline]
+    fn hold(&self, wait: Wait) -> Option<Hold> {
+        let me = sync::token();
+        if self.try_lock(me) {
+            return Some(Hold::Lock);
+        }
+        match wait {
+            Wait::Always => self.hold_contended(me),
+            Wait::Never => None,
+        }
+    }
+
+    /// Ends a hold.
+    #[inline]
+    fn let_go(&self, hold: Hold) {
         match hold {
             Hold::Lock => self.unlock(),
             Hold::Fork => self.passing.store(false, Release),
         }
-        result
     }
 
     /// Takes the lock if it is free; returns whether it did. `me` is the thread's token.
@@ -242,11 +281,6 @@ impl<T> Locked<T> {
         is_left_behind || sync::nests() || sync::holds_a_lock(me)
     }
 
-    /// Returns whether the thread with this token holds the lock.
-    pub(in crate::global::native) fn is_held_by(&self, thread: u32) -> bool {
-        owner(self.word.load(Relaxed)) == thread
-    }
-
     /// Frees the lock, which the calling thread holds, and wakes a thread that waits for it.
     #[inline]
     fn unlock(&self) {
@@ -255,10 +289,8 @@ impl<T> Locked<T> {
         }
     }
 
-    /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
-    /// already. `pause` lets other threads run for a moment; when it returns `false`, the lock is
-    /// given up.
-    pub(in crate::global::native) fn take_for_fork(&self, mut pause: impl FnMut() -> bool) {
+    /// As [`Locked::take_for_fork`].
+    fn take_for_fork(&self, mut pause: impl FnMut() -> bool) {
         let me = sync::token();
         while self.word.compare_exchange(FREE, me | FORK, Acquire, Relaxed).is_err() {
             let held = self.word.load(Relaxed);
@@ -271,15 +303,14 @@ impl<T> Locked<T> {
     }
 
     /// Unlocks, if the calling thread took the lock for a fork.
-    pub(in crate::global::native) fn after_fork(&self) {
+    fn after_fork(&self) {
         if self.word.load(Relaxed) == sync::token() | FORK {
             self.unlock();
         }
     }
 
-    /// As [`after_fork`](Self::after_fork), in the child. If another thread held the lock, the
-    /// value may be inconsistent; then the lock is marked lost, and the result is `true`.
-    pub(in crate::global::native) fn after_fork_in_child(&self) -> bool {
+    /// As [`Locked::after_fork_in_child`].
+    fn after_fork_in_child(&self) -> bool {
         self.after_fork();
         let held = self.word.load(Relaxed);
         let lost = held != FREE && owner(held) != sync::token();
@@ -394,9 +425,9 @@ mod tests {
     #[test]
     fn a_lock_is_taken_when_it_becomes_free() {
         static LOCKED: Locked<u32> = Locked::new(7);
-        assert!(matches!(LOCKED.hold_contended(sync::token()), Some(Hold::Lock)));
+        assert!(matches!(LOCKED.lock.hold_contended(sync::token()), Some(Hold::Lock)));
         assert_eq!(found_by_another(&LOCKED), None);
-        LOCKED.unlock();
+        LOCKED.lock.unlock();
         assert_eq!(found_by_another(&LOCKED), Some(7));
     }
 
@@ -409,10 +440,10 @@ mod tests {
         assert!(!LOCKED.is_held_by(me), "nobody has it");
         let owners = || [me, other].map(|thread| LOCKED.is_held_by(thread));
         assert_eq!(LOCKED.with(|_| owners()), Some([true, false]));
-        assert!(matches!(LOCKED.hold_contended(me), Some(Hold::Lock)), "it is free");
-        LOCKED.word.fetch_or(AWAITED, Relaxed);
+        assert!(matches!(LOCKED.lock.hold_contended(me), Some(Hold::Lock)), "it is free");
+        LOCKED.lock.word.fetch_or(AWAITED, Relaxed);
         assert_eq!(owners(), [true, false], "it is waited for");
-        LOCKED.unlock();
+        LOCKED.lock.unlock();
         LOCKED.take_for_fork(|| panic!("it is free"));
         assert_eq!(owners(), [true, false], "it is taken for a fork");
         LOCKED.after_fork();
@@ -506,22 +537,22 @@ mod tests {
         static OTHER: Locked<u32> = Locked::new(7);
         let me = sync::token();
         let (owner, let_go) = hold(&LOCKED);
-        let state = || LOCKED.word.load(Relaxed);
+        let state = || LOCKED.lock.word.load(Relaxed);
         let held = state();
         for moments in [0, 1, MOST_MOMENTS - 1] {
-            assert!(!LOCKED.is_in_vain(held, me, moments), "{moments} moments");
+            assert!(!LOCKED.lock.is_in_vain(held, me, moments), "{moments} moments");
         }
-        LOCKED.word.store(held | AWAITED, Relaxed);
-        assert!(LOCKED.is_in_vain(held | AWAITED, me, MOST_MOMENTS));
+        LOCKED.lock.word.store(held | AWAITED, Relaxed);
+        assert!(LOCKED.lock.is_in_vain(held | AWAITED, me, MOST_MOMENTS));
         assert_eq!(state(), LOST);
-        LOCKED.word.store(held, Relaxed);
+        LOCKED.lock.word.store(held, Relaxed);
 
         OTHER.take_for_fork(|| panic!("it is free"));
         assert_eq!(OTHER.with(|value| *value), Some(7), "it passes through");
         OTHER.after_fork();
-        assert!(!LOCKED.is_in_vain(held, me, 0), "a fork is no request within another");
+        assert!(!LOCKED.lock.is_in_vain(held, me, 0), "a fork is no request within another");
         assert_eq!(OTHER.with(|_| OTHER.with(|_| ())), Some(None));
-        assert!(LOCKED.is_in_vain(held, me, 0));
+        assert!(LOCKED.lock.is_in_vain(held, me, 0));
         assert_eq!(state(), held, "the owner has it");
         let_go.send(()).expect("the owner waits");
         owner.join().expect("it ends");
