@@ -4,6 +4,8 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
 
 use common::{Workbench, pagewise};
 use pagewise::catalogue;
@@ -148,6 +150,22 @@ fn the_global_allocator_is_named_wherever_a_strategy_is() {
     let drawn = parsed(&["report", &trace, "--strategy", "GLOBAL,SYSTEM", "--json"]);
     let names = drawn.to_string();
     assert!(names.contains("GLOBAL") && names.contains("SYSTEM"), "{names}");
+}
+
+/// Without `libpagewise.so`, which the loader cannot be told of there. (Regression: it was taken for
+/// an allocator that did not load, and the command failed.)
+#[test]
+fn allocators_are_compared_in_a_folder_whose_name_has_a_space() {
+    let bench = Workbench::new();
+    let built = Path::new(env!("CARGO_BIN_EXE_pagewise"));
+    let folder = tempfile::Builder::new().prefix("two words").tempdir_in(built.parent().unwrap());
+    let folder = folder.expect("a folder");
+    let program = folder.path().join("pagewise");
+    fs::hard_link(built, &program).expect("a link");
+    fs::write(folder.path().join("libpagewise.so"), "").expect("it is written");
+    let compared = Command::new(program).args(["compare", &bench.trace(), "--json"]).output();
+    let compared = compared.expect("it runs");
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::system::library::is_preloadable;
+
 /// `libpagewise_record.so`, built by `build.rs`; empty where recording is not supported, or without
 /// the recorder's sources.
 const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
@@ -17,14 +19,14 @@ const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 /// The cache is better: processes that outlive the recording can still load it.
 pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     check()?;
-    let cached = cache_directory().filter(|path| preloadable(path)).and_then(|directory| {
+    let cached = cache_directory().filter(|path| is_preloadable(path)).and_then(|directory| {
         fs::create_dir_all(&directory).ok()?;
         put(&directory).ok()
     });
     if let Some(path) = cached {
         return Ok(path);
     }
-    if !preloadable(fallback) {
+    if !is_preloadable(fallback) {
         anyhow::bail!(
             "the recorder cannot be preloaded from {}: the path has a space or a colon; set TMPDIR",
             fallback.display()
@@ -40,11 +42,6 @@ pub(super) fn check() -> anyhow::Result<()> {
         "recording needs Linux, and a pagewise built from a checkout"
     );
     Ok(())
-}
-
-/// Returns whether `LD_PRELOAD` can hold a path: it is split at spaces and colons.
-fn preloadable(path: &Path) -> bool {
-    path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
 }
 
 fn cache_directory() -> Option<PathBuf> {

@@ -56,7 +56,7 @@ impl Library {
     /// Returns the library at this path, or of this name in the loader's directories.
     ///
     /// # Errors
-    /// If it is a path and there is no such file, or the system cannot preload.
+    /// If it is a path and there is no such file, or the system cannot preload it.
     pub(crate) fn find(path: &Path) -> Result<Self, Usage> {
         if !cfg!(target_os = "linux") {
             return Err(Usage("preloading a library needs the Linux loader".to_owned()));
@@ -71,6 +71,9 @@ impl Library {
         } else {
             path.to_owned()
         };
+        if is_path && !is_preloadable(&path) {
+            return Err(Usage(not_preloadable(&path)));
+        }
         let stem = file.split(".so").next().unwrap_or_default();
         let stem = stem.strip_prefix("lib").unwrap_or(stem);
         let known = KNOWN.iter().find(|known| known.stem == stem);
@@ -111,6 +114,7 @@ impl Library {
         let installed =
             || FOLDERS.iter().flat_map(|folder| files(Path::new(folder), &prefix)).max();
         Ok(match beside.or_else(installed) {
+            Some(path) if !is_preloadable(&path) => Err(not_preloadable(&path)),
             Some(path) => Ok(Self::find(&path)?),
             None => Err(format!("{name} is not installed: no {prefix}{}", hint(&prefix))),
         })
@@ -157,6 +161,20 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// Returns whether `LD_PRELOAD` can hold a path: it is split at spaces and colons.
+pub(crate) fn is_preloadable(path: &Path) -> bool {
+    path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
+}
+
+/// Says why the library at this path cannot be preloaded, and the way out.
+fn not_preloadable(path: &Path) -> String {
+    format!(
+        "{} cannot be preloaded: the loader splits LD_PRELOAD at spaces and colons; link or copy \
+         the library to a path without",
+        path.display()
+    )
 }
 
 /// Returns the folders where our own library may be installed: beside this program, or in `lib`
@@ -233,6 +251,12 @@ mod tests {
             Ok(library) => assert!(library.name.starts_with("JEMALLOC (libjemalloc.so")),
             Err(why) => assert!(why.contains("libjemalloc2"), "{why}"),
         }
+        // A library that the loader cannot be told of is none.
+        let folder = tempfile::Builder::new().prefix("a folder:").tempdir().expect("a folder");
+        let path = folder.path().join("libmimalloc.so");
+        std::fs::write(&path, "").expect("it is written");
+        let refused = Library::find(&path).unwrap_err().to_string();
+        assert!(refused.contains("splits LD_PRELOAD at spaces and colons"), "{refused}");
         let unknown = Library::installed("quickmalloc").unwrap_err().to_string();
         assert!(unknown.contains("mimalloc, jemalloc"), "{unknown}");
         assert!(Library::installed("/none/libx.so").is_err());
