@@ -19,14 +19,14 @@ const LIBRARY: &[u8] = include_bytes!(env!("PAGEWISE_RECORDER"));
 /// The cache is better: processes that outlive the recording can still load it.
 pub(super) fn place(fallback: &Path) -> anyhow::Result<PathBuf> {
     check()?;
-    let cached = cache_directory().filter(|path| is_preloadable(path)).and_then(|directory| {
+    let cached = cache_directory().filter(|path| holds_recorder(path)).and_then(|directory| {
         fs::create_dir_all(&directory).ok()?;
         put(&directory).ok()
     });
     if let Some(path) = cached {
         return Ok(path);
     }
-    if !is_preloadable(fallback) {
+    if !holds_recorder(fallback) {
         anyhow::bail!(
             "the recorder cannot be preloaded from {}: the path has a space or a colon; set TMPDIR",
             fallback.display()
@@ -42,6 +42,12 @@ pub(super) fn check() -> anyhow::Result<()> {
         "recording needs Linux, and a pagewise built from a checkout"
     );
     Ok(())
+}
+
+/// Returns whether the recorder can be put into a folder: its path is in UTF-8, and `LD_PRELOAD` can
+/// hold it.
+fn holds_recorder(folder: &Path) -> bool {
+    folder.to_str().is_some() && is_preloadable(folder)
 }
 
 fn cache_directory() -> Option<PathBuf> {

@@ -165,7 +165,8 @@ impl Library {
 
 /// Returns whether `LD_PRELOAD` can hold a path: it is split at spaces and colons.
 pub(crate) fn is_preloadable(path: &Path) -> bool {
-    path.is_absolute() && !path.to_string_lossy().contains([' ', ':', '\u{fffd}'])
+    let splits = |byte: &u8| matches!(byte, b' ' | b':');
+    path.is_absolute() && !path.as_os_str().as_bytes().iter().any(splits)
 }
 
 /// Says why the library at this path cannot be preloaded, and the way out.
@@ -257,6 +258,10 @@ mod tests {
         std::fs::write(&path, "").expect("it is written");
         let refused = Library::find(&path).unwrap_err().to_string();
         assert!(refused.contains("splits LD_PRELOAD at spaces and colons"), "{refused}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(OsStr::from_bytes(b"lib\xff.so"));
+        std::fs::write(&path, "").expect("it is written");
+        assert!(Library::find(&path).is_ok(), "a name need not be in UTF-8");
         let unknown = Library::installed("quickmalloc").unwrap_err().to_string();
         assert!(unknown.contains("mimalloc, jemalloc"), "{unknown}");
         assert!(Library::installed("/none/libx.so").is_err());

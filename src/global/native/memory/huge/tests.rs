@@ -79,12 +79,14 @@ fn pages_of_small_blocks_beyond_the_first_bytes_are_advised() {
     unsafe { os::release(extent, EXTENT) };
 }
 
-/// Bytes of an extent before the regions of a test: so many that one sample suffices for as many
-/// regions, or blocks of two, as it ever does.
+/// Bytes of an extent before the regions of a test. Behind so many, one sample decides on as many
+/// regions, or blocks of two regions, as it ever does.
+#[cfg(target_os = "linux")]
 const AHEAD: usize = SAMPLE_ONE_IN as usize * SAMPLED_PART * 2 * HUGE;
 
-/// Returns what is known of an extent that ends at `end` and began [`AHEAD`] of `start`, where the
-/// regions from `from` bytes behind `start` on are advised.
+/// Returns the huge pages of an extent that begins [`AHEAD`] bytes before `start`, and may reach
+/// `end`. Regions are advised from `from` bytes behind `start` on.
+#[cfg(target_os = "linux")]
 fn long_extent(start: *mut u8, from: usize, end: *mut u8) -> Huge {
     let all = start.addr() - AHEAD..end.addr();
     Huge::new(HugePages::Beyond(AHEAD + from), all, Marks::none())
@@ -155,7 +157,7 @@ fn one_sample_decides_on_a_part_of_the_extent() {
         // SAFETY: the region is accessible.
         unsafe { end(region).write_bytes(1, HUGE) };
     }
-    // One region of two, and from a fourth of 8 on two of three.
+    // One region of two; behind eight regions, two of three.
     assert_eq!(advised(&huge, extent), [2, 4, 6, 8, 9, 11]);
     // Nothing more is written. Region 10 is the last sample that was, and decides up to the next,
     // 14, and for its neighbour.
