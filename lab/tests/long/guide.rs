@@ -55,15 +55,16 @@ fn script(guide: &str) -> String {
     blocks.collect()
 }
 
-/// Makes a script faster: a debug build, a short log, few candidates, nothing to install.
+/// Makes a script faster: a debug build, a short log, few clients and candidates, nothing to
+/// install.
 fn shortened(script: &str) -> String {
     let mut short = String::from("set -e\n");
     for line in script.lines().filter(|line| !line.starts_with("cargo install ")) {
         let line = line
             .replace(" --release", "")
             .replace("target/release/access_log", "target/debug/access_log 30000")
-            .replace("target/release/leaky_server", "target/debug/leaky_server")
-            .replace("leaky_server 24000", "leaky_server 12000")
+            .replace("target/release/leaky_server 24000", "target/debug/leaky_server 4000")
+            .replace("target/release/leaky_server", "target/debug/leaky_server 1500")
             .replace("pagewise tune ", "pagewise tune --candidates 8 ")
             .replace("pagewise report ", "pagewise report --strategy PAGEWISE,SYSTEM ");
         short += &line;

@@ -483,10 +483,10 @@ fn the_page_renders_light_dark_on_phone_and_paper() {
     let bench = Workbench::new();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).expect("a directory");
-    let jq = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/jq.pwt");
+    let sqlite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/sqlite3.pwt");
     // One report with a short search, so that its section is visible, and one with call stacks.
     let stacks = trace_with_stacks(&bench, "leaky");
-    let (page, _) = report(&bench, &[jq.to_str().expect("UTF-8"), &stacks, "--tune"]);
+    let (page, _) = report(&bench, &[sqlite.to_str().expect("UTF-8"), &stacks, "--tune"]);
     let seen = examine(&browser, &page);
     assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
     let kept = folder.join("report.html");

@@ -69,23 +69,26 @@ impl Tagged {
     /// Frees a block, if its tags mark it as in use, and marks it as free. Returns its length in
     /// bytes. If the free blocks beside it are [damaged](TagHeap::damaged), nothing is done.
     pub(crate) fn free_known<M: Meter>(&mut self, block: NonNull<u8>, meter: &M) -> Option<usize> {
-        self.free_known_run(slice::from_ref(&block), meter).map(|(_, bytes)| bytes)
+        self.free_known_run(slice::from_ref(&block), |_| false, meter).map(|(_, bytes)| bytes)
     }
 
     /// Frees the first of these blocks, and those after it that each adjoin the ones before, as one
-    /// block. Returns their number, and the sum of their lengths in bytes; `None`, with nothing
-    /// done, as [`free_known`](Self::free_known). O(blocks).
+    /// block; those for which `is_other` returns true are none of this heap's. Returns their number,
+    /// and the sum of their lengths in bytes; `None`, with nothing done, as
+    /// [`free_known`](Self::free_known). O(blocks freed).
     #[inline(always)]
     pub(crate) fn free_known_run<M: Meter>(
         &mut self,
         blocks: &[NonNull<u8>],
+        is_other: impl Fn(NonNull<u8>) -> bool,
         meter: &M,
     ) -> Option<(usize, usize)> {
+        let known_at = |block| if is_other(block) { None } else { self.known_at(block) };
         let (first, rest) = blocks.split_first()?;
-        let mut run = self.known_at(*first)?;
+        let mut run = known_at(*first)?;
         let mut bytes = Large::bytes(run.len);
         let adjoining = rest.iter().map_while(|block| {
-            let next = self.known_at(*block)?;
+            let next = known_at(*block)?;
             let start = match () {
                 () if next.start == run.end() => run.start,
                 () if next.end() == run.start => next.start,

@@ -68,26 +68,46 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
-    /// Allocates up to `most` adjacent blocks of `layout`, which are not small: as many if there
-    /// is free memory behind the first, or else one. Returns the first, which is the lowest, and
+    /// Allocates up to `most` blocks of `layout`, which are not small. If there is free memory
+    /// behind the first, they are adjacent to it; if not, the others come from wherever the heap has
+    /// free memory, without growing. Returns the first, which is the lowest of adjacent ones, and
     /// calls `visit` for each of the others. O(most).
     pub(in crate::global::native) fn allocate_run(
         &mut self,
         layout: Layout,
         most: usize,
-        visit: impl FnMut(NonNull<u8>),
+        mut visit: impl FnMut(NonNull<u8>),
     ) -> Option<NonNull<u8>> {
         let first = self.allocate(layout)?;
         if most > 1 {
             let whole = PageHeap::<Slot>::tagged_size_of_run(layout.size(), most);
             // SAFETY: the block was just allocated, and is as long as the run once it was resized.
-            unsafe {
+            let extended = unsafe {
                 self.resize_and(first, whole, |state| {
-                    state.engine.divide_tagged(first, layout.size(), most, visit);
-                });
+                    state.engine.divide_tagged(first, layout.size(), most, &mut visit);
+                })
+            };
+            if extended == Some(false) {
+                self.allocate_apart(layout, most - 1, visit);
             }
         }
         Some(first)
+    }
+
+    /// Allocates up to `most` blocks of `layout`, which are not small, from free memory that the
+    /// heap has, and calls `visit` for each.
+    fn allocate_apart(&mut self, layout: Layout, most: usize, mut visit: impl FnMut(NonNull<u8>)) {
+        let size = PageHeap::<Slot>::paired(layout.size());
+        let Ok(layout) = Layout::from_size_align(size, layout.align()) else { return };
+        for _ in 0..most {
+            let Some(allocated) = self.engine.allocate_tagged(layout) else { break };
+            let block = allocated.cast::<u8>();
+            let start = block.addr().get();
+            self.zeros.note_used(start..start + allocated.len());
+            SPACE.set_list(block.as_ptr(), allocated.len(), 0);
+            visit(block);
+        }
+        self.purge.note_usage(&self.engine);
     }
 
     /// Allocates a block that is not small, and copies to `known` which of its OS pages are known
@@ -634,6 +654,64 @@ mod tests {
                 state.begin_purge();
                 while state.purge_step(&mut Visit::unbounded()) {}
             }
+        });
+    }
+
+    /// Returns a heap's first block of `size` bytes, and the others of a run of 8.
+    fn run(state: &mut State, size: usize) -> (NonNull<u8>, Vec<NonNull<u8>>) {
+        let layout = Layout::from_size_align(size, UNIT).expect("it is one");
+        let mut others = Vec::new();
+        let first = state.allocate_run(layout, 8, |block| others.push(block));
+        (first.expect("there is memory"), others)
+    }
+
+    /// The blocks of a run are adjacent, from the lowest up. Where there is no free memory for
+    /// that, they come from the free memory that there is, and the heap does not grow. (Regression:
+    /// such a run was one block, so a list took the heap's lock for each.)
+    #[test]
+    fn a_run_lies_apart_rather_than_grow_the_heap() {
+        on_a_heap(|state| {
+            const SIZE: usize = 40 << 10;
+            let runs: Vec<_> = (0..4).map(|_| run(state, SIZE)).collect();
+            for (first, others) in &runs {
+                assert!(first < &others[0] && others.is_sorted() && others.len() == 7);
+            }
+            let mut held: Vec<_> = runs
+                .into_iter()
+                .flat_map(|(first, others)| [vec![first], others].concat())
+                .collect();
+            // What is left of the heap's memory is in use, too.
+            let layout = Layout::from_size_align(SIZE, UNIT).expect("it is one");
+            let whole = state.usage().held;
+            while state.usage().held == whole {
+                held.push(state.allocate(layout).expect("there is memory"));
+            }
+            let rest = |state: &State| state.usage().held - state.usage().block;
+            while rest(state) > 2 * SIZE {
+                held.push(state.allocate(layout).expect("there is memory"));
+            }
+            let (mut odd, mut even) = (Vec::new(), Vec::new());
+            held.sort_unstable();
+            for (number, block) in held.into_iter().enumerate() {
+                if number % 2 == 1 { odd.push(block) } else { even.push(block) }
+            }
+            let whole = state.usage().held;
+            // SAFETY: each block is in use, and freed once.
+            unsafe { state.put_any(&odd[..12]) }.expect("they are in use");
+            let (first, others) = run(state, SIZE);
+            assert!(odd[..12].contains(&first) && others.len() == 7);
+            assert!(others.iter().all(|other| odd[..12].contains(other)));
+            let (first, others) = run(state, SIZE);
+            assert!(odd[..12].contains(&first) && others.len() == 3, "four were left");
+            assert_eq!(state.usage().held, whole);
+            for block in &odd[..12] {
+                assert_eq!(SPACE.list_of(block.as_ptr()), Some(0));
+                // SAFETY: the block is in use, and the test's.
+                unsafe { block.write_bytes(1, SIZE) };
+            }
+            // SAFETY: each block is in use, and freed once.
+            unsafe { state.put_any(&[odd, even].concat()) }.expect("they are in use");
+            assert_eq!(state.usage().blocks, 0);
         });
     }
 

@@ -45,7 +45,7 @@
 //! smaller blocks give way.
 //!
 //! **Runs.** A list that was full and now runs dry gets several blocks at once, which are
-//! [adjacent](Run) and go back to their heap together.
+//! [adjacent](Run) where the heap has such memory, and then go back to it together.
 //!
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
 //! list, that the program wrote to it after it was freed. In hardened mode there are no such lists.

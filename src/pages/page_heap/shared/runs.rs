@@ -9,10 +9,12 @@
 //! To find a free block and to join a freed one with its neighbours takes much longer than to write
 //! a tag.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::engine::{Backing, Heap};
+use crate::engine::{Backing, Heap, Served};
 use crate::meter::{Meter, Part};
+use crate::pages::below::Below;
 use crate::pages::below::tagged::Tagged;
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
@@ -25,6 +27,14 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// of `size` bytes.
     pub(crate) fn tagged_size_of_run(size: usize, parts: usize) -> usize {
         parts * (Self::tagged_size_for(size) + TAG) - TAG
+    }
+
+    /// Allocates a block that no page serves, from free memory that the heap has; `None` if there
+    /// is none.
+    pub(crate) fn allocate_tagged(&mut self, layout: Layout) -> Option<NonNull<[u8]>> {
+        let Backing { meter, .. } = &self.backing;
+        let (block, bytes) = self.engine.pages.below.take(layout, meter)?;
+        Some(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
     }
 
     /// Divides a block into `parts` blocks of `size` bytes each, as if each had been requested, and
@@ -65,10 +75,9 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         blocks: &[NonNull<u8>],
     ) -> Result<usize, Option<NonNull<u8>>> {
         let pages = &mut self.engine.pages;
-        let is_in_page = |block: &NonNull<u8>| pages.headers.at(block.addr().get()).is_some();
-        let outside = blocks.iter().position(is_in_page).unwrap_or(blocks.len());
         let Backing { meter, tally, .. } = &mut self.backing;
-        let freed = pages.below.free_known_run(&blocks[..outside], meter);
+        let is_in_page = |block: NonNull<u8>| pages.headers.at(block.addr().get()).is_some();
+        let freed = pages.below.free_known_run(blocks, is_in_page, meter);
         let (count, bytes) = freed.ok_or(blocks.first().copied())?;
         meter.served(Part::Fit);
         tally.freed_many(count, bytes);
@@ -78,7 +87,6 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
 
 #[cfg(all(test, feature = "std", any(unix, windows, target_arch = "wasm32")))]
 mod tests {
-    use core::alloc::Layout;
     use core::mem::MaybeUninit;
 
     use rand::rngs::StdRng;

@@ -5,6 +5,9 @@
 //! as for several that are adjacent. When such blocks are put back, they are adjacent again, and
 //! become free memory as one. So a list that runs dry gets as many blocks at once as went back when
 //! it was full, up to a bound.
+//!
+//! If the program frees its blocks in another order, the heap soon has no free memory for adjacent
+//! ones. Then the blocks lie apart, and the list is spared all but one way through the heap's lock.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -19,7 +22,7 @@ use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
 
 /// Bounds of a run, with the block that the request waits for: blocks, and bytes.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 16;
 const BYTES: usize = 512 << 10;
 
 /// The blocks of a run that go onto the list of the calling thread.
