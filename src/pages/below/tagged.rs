@@ -88,6 +88,11 @@ impl Tagged {
         let mut run = known_at(*first)?;
         let mut bytes = Large::bytes(run.len);
         let adjoining = rest.iter().map_while(|block| {
+            // A block above that does not adjoin need not be looked at.
+            let behind = block.addr().get().checked_sub(self.heap.contents(run.end()).addr());
+            if behind.is_some_and(|bytes| bytes > 0) {
+                return None;
+            }
             let next = known_at(*block)?;
             let start = match () {
                 () if next.start == run.end() => run.start,

@@ -185,21 +185,26 @@ impl State {
         Some((bytes, self.purge.note_freed(&self.engine, bytes)))
     }
 
-    /// As [`deallocate`](Self::deallocate), of the first of these blocks and those after it that
-    /// each adjoin the ones before. Returns their number, and how many bytes of free memory should
-    /// go back at once; `None` if the first is not in use.
+    /// Frees blocks that are not small, those that adjoin the one before as one; returns how many
+    /// bytes of free memory should go back at once. O(blocks).
+    ///
+    /// # Errors
+    /// The first block that is not in use; those before it are free.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate), for each.
-    pub(in crate::global::native) unsafe fn deallocate_run(
+    pub(in crate::global::native) unsafe fn deallocate_all(
         &mut self,
-        blocks: &[NonNull<u8>],
-    ) -> Option<(usize, usize)> {
+        mut blocks: &[NonNull<u8>],
+    ) -> Result<usize, NonNull<u8>> {
         let before = self.engine.usage().block;
-        // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
-        let count = unsafe { self.engine.free_tagged_run(blocks) }.ok()?;
+        while let Some(&first) = blocks.first() {
+            // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
+            let count = unsafe { self.engine.free_tagged_run(blocks) }.map_err(|_| first)?;
+            blocks = &blocks[count..];
+        }
         let bytes = before - self.engine.usage().block;
-        Some((count, self.purge.note_freed(&self.engine, bytes)))
+        Ok(self.purge.note_freed(&self.engine, bytes))
     }
 
     /// Frees a block that is not small, without asking the purge; returns its bytes, `None` if it
@@ -645,12 +650,8 @@ mod tests {
                     }
                 }
                 blocks.sort_unstable();
-                let mut left = &blocks[..];
-                while !left.is_empty() {
-                    // SAFETY: the blocks are in use, and freed once.
-                    let (count, _) = unsafe { state.deallocate_run(left) }.expect("it is in use");
-                    left = &left[count..];
-                }
+                // SAFETY: the blocks are in use, and freed once.
+                unsafe { state.deallocate_all(&blocks) }.expect("they are in use");
                 state.begin_purge();
                 while state.purge_step(&mut Visit::unbounded()) {}
             }

@@ -176,21 +176,15 @@ impl Heap {
     /// As for [`put_medium`](Self::put_medium), and this heap owns them.
     unsafe fn put_own_medium(&self, blocks: &[NonNull<u8>], upkeep: Upkeep) {
         let put = |state: &mut State| {
-            let mut left = blocks;
-            while let Some(&first) = left.first() {
-                // SAFETY: the caller guarantees that the blocks are of this heap and freed once.
-                let Some((count, wanted)) = (unsafe { state.deallocate_run(left) }) else {
-                    return Err(first);
-                };
-                if wanted != 0 {
-                    state.note_remainder();
-                }
-                left = &left[count..];
+            // SAFETY: the caller guarantees that the blocks are of this heap and freed once.
+            let freed = unsafe { state.deallocate_all(blocks) };
+            if freed.is_ok_and(|wanted| wanted != 0) {
+                state.note_remainder();
             }
-            Ok(())
+            freed
         };
         match self.with_upkeep(upkeep, Wait::Never, put) {
-            Some(Ok(())) => {}
+            Some(Ok(_)) => {}
             Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
             // SAFETY: the callee has the same contract, and `put` did not run.
             None => unsafe { self.defer(blocks, upkeep) },
