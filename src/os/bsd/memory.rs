@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use crate::os::errno;
+
 /// Never maps: only FreeBSD has a flag for exactly this address, and macOS takes the address as a
 /// hint.
 ///
@@ -82,8 +84,6 @@ pub(crate) fn is_readable(address: *mut u8) -> bool {
     let limit = address.with_addr(address.addr() & !(size_of::<libc::rlimit>() - 1));
     // SAFETY: the call only reads at the address, if it can. It sets nothing, as no such limit
     // exists.
-    unsafe {
-        let refused = libc::setrlimit(NO_LIMIT as _, limit.cast()) != 0;
-        !limit.is_null() && !(refused && *crate::os::errno_location() == libc::EFAULT)
-    }
+    let refused = unsafe { libc::setrlimit(NO_LIMIT as _, limit.cast()) != 0 };
+    !limit.is_null() && !(refused && errno() == libc::EFAULT)
 }

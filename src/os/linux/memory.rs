@@ -5,7 +5,7 @@ use core::ptr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::os::{OsPageRun, Uncancelled, is_sandboxed, page_size};
+use crate::os::{OsPageRun, Uncancelled, errno, is_sandboxed, page_size};
 
 /// Maps whole OS pages of zeros at exactly `start`. Returns whether it did; fails if anything is
 /// mapped there already.
@@ -47,8 +47,7 @@ fn map_exactly(start: *mut u8, len: usize, protection: c_int) -> Result<(), c_in
     // SAFETY: the call replaces no mapping that exists.
     let mapped = unsafe { libc::mmap(start.cast(), len, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
-        // SAFETY: the location is the calling thread's own and always valid.
-        return Err(unsafe { *libc::__errno_location() });
+        return Err(errno());
     }
     if mapped != start.cast() {
         // Kernels before Linux 4.17 take the address as a hint.
@@ -146,8 +145,7 @@ pub(crate) unsafe fn discard_all(runs: &[OsPageRun]) -> usize {
         )
     };
     let Ok(mut left) = usize::try_from(bytes) else {
-        // SAFETY: the location is the calling thread's own and always valid.
-        let error = unsafe { *libc::__errno_location() };
+        let error = errno();
         // These errors concern the first run or are temporary; any other means that the kernel
         // refuses the call.
         if ![libc::EINVAL, libc::EAGAIN, libc::ENOMEM, libc::EINTR].contains(&error) {
@@ -185,11 +183,9 @@ pub(crate) unsafe fn may_keep(start: *mut u8, len: usize) -> bool {
 /// The pages were mapped here.
 unsafe fn is_locked(start: *mut u8, len: usize) -> bool {
     // SAFETY: `msync` writes nothing, as it is not told to; called this way, it is no cancellation
-    // point. The location is the calling thread's own and always valid.
-    unsafe {
-        libc::syscall(libc::SYS_msync, start, len, libc::MS_INVALIDATE) != 0
-            && *libc::__errno_location() == libc::EBUSY
-    }
+    // point.
+    let failed = unsafe { libc::syscall(libc::SYS_msync, start, len, libc::MS_INVALIDATE) } != 0;
+    failed && errno() == libc::EBUSY
 }
 
 /// Undoes what a program may have set on the pages of its block: how they may be accessed, and
@@ -246,7 +242,7 @@ pub(crate) fn is_readable(address: *mut u8) -> bool {
     // SAFETY: `mincore` writes the state of one page; `msync` changes nothing. `rt_sigprocmask`
     // reads a set of signals before it finds its first argument invalid, and changes nothing.
     unsafe {
-        let fails = |failed, error| failed && *libc::__errno_location() == error;
+        let fails = |failed, error| failed && errno() == error;
         let absent = !is_sandboxed()
             && fails(libc::mincore(start, page, (&raw mut state).cast()) != 0, libc::ENOMEM)
             && fails(libc::msync(start, page, libc::MS_ASYNC) != 0, libc::ENOMEM);

@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::os::{OsPageRun, commit, page_size, release};
+use crate::os::{OsPageRun, commit, errno, page_size, release};
 
 /// Whether mappings can move: they can.
 pub(crate) const MOVES: bool = true;
@@ -143,7 +143,7 @@ unsafe fn lengthen(start: *mut u8, len: usize) -> Result<(), c_int> {
     // SAFETY: the caller guarantees that the last page is its own; nothing is moved or unmapped.
     unsafe {
         if libc::mremap(start.cast(), len, len + page_size(), 0) == libc::MAP_FAILED {
-            return Err(*libc::__errno_location());
+            return Err(errno());
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
-use super::system::errno_location;
+use crate::os::errno;
 
 /// Sleeps while `word` has the value `value`, until woken; may also return for no reason. Yields if
 /// a sandbox forbids sleeping.
@@ -25,12 +25,12 @@ pub(crate) fn wait_for(word: &AtomicU32, value: u32, milliseconds: u64) {
 
 fn sleep(word: &AtomicU32, value: u32, timeout: *const libc::timespec) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word and the timeout outlive the call; `errno` is the calling thread's own.
-    unsafe {
-        let answer = libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout);
-        if answer != 0 && ![libc::EAGAIN, libc::ETIMEDOUT].contains(&*errno_location()) {
-            libc::sched_yield();
-        }
+    // SAFETY: the word and the timeout outlive the call.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, timeout) };
+    if answer != 0 && ![libc::EAGAIN, libc::ETIMEDOUT].contains(&errno()) {
+        // SAFETY: the call may be made at any time.
+        unsafe { libc::sched_yield() };
     }
 }
 
