@@ -89,8 +89,7 @@ impl Tagged {
         let mut bytes = Large::bytes(run.len);
         let adjoining = rest.iter().map_while(|block| {
             // A block above that does not adjoin need not be looked at.
-            let behind = block.addr().get().checked_sub(self.heap.contents(run.end()).addr());
-            if behind.is_some_and(|bytes| bytes > 0) {
+            if block.addr().get() > self.heap.contents(run.end()).addr() {
                 return None;
             }
             let next = known_at(*block)?;

@@ -189,7 +189,7 @@ impl State {
     /// bytes of free memory should go back at once. O(blocks).
     ///
     /// # Errors
-    /// The first block that is not in use; those before it are free.
+    /// The first block that is not in use, or lies beside damage; those before it are free.
     ///
     /// # Safety
     /// As for [`deallocate`](Self::deallocate), for each.
