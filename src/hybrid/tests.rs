@@ -274,7 +274,7 @@ fn even_small_requests_can_be_mapped() {
 
 #[test]
 fn a_fixed_region_serves_every_size_from_the_heap() {
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 20];
+    let mut memory = Box::new_uninit_slice(1 << 20);
     let mut heap = Hybrid::new(Settings::generic(), Borrowed::new(&mut memory), ());
     let block = allocate(&mut heap, 500_000);
     assert!(heap.allocate(layout(600_000)).is_err());
@@ -284,8 +284,10 @@ fn a_fixed_region_serves_every_size_from_the_heap() {
 
 #[test]
 fn before_a_request_fails_everything_is_joined() {
+    // Each free is followed by an audit, and Miri is slow.
+    const BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
     let nothing = Settings { split: false, ..Settings::performance() };
-    let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 16];
+    let mut memory = vec![core::mem::MaybeUninit::uninit(); BYTES];
     let mut heap = Hybrid::new(nothing, Borrowed::new(&mut memory), ());
     let mut blocks = Vec::new();
     while let Ok(block) = heap.allocate(layout(100)) {
@@ -294,7 +296,7 @@ fn before_a_request_fails_everything_is_joined() {
     for block in blocks {
         free(&mut heap, block, 100);
     }
-    allocate(&mut heap, 60_000);
+    allocate(&mut heap, BYTES / 32 * 29);
     heap.audit().unwrap();
 }
 
