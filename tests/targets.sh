@@ -13,7 +13,7 @@
 #                                  without provenance: tags, fits, page heap, Nielsen's lists, hybrid,
 #                                  head-first and small heaps, arenas, the recorder, and the global
 #                                  allocator under several schedules of its threads, with both
-#                                  aliasing models. Takes half an hour of processor time or more;
+#                                  aliasing models. Takes more than an hour of processor time;
 #                                  installs nightly, or the one that NIGHTLY names, if it is missing
 #
 # Exits with 1 if something failed; with 75 if a tool that it needs is missing and cannot be
