@@ -73,8 +73,8 @@ impl Tagged {
     }
 
     /// Frees the first of these blocks, and those after it that each adjoin the ones before, as one
-    /// block; those for which `is_other` returns true are none of this heap's. Returns their number,
-    /// and the sum of their lengths in bytes; `None`, with nothing done, as
+    /// block. One for which `is_other` returns true counts as not in use. Returns their number, and
+    /// the sum of their lengths in bytes; `None`, with nothing done, as
     /// [`free_known`](Self::free_known). O(blocks freed).
     #[inline(always)]
     pub(crate) fn free_known_run<M: Meter>(

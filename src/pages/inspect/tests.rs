@@ -160,11 +160,11 @@ fn damage_to_a_supply_is_told() {
 /// a walk know which blocks are in use.
 #[test]
 fn every_block_of_a_page_is_known() {
-    // 8191 blocks in a page: more than are looked at in one go.
     let config = Config::new().unit(8).ffcrossover(1024);
     let counts = if cfg!(miri) {
         [(40, 30), (104, 20), (700, 10)]
     } else {
+        // 8191 blocks of 8 bytes in a page: more than are looked at in one go.
         [(8, 20_000), (40, 3_000), (700, 500)]
     };
     for (size, count) in counts {

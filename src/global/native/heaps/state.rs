@@ -37,6 +37,13 @@ fn is_small(block: NonNull<u8>) -> bool {
     SPACE.list_of(block.as_ptr()) != Some(0)
 }
 
+/// Returns the layout to request instead of one that is not small: see
+/// [`paired`](PageHeap::paired). `None` if there is none.
+#[inline(always)]
+fn paired(layout: Layout) -> Option<Layout> {
+    Layout::from_size_align(PageHeap::<Slot>::paired(layout.size()), layout.align()).ok()
+}
+
 impl State {
     /// Makes a state for this memory, without an engine in it yet: see [`begin`](Self::begin).
     #[inline(always)]
@@ -69,8 +76,8 @@ impl State {
     }
 
     /// Allocates up to `most` blocks of `layout`, which are not small. If there is free memory
-    /// behind the first, they are adjacent to it; if not, the others come from wherever the heap has
-    /// free memory, without growing. Returns the first, which is the lowest of adjacent ones, and
+    /// behind the first, they are adjacent to it; if not, the others come from free memory anywhere
+    /// in the heap, which does not grow for them. Returns the first, which is the lowest of adjacent ones, and
     /// calls `visit` for each of the others. O(most).
     pub(in crate::global::native) fn allocate_run(
         &mut self,
@@ -97,15 +104,11 @@ impl State {
     /// Allocates up to `most` blocks of `layout`, which are not small, from free memory that the
     /// heap has, and calls `visit` for each.
     fn allocate_apart(&mut self, layout: Layout, most: usize, mut visit: impl FnMut(NonNull<u8>)) {
-        let size = PageHeap::<Slot>::paired(layout.size());
-        let Ok(layout) = Layout::from_size_align(size, layout.align()) else { return };
+        let Some(layout) = paired(layout) else { return };
         for _ in 0..most {
             let Some(allocated) = self.engine.allocate_tagged(layout) else { break };
-            let block = allocated.cast::<u8>();
-            let start = block.addr().get();
-            self.zeros.note_used(start..start + allocated.len());
-            SPACE.set_list(block.as_ptr(), allocated.len(), 0);
-            visit(block);
+            self.note_allocated(allocated);
+            visit(allocated.cast());
         }
         self.purge.note_usage(&self.engine);
     }
@@ -129,9 +132,7 @@ impl State {
         layout: Layout,
         ask: impl FnOnce(&Zeros, NonNull<u8>),
     ) -> Option<NonNull<u8>> {
-        let layout =
-            Layout::from_size_align(PageHeap::<Slot>::paired(layout.size()), layout.align())
-                .ok()?;
+        let layout = paired(layout)?;
         let held = self.engine.usage().held;
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
@@ -147,8 +148,7 @@ impl State {
         if layout.size() >= purge::LARGE && !is_extended {
             self.note_reused(start..start + layout.size());
         }
-        self.zeros.note_used(start..start + allocated.len());
-        SPACE.set_list(block.as_ptr(), allocated.len(), 0);
+        self.note_allocated(allocated);
         if layout.size() >= purge::LARGE {
             match is_extended {
                 true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
@@ -158,6 +158,15 @@ impl State {
             }
         }
         Some(block)
+    }
+
+    /// Notes that a block which is not small has just been allocated: its memory is in use.
+    #[inline(always)]
+    fn note_allocated(&mut self, allocated: NonNull<[u8]>) {
+        let block = allocated.cast::<u8>();
+        let start = block.addr().get();
+        self.zeros.note_used(start..start + allocated.len());
+        SPACE.set_list(block.as_ptr(), allocated.len(), 0);
     }
 
     /// Tells the purge if the free memory that a large block just got had gone back to the system.
