@@ -272,7 +272,8 @@ impl Below for Tagged {
     #[inline(always)]
     fn take_plain<M: Meter>(&mut self, layout: Layout, meter: &M) -> Option<(NonNull<u8>, usize)> {
         // Size 0 wraps round, and is not plain.
-        if layout.align() > CELL || layout.size().wrapping_sub(1) >= Large::PLAIN {
+        let is_plain = layout.align() <= CELL && layout.size().wrapping_sub(1) < Large::PLAIN;
+        if !is_plain || self.heap.vets() {
             return None;
         }
         self.heap.allocate_plain(layout.size(), meter)

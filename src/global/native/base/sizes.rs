@@ -22,7 +22,7 @@ pub(in crate::global::native) const MOST_OFFSET: usize = u16::MAX as usize;
 
 /// Words of eight bytes from the start of a thread's lists to the first list, and from each list to
 /// the next.
-pub(in crate::global::native) const FIRST: usize = 3184;
+pub(in crate::global::native) const FIRST: usize = 3954;
 pub(in crate::global::native) const STEP: usize = 6;
 
 /// The list of each multiple of the unit, and the size of its blocks in bytes.

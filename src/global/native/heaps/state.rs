@@ -29,6 +29,9 @@ pub(in crate::global::native) struct State {
     purge: Purge,
     /// Which of the free OS pages are known to be zeros.
     zeros: Zeros,
+    /// Whether free memory became a page or a block that is not small since this was last
+    /// [asked](Self::take_spare).
+    is_wanted: bool,
 }
 
 /// Returns whether a block is small.
@@ -52,6 +55,7 @@ impl State {
             zeros: Zeros::new(memory.extent().start),
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
+            is_wanted: false,
         }
     }
 
@@ -167,6 +171,7 @@ impl State {
         let start = block.addr().get();
         self.zeros.note_used(start..start + allocated.len());
         SPACE.set_list(block.as_ptr(), allocated.len(), 0);
+        self.is_wanted = true;
     }
 
     /// Tells the purge if the free memory that a large block just got had gone back to the system.
@@ -237,7 +242,7 @@ impl State {
         list: u32,
         blocks: &mut [MaybeUninit<NonNull<u8>>],
     ) -> usize {
-        let Self { engine, zeros, .. } = self;
+        let Self { engine, zeros, is_wanted, .. } = self;
         let page_size = engine.config().page_size;
         // All memory of small blocks' pages gets written, so as many bytes as they have may be huge
         // pages.
@@ -248,6 +253,7 @@ impl State {
             if whole {
                 SPACE.forget_states(page, page_size);
                 SPACE.set_list(page, page_size, list);
+                *is_wanted = true;
             }
             zeros.note_used(page.addr()..page.addr() + page_size);
         });
@@ -437,6 +443,16 @@ impl State {
     pub(in crate::global::native) fn take_growth(&mut self) -> Option<usize> {
         self.purge.note_usage(&self.engine);
         self.purge.take_growth()
+    }
+
+    /// If free memory was wanted since the last call, returns how many bytes are left beyond a
+    /// margin: an eighth of those in use, at least [`LARGE`](purge::LARGE).
+    #[inline]
+    pub(in crate::global::native) fn take_spare(&mut self) -> Option<usize> {
+        core::mem::take(&mut self.is_wanted).then(|| {
+            let used = self.usage().block;
+            (self.most_resident() - used).saturating_sub(purge::LARGE.max(used / 8))
+        })
     }
 
     /// Counts a use; returns whether it is time to [plan](Self::plan_purge).
@@ -673,6 +689,34 @@ mod tests {
         let mut others = Vec::new();
         let first = state.allocate_run(layout, 8, |block| others.push(block));
         (first.expect("there is memory"), others)
+    }
+
+    /// What a heap has to spare is told once memory was wanted: beyond what is in use, and a margin.
+    #[test]
+    fn a_heap_tells_what_it_has_to_spare() {
+        on_a_heap(|state| {
+            const MIB: usize = 1 << 20;
+            let layout = |size| Layout::from_size_align(size, UNIT).expect("it is one");
+            state.take_spare();
+            assert_eq!(state.take_spare(), None, "nothing was wanted");
+            let block = state.allocate(layout(16 * MIB)).expect("there is memory");
+            assert_eq!(state.take_spare(), Some(0));
+            // SAFETY: the block is in use, and freed once.
+            unsafe { state.deallocate(block) }.expect("it is in use");
+            assert_eq!(state.take_spare(), None);
+            let left = |state: &State| state.most_resident() - state.usage().block;
+            state.allocate(layout(MIB)).expect("there is memory");
+            assert_eq!(state.take_spare(), Some(left(state) - MIB), "the least margin");
+            let list = sizes::offset(1024);
+            let mut small = [const { MaybeUninit::uninit() }; 100];
+            assert_eq!(state.take(sizes::class(list), list, &mut small), small.len());
+            assert_eq!(state.take_spare(), Some(left(state) - MIB), "a page");
+            state.take(sizes::class(list), list, &mut small[..1]);
+            assert_eq!(state.take_spare(), None, "its page was there");
+            state.allocate(layout(10 * MIB)).expect("there is memory");
+            let margin = state.usage().block / 8;
+            assert_eq!(state.take_spare(), Some(left(state) - margin));
+        });
     }
 
     /// The blocks of a run are adjacent, from the lowest up. Where there is no free memory for

@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{current, idle, quick, sorting};
+use super::{current, idle, medium, quick, sorting};
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::visit::{Upkeep, Visit};
 use crate::global::native::base::{mode, sizes};
@@ -24,7 +24,8 @@ use crate::global::tuning::UNIT;
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all
-    /// heaps.
+    /// heaps. If it may soon grow, puts back the blocks that the calling thread's medium lists have no
+    /// place for.
     #[inline]
     pub(in crate::global::native) fn with_relief<R>(
         &self,
@@ -36,7 +37,15 @@ impl Heap {
     /// As [`with_relief`](Self::with_relief), but waits for the lock only as `wait` says.
     #[inline]
     fn with_relief_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
-        let (result, growth) = self.enter(wait, |state| (action(state), state.take_growth()))?;
+        let ((result, growth), spare) = self.enter(wait, |state| {
+            let result = action(state);
+            ((result, state.take_growth()), state.take_spare())
+        })?;
+        if let Some(spare) = spare
+            && !mode::is_hardened()
+        {
+            medium::make_way(spare);
+        }
         if let Some(growth) = growth {
             kept::give_back(growth);
             relief::give_back_for_growth(self, growth);

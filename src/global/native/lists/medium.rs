@@ -44,8 +44,9 @@
 //! Above 128 KiB the block that is wanted must be the last that was turned away, and none makes
 //! smaller blocks give way.
 //!
-//! **Runs.** A list that was full and now runs dry gets several blocks at once, which are
-//! [adjacent](Run) where the heap has such memory, and then go back to it together.
+//! **Waves.** A list that was full and now runs dry gets several blocks at once, which are
+//! [adjacent](Run) where the heap has such memory, and then go back to it together. When it is full
+//! again, its oldest blocks go to the [overflow], and return from there.
 //!
 //! For its heap, a block on a list is in use. Two words at its start reveal, when it leaves the
 //! list, that the program wrote to it after it was freed. In hardened mode there are no such lists.
@@ -54,6 +55,7 @@ mod budget;
 mod class;
 mod list;
 mod lists;
+mod overflow;
 mod room;
 mod run;
 
@@ -276,6 +278,14 @@ pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool 
         Heap::put_medium(&[block], Upkeep::IfDue);
     }
     true
+}
+
+/// Puts the calling thread's [overflow] back if it has more bytes than a heap has to `spare`. Not for
+/// hardened mode.
+pub(super) fn make_way(spare: usize) {
+    if let Some(lists) = own() {
+        lists.make_way(spare);
+    }
 }
 
 /// Number of threads whose lists are looked at in one visit.

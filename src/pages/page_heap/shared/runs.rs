@@ -219,6 +219,29 @@ mod tests {
         assert_eq!(heap.usage().block, 0);
     }
 
+    /// A free block whose words were overwritten is not taken, whatever is requested. (Regression:
+    /// where small pages serve little, plain requests took it.)
+    #[test]
+    fn damage_is_not_handed_out() {
+        for size in [1_000, 20_000] {
+            let config = Config::with_page_size(1 << 16).ffcrossover(512);
+            let mut heap = PageHeap::new(config, Reserved::new(1 << 26), ());
+            heap.open().expect("there is memory for the classes");
+            heap.vet_all();
+            let layout = Layout::from_size_align(size, 1).expect("a valid layout");
+            let [_low, between, _high] =
+                [(); 3].map(|()| heap.allocate(layout).expect("there is memory").cast::<u8>());
+            // SAFETY: the block is freed once. The program has no right to the free block, and
+            // writes to it nevertheless.
+            unsafe {
+                heap.free_tagged_run(&[between]).expect("it is in use");
+                between.write_bytes(0x41, 8);
+            }
+            let next = heap.allocate(layout).map(|block| block.cast::<u8>());
+            assert!(next != Ok(between) && heap.damaged() == Some(between.as_ptr()), "{size}");
+        }
+    }
+
     /// Beside a free block whose words were overwritten no run is freed: the heap would follow
     /// them.
     #[test]

@@ -158,12 +158,12 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { blocks: [const { MaybeUninit::uninit() }; ROOM], count: 0 }
     }
 
     /// Adds a block that was on the list of `class`. Skips it if its mark says otherwise.
-    fn add(&mut self, block: *mut u8, class: Class) {
+    pub(super) fn add(&mut self, block: *mut u8, class: Class) {
         let kept = mark::in_use(block, class.0) | mark::KEPT;
         if let Some(known) = NonNull::new(block)
             && SPACE.mark_of(block).load(Relaxed) == kept

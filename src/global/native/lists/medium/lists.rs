@@ -10,6 +10,7 @@ use core::sync::atomic::{
 use super::super::quick;
 use super::class::{Class, LISTS, ROUNDED, STEP, mark};
 use super::list::{List, ROOM, block_of, fence, mark_in_use};
+use super::overflow::{Overflow, PLACES};
 use crate::global::native::base::gate::Gate;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::memory::slot::Slot;
@@ -43,11 +44,15 @@ pub(in crate::global::native) struct Lists {
     pub(super) more: AtomicUsize,
     /// The list that next puts blocks back when the lists are over the limit.
     pub(super) turn: AtomicU32,
+    /// Blocks of one class that its list has no place for; the lists' limit does not count them.
+    pub(super) overflow: Overflow,
     pub(super) lists: [List; LISTS],
     /// For each list, the blocks that were turned away for want of room, less those wanted since.
     pub(super) turned_away: [AtomicU16; LISTS],
     /// The class above [`ROUNDED`] of the block that was last turned away.
     pub(super) last_turned_away: AtomicU32,
+    /// The overflow's blocks; those that came last are at the end.
+    pub(super) places: [AtomicPtr<u8>; PLACES],
 }
 
 /// Which blocks a visit puts back.
@@ -130,11 +135,17 @@ impl Lists {
         }
     }
 
-    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, takes a block
-    /// of the next larger class that has one, among the next [`LARGER`].
+    /// As [`pop`](Self::pop), also if the gate is not biased. If the list is empty, fills it from
+    /// the overflow; if it still is, takes a block of the next larger class that has one, among the
+    /// next [`LARGER`].
     pub(super) fn pop_slowly(&self, class: Class) -> Option<NonNull<u8>> {
         let mut classes = iter::successors(Some(class), |class| class.next());
-        let mut pop = |class| Some((self.pop_within(class, || true)?, class));
+        let mut pop = |class| {
+            if self.list(class).len_of(class) == 0 && self.overflow.has(class) {
+                self.return_overflow(class);
+            }
+            Some((self.pop_within(class, || true)?, class))
+        };
         let popped = self.with(|| classes.by_ref().take(1 + LARGER).find_map(&mut pop)).flatten();
         // SAFETY: the block was just taken off the list of this class.
         popped
@@ -244,8 +255,7 @@ impl Lists {
             }
             let before = list.len();
             let taken = list.take(class, |number, _| number < oldest);
-            let steps = (before - list.len()) * class.steps();
-            self.left.store(self.left.load(Relaxed) + steps.cast_signed(), Relaxed);
+            self.note_left(class, before - list.len());
             Some(taken)
         };
         if list.len() != 0
@@ -255,17 +265,25 @@ impl Lists {
         }
     }
 
+    /// Notes that blocks of a class left its list. Call behind the gate.
+    pub(super) fn note_left(&self, class: Class, blocks: usize) {
+        let steps = (blocks * class.steps()).cast_signed();
+        self.left.store(self.left.load(Relaxed) + steps, Relaxed);
+    }
+
     /// Puts all blocks back to their heaps. Does nothing while a visitor is there; later visits put
     /// back what remains. Only for the lists' own thread, or when that no longer exists.
     pub(in crate::global::native) fn put_back_all(&self) {
         if self.is_used() {
             self.of_classes().for_each(|(class, _)| self.put_back(class, ROOM));
+            self.put_overflow_back();
         }
     }
 
     /// Returns whether there may be blocks to put back.
     pub(in super::super) fn is_used(&self) -> bool {
-        self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0
+        let may_have = self.byte_limit.load(Relaxed) > 0 || self.bytes.load(Relaxed) > 0;
+        may_have || self.overflow.len() > 0
     }
 
     /// Puts these blocks back; returns whether there were any. Call behind the gate.
@@ -287,6 +305,7 @@ impl Lists {
             }
             taken.put_back(Upkeep::Never);
         }
+        any |= self.put_overflow_back_at_visit(blocks);
         // The next free then takes the slow path, which determines the limit anew and tells the
         // background thread.
         self.set_byte_limit(0);
@@ -340,14 +359,14 @@ impl Lists {
         let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
     }
 
-    /// Returns the number of blocks on the lists, which may be another thread's, and their bytes as
-    /// the heap counts them.
+    /// Returns the number of blocks on the lists and in the overflow, which may be another thread's,
+    /// and their bytes as the heap counts them.
     pub(in crate::global::native) fn kept(&self) -> (usize, usize) {
         let kept = |(blocks, bytes), (class, list): (Class, &List)| {
             let count = list.len().min(ROOM);
             (blocks + count, bytes + count * usable(class.size()))
         };
-        self.of_classes().fold((0, 0), kept)
+        self.of_classes().fold(self.overflow.kept(), kept)
     }
 }
 

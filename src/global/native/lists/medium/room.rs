@@ -55,10 +55,14 @@ impl Lists {
         true
     }
 
-    /// Puts back the oldest quarter of a full list; returns the number of these blocks.
+    /// Moves the oldest quarter of a full list to the overflow, or puts it back to its heap; returns
+    /// the number of blocks that went back.
     fn put_back_oldest(&self, class: Class) -> u16 {
         let list = self.list(class);
         let oldest = list.len().div_ceil(4);
+        if self.overflow_oldest(class, oldest) {
+            return 0;
+        }
         add(&list.overflown, oldest as u16);
         self.put_back(class, oldest);
         oldest as u16
@@ -91,6 +95,9 @@ impl Lists {
         let (list, turned_away) = (self.list(class), &self.turned_away[class.list()]);
         if !list.is_of(class) {
             self.turn_to(class);
+        }
+        if list.overflown.load(Relaxed) > 0 {
+            self.note_dry(class);
         }
         self.note_taken(class, 1);
         if class.size() > ROUNDED && class.0 != self.last_turned_away.load(Relaxed) {

@@ -18,6 +18,8 @@ use crate::global::native::lists::{idle, registry};
 use crate::global::tuning::{SMALL_MAX, Tuning};
 use crate::os::alone;
 
+mod overflow;
+
 /// Returns the largest class of each list, from the smallest up.
 fn largest_classes() -> impl Iterator<Item = Class> + Clone {
     (0..LISTS).map(|list| Class::of(most_of_list(list)).expect("it has one"))
@@ -844,13 +846,14 @@ fn lists_hold_more_bytes_once_these_were_wanted() {
 #[ignore = "in a process of its own: other tests may use the thread's heap"]
 fn more_bytes() {
     let (heap, lists) = (with_heap(), lists(LEAST));
-    lists.budget.store(LEAST + 2 * MORE, Relaxed);
     let class = class_of_most();
     for more in (0..=MORE + ROUNDED).step_by(ROUNDED) {
         assert_eq!(lists.more.load(Relaxed), more.min(MORE));
         let held = (share_of_heap() + more.min(MORE)) / ROUNDED;
         let blocks: Vec<_> = (0..=held).map(|_| block(heap, class)).collect();
         let share = share_of_heap();
+        // So none has room in the overflow.
+        lists.budget.store(share + more.min(MORE), Relaxed);
         blocks.iter().for_each(|&block| keep(&lists, class, block));
         assert_eq!(share_of_heap(), share, "little is in use");
         let (gone, kept) = blocks.split_at(held.div_ceil(4));
@@ -992,7 +995,7 @@ fn larger() {
 }
 
 /// The child of a fork takes over the blocks of a thread that was at its lists, or was visited
-/// there.
+/// there: those on a list, and those in the overflow.
 #[cfg(unix)]
 #[test]
 fn the_child_of_a_fork_takes_over_from_other_threads() {
@@ -1013,8 +1016,8 @@ fn taken_over() {
         /// Nobody is there.
         Left,
     }
-    /// Runs a thread that keeps a block, while this one forks. Returns whether the child has the
-    /// block after it adopted the thread's lists, but not before.
+    /// Runs a thread that keeps blocks, while this one forks. Returns whether the child has the
+    /// first and the last after it adopted the thread's lists, but not before.
     fn is_taken_over(state: Lists) -> bool {
         let (ready, is_ready) = channel();
         let (done, is_done) = channel::<()>();
@@ -1025,11 +1028,17 @@ fn taken_over() {
             lists.with(|| lists.set_byte_limit(LEAST)).expect("nobody else is there");
             open(lists);
             let class = Class::of(20 << 10).expect("it has one");
-            let block = block(heap, class);
-            keep(lists, class, block);
-            assert!(is_kept(block) && count(lists, class) == 1);
+            lists.budget.store(2 * LEAST, Relaxed);
+            lists.list(class).overflown.store(1, Relaxed);
+            lists.note_miss(class);
+            let blocks = [(); ROOM + 1].map(|()| block(heap, class));
+            blocks.into_iter().for_each(|block| keep(lists, class, block));
+            let [first, .., last] = blocks;
+            assert!(is_kept(first) && is_kept(last));
+            assert!(count(lists, class) < blocks.len() && lists.kept().0 == blocks.len());
             let wait = || {
-                ready.send((heap, block.as_ptr().expose_provenance())).expect("it waits");
+                let both = [first, last].map(|block| block.as_ptr().expose_provenance());
+                ready.send((heap, both)).expect("it waits");
                 is_done.recv().expect("the test says so");
             };
             match state {
@@ -1042,14 +1051,15 @@ fn taken_over() {
                 Lists::Left => wait(),
             }
         });
-        let (heap, block) = is_ready.recv().expect("the thread is there");
-        let block = NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one");
+        let (heap, both) = is_ready.recv().expect("the thread is there");
+        let both = both
+            .map(|block| NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("it is one"));
         let has = alone::in_child(|| {
             let visit = |heap| _ = idle::put_back_of(heap, &mut Visit::unbounded());
             pool::all().for_each(visit);
-            let before = is_in_use(heap, block);
+            let before = both.map(|block| is_in_use(heap, block));
             registry::adopt_orphans();
-            before && !is_in_use(heap, block)
+            before == [true; 2] && both.map(|block| is_in_use(heap, block)) == [false; 2]
         });
         done.send(()).expect("the thread waits");
         thread.join().expect("it ends");
@@ -1322,8 +1332,8 @@ fn a_list_that_runs_dry_gets_a_run() {
     discard(first);
 }
 
-/// Waves of more blocks than lists keep: every block has the bytes that were written to it, and
-/// lists that ran dry got runs.
+/// Waves of more blocks than lists and overflow keep: every block has the bytes that were written to
+/// it, and lists that ran dry got runs.
 #[test]
 fn long_waves_keep_their_contents() {
     alone::passes("global::native::lists::medium::tests::long_waves");
@@ -1335,9 +1345,9 @@ fn long_waves() {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
     let kept = || of(current::lists()).kept().0;
-    for (size, count) in [(20_000, 200), (61_000, 150), (ROUNDED, 120)] {
+    for (size, count) in [(20_000, 1_000), (61_000, 400), (ROUNDED, 200)] {
         let mut runs = 0;
-        for wave in 0..40 {
+        for wave in 0..6 {
             let mut before = kept();
             let blocks: Vec<*mut u8> = (0..count)
                 .map(|number| {

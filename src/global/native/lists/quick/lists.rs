@@ -39,7 +39,7 @@ static WAVE_PLACES: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 pub(in crate::global::native) const OWN: usize = 20 << 10;
 
 /// Bytes for a thread's [medium](super::super::medium) lists, which only the default mode uses.
-pub(in crate::global::native) const MEDIUM: usize = 25264;
+pub(in crate::global::native) const MEDIUM: usize = 31424;
 
 /// Stands in for the lists of a thread that has none: all zeros, so every list in it is a dummy.
 /// Made of `AtomicU32` because not every target has atomics of eight bytes. The two extra words are
