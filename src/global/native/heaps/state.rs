@@ -81,8 +81,8 @@ impl State {
 
     /// Allocates up to `most` blocks of `layout`, which are not small. If there is free memory
     /// behind the first, they are adjacent to it; if not, the others come from free memory anywhere
-    /// in the heap, which does not grow for them. Returns the first, which is the lowest of adjacent ones, and
-    /// calls `visit` for each of the others. O(most).
+    /// in the heap, which does not grow for them. Returns the first, which is the lowest of adjacent
+    /// ones, and calls `visit` for each of the others. O(most).
     pub(in crate::global::native) fn allocate_run(
         &mut self,
         layout: Layout,
@@ -691,7 +691,7 @@ mod tests {
         (first.expect("there is memory"), others)
     }
 
-    /// What a heap has to spare is told once memory was wanted: beyond what is in use, and a margin.
+    /// What a heap has to spare is told once memory was wanted: what is free beyond a margin.
     #[test]
     fn a_heap_tells_what_it_has_to_spare() {
         on_a_heap(|state| {

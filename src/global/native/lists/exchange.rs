@@ -24,8 +24,8 @@ use crate::global::tuning::UNIT;
 
 impl Heap {
     /// Runs `action` as [`with`](Self::with). If the heap grew, gives back free memory of all
-    /// heaps. If it may soon grow, puts back the blocks that the calling thread's medium lists have no
-    /// place for.
+    /// heaps. If it has little to spare, the calling thread's medium lists [make
+    /// way](medium::make_way).
     #[inline]
     pub(in crate::global::native) fn with_relief<R>(
         &self,

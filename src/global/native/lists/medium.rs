@@ -58,6 +58,7 @@ mod lists;
 mod overflow;
 mod room;
 mod run;
+mod waves;
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -280,8 +281,8 @@ pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool 
     true
 }
 
-/// Puts the calling thread's [overflow] back if it has more bytes than a heap has to `spare`. Not for
-/// hardened mode.
+/// Puts the calling thread's [overflow] back if it has more bytes than a heap has to `spare`. Not
+/// for hardened mode.
 pub(super) fn make_way(spare: usize) {
     if let Some(lists) = own() {
         lists.make_way(spare);

@@ -359,14 +359,15 @@ impl Lists {
         let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
     }
 
-    /// Returns the number of blocks on the lists and in the overflow, which may be another thread's,
-    /// and their bytes as the heap counts them.
+    /// Returns the number of blocks on the lists and in the overflow, which may be another
+    /// thread's, and their bytes as the heap counts them.
     pub(in crate::global::native) fn kept(&self) -> (usize, usize) {
         let kept = |(blocks, bytes), (class, list): (Class, &List)| {
             let count = list.len().min(ROOM);
             (blocks + count, bytes + count * usable(class.size()))
         };
-        self.of_classes().fold(self.overflow.kept(), kept)
+        let (blocks, size) = self.overflow.blocks();
+        self.of_classes().fold((blocks, blocks * usable(size)), kept)
     }
 }
 

@@ -1,4 +1,4 @@
-//! How much room a thread's lists of medium blocks have: which blocks they keep, and which give way.
+//! How much room a thread's lists of medium blocks have: which they keep, and which give way.
 
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::Ordering::Relaxed;
@@ -55,8 +55,8 @@ impl Lists {
         true
     }
 
-    /// Moves the oldest quarter of a full list to the overflow, or puts it back to its heap; returns
-    /// the number of blocks that went back.
+    /// Moves the oldest quarter of a full list to the overflow, or puts it back to its heap. Returns
+    /// how many blocks went back.
     fn put_back_oldest(&self, class: Class) -> u16 {
         let list = self.list(class);
         let oldest = list.len().div_ceil(4);

@@ -1332,8 +1332,8 @@ fn a_list_that_runs_dry_gets_a_run() {
     discard(first);
 }
 
-/// Waves of more blocks than lists and overflow keep: every block has the bytes that were written to
-/// it, and lists that ran dry got runs.
+/// Waves of more blocks than lists and overflow keep: every block has the bytes that were written
+/// to it, and lists that ran dry got runs.
 #[test]
 fn long_waves_keep_their_contents() {
     alone::passes("global::native::lists::medium::tests::long_waves");

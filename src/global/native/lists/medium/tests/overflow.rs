@@ -204,8 +204,8 @@ fn freed_twice() {
     unsafe { crate::global::Pagewise::new().free(blocks[0].as_ptr()) };
 }
 
-/// A program that frees a wave, and then allocates other sizes, does not keep the wave's memory: the
-/// overflow makes way.
+/// A program that frees a wave, and then allocates other sizes, does not keep the wave's memory:
+/// the overflow makes way.
 #[test]
 fn other_sizes_get_the_memory_of_a_wave() {
     alone::passes("global::native::lists::medium::tests::overflow::other_sizes");
