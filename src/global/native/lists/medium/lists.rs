@@ -127,7 +127,7 @@ impl Lists {
         }
         list.set_len_of(class, left);
         compiler_fence(Release);
-        self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
+        self.note_left(class, 1);
         // SAFETY: by the invariant `left` is a valid index, and all counted entries are blocks.
         unsafe {
             let entry = list.entries.get_unchecked(left).load(Relaxed);
@@ -178,7 +178,7 @@ impl Lists {
                 entry.store(next.load(Relaxed), Relaxed);
             }
             compiler_fence(Release);
-            self.left.store(self.left.load(Relaxed).wrapping_add(class.steps() as isize), Relaxed);
+            self.note_left(class, 1);
             NonNull::new(block)
         };
         // SAFETY: the block was just taken off the list of this class.
@@ -266,9 +266,10 @@ impl Lists {
     }
 
     /// Notes that blocks of a class left its list. Call behind the gate.
+    #[inline(always)]
     pub(super) fn note_left(&self, class: Class, blocks: usize) {
         let steps = (blocks * class.steps()).cast_signed();
-        self.left.store(self.left.load(Relaxed) + steps, Relaxed);
+        self.left.store(self.left.load(Relaxed).wrapping_add(steps), Relaxed);
     }
 
     /// Puts all blocks back to their heaps. Does nothing while a visitor is there; later visits put

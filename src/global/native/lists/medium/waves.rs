@@ -16,7 +16,7 @@ impl Lists {
     /// Gives the overflow the class of a list that was full before and is empty now, if there are
     /// no blocks of another.
     pub(super) fn note_dry(&self, class: Class) {
-        if class.size() <= ROUNDED && !self.overflow.is_of(class) && self.overflow.len() == 0 {
+        if class.size() <= ROUNDED && !self.overflow.is_of(class) {
             self.with(|| self.overflow.turn_to(Some(class)));
         }
     }
@@ -25,18 +25,19 @@ impl Lists {
     /// room for them.
     pub(super) fn overflow_oldest(&self, class: Class, oldest: usize) -> bool {
         let (list, overflow) = (self.list(class), &self.overflow);
-        let bytes = overflow.bytes() + oldest * class.size();
-        let is_within = self.byte_limit.load(Relaxed) + bytes <= self.budget.load(Relaxed);
         let move_oldest = || {
-            // A signal handler may have changed either since the caller looked.
-            let fits = overflow.takes(class, oldest) && list.is_of(class) && list.len() >= oldest;
+            let bytes = overflow.bytes() + oldest * class.size();
+            let is_within = self.byte_limit.load(Relaxed) + bytes <= self.budget.load(Relaxed);
+            // A signal handler may have changed the list since the caller looked.
+            let is_whole = list.is_of(class) && list.len() >= oldest;
+            let fits = is_within && is_whole && overflow.takes(class, oldest);
             if fits {
                 self.move_to_overflow(list, class, oldest);
                 self.note_left(class, oldest);
             }
             fits
         };
-        is_within && overflow.takes(class, oldest) && self.with(move_oldest) == Some(true)
+        self.with(move_oldest) == Some(true)
     }
 
     /// Moves the `oldest` oldest blocks of a list, which are of this class, to the overflow. Call
@@ -99,7 +100,7 @@ impl Lists {
     /// Puts the overflow back if it has more bytes than a heap has to `spare`.
     #[inline]
     pub(super) fn make_way(&self, spare: usize) {
-        if self.overflow.len() > 0 && self.overflow.bytes() > spare {
+        if self.overflow.bytes() > spare {
             self.put_overflow_back();
         }
     }
