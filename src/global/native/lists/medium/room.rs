@@ -31,7 +31,9 @@ impl Lists {
             self.budget.store(budget_of_thread(), Relaxed);
         }
         let limit = share_of_heap() + self.more.load(Relaxed);
-        let limit = limit.min(self.budget.load(Relaxed));
+        // The overflow counts against the budget, too; a limit of 0 would be an unknown one.
+        let budget = self.budget.load(Relaxed).saturating_sub(self.overflow.bytes());
+        let limit = limit.min(budget.max(1));
         let Some(()) = self.with(|| self.change_byte_limit(limit)) else { return false };
         let is_full = || self.left.load(Relaxed) < class.steps().cast_signed();
         // No others give way to a block above the sizes that are rounded up.

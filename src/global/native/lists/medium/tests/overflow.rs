@@ -75,6 +75,24 @@ fn an_overflow_is_bounded() {
     }
 }
 
+/// Lists that may hold more than before leave the overflow its part of the budget. (Regression: the
+/// limit of the lists rose to the whole budget while the overflow was full.)
+#[test]
+fn lists_and_overflow_share_the_budget() {
+    let (heap, class) = (with_heap(), class_of(16 << 10));
+    let lists = with_overflow(class);
+    let budget = share_of_heap() + (100 << 14);
+    lists.budget.store(budget, Relaxed);
+    keep_new(heap, &lists, class, 200);
+    let held = lists.overflow.len() * class.size();
+    assert!(held > 80 << 14);
+    lists.more.store(MORE, Relaxed);
+    keep_new(heap, &lists, class, ROOM);
+    let held = lists.overflow.len() * class.size();
+    assert!(lists.byte_limit.load(Relaxed) + held <= budget, "{held} bytes in the overflow");
+    lists.put_back_all();
+}
+
 /// A thread that only frees has no overflow. One class has it at a time, another when it is empty,
 /// and none above 128 KiB.
 #[test]
