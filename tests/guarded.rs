@@ -1,12 +1,7 @@
 //! Guarded blocks: an access to a guard page stops the process at that instruction, with a report
 //! of the block's origin.
 
-#![cfg(all(
-    feature = "guarded",
-    any(target_os = "linux", windows),
-    target_pointer_width = "64",
-    not(miri)
-))]
+#![cfg(all(feature = "guarded", any(target_os = "linux", windows), not(miri)))]
 
 #[path = "child/mod.rs"]
 mod child;

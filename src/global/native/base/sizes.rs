@@ -11,6 +11,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 
+use super::mode;
 use super::sealed::Sealed;
 use crate::global::tuning::{CLASSES, GRANULE, SMALL_MAX, Tuning, UNIT};
 
@@ -116,7 +117,7 @@ fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
     }
 }
 
-/// In the table of freed sizes: blocks of any size may be mappings, so their addresses are looked
+/// In the table of freed sizes: blocks of any size may be in no heap, so their addresses are looked
 /// up. Names the second word of the dummy list, which is always full as well. (Lists have even
 /// offsets.)
 pub(in crate::global::native) const LOOKED_UP: u32 = 1;
@@ -129,10 +130,12 @@ fn allow_freed(entry: &AtomicU32, offset: u32) {
 }
 
 /// Has blocks that are freed with a small size looked up by their addresses for good. Call before a
-/// small block is made a mapping, but not in hardened mode, which always looks.
+/// small block is put in no heap. Hardened mode always looks.
 #[cold]
 pub(in crate::global::native) fn look_up_freed() {
-    TABLES.freed.iter().for_each(|entry| entry.store(LOOKED_UP, Relaxed));
+    if !mode::is_hardened() {
+        TABLES.freed.iter().for_each(|entry| entry.store(LOOKED_UP, Relaxed));
+    }
 }
 
 /// No size up to this one, in bytes, has a medium list.

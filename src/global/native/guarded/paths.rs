@@ -5,6 +5,8 @@ use core::sync::atomic::Ordering::Acquire;
 
 use super::pool::{self, Book, PLACES, POOL, Record, State, Trace, book, index_of, with_record};
 use super::report::{self, Misuse};
+use crate::global::native::base::sizes;
+use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
 use crate::os;
 
@@ -24,8 +26,8 @@ pub(in super::super) fn open() {
     unsafe { pool::open(memory, len, records.cast()) };
 }
 
-/// Reserves `len` bytes of addresses that [may be outside](may_be_outside) of all heaps. At other
-/// addresses a block freed with its size would be taken for a heap's.
+/// Reserves `len` bytes of addresses outside of all heaps, which also blocks that are freed with
+/// their size [are taken for](may_be_outside).
 fn reserve_outside(len: usize) -> Option<*mut u8> {
     /// Random addresses that are tried.
     const TRIES: usize = 8;
@@ -33,13 +35,19 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     if may_be_outside(memory) {
         return Some(memory);
     }
-    // SAFETY: the addresses were reserved just now.
-    unsafe { os::release(memory, len) };
     // Windows gives low addresses, and so does Linux to a process without a stack limit.
-    (0..TRIES).find_map(|_| {
+    let high = (0..TRIES).find_map(|_| {
         let memory = ptr::with_exposed_provenance_mut(place_outside(os::random())?);
         os::reserve_at(memory, len).then_some(memory)
-    })
+    });
+    if high.is_none() && !SPACE.overlaps(memory, len) {
+        // Nothing tells these addresses from a heap's, as with pointers of 32 bits.
+        sizes::look_up_freed();
+        return Some(memory);
+    }
+    // SAFETY: the addresses were reserved here, and nobody uses them.
+    unsafe { os::release(memory, len) };
+    high
 }
 
 /// Returns a random address in the lower half of the lowest addresses that may be outside; `None`
@@ -58,7 +66,7 @@ const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 
 /// Returns whether a block may be outside of all heaps. One bit of the address decides: it is clear
 /// in the whole window of heaps, and set in most addresses that the system chooses. Without the
 /// feature there are no guarded blocks. Any other block freed with a small size is in a heap, or
-/// [looked up](crate::global::native::base::sizes::LOOKED_UP).
+/// [looked up](sizes::LOOKED_UP).
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
     const ANY_ARE: bool = cfg!(feature = "guarded") && usize::BITS == 64;

@@ -128,7 +128,7 @@ pub(in crate::global::native) fn instead_of_heap(
 ) -> *mut u8 {
     let huge = tuning.huge_pages.advice();
     let block = mapping::allocate(size, align, huge).map_or(ptr::null_mut(), NonNull::as_ptr);
-    if !block.is_null() && size <= SMALL_MAX && align <= UNIT && !mode::is_hardened() {
+    if !block.is_null() && size <= SMALL_MAX && align <= UNIT {
         // The caller does not have the block yet.
         sizes::look_up_freed();
     }

@@ -170,25 +170,7 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
         if guarded::may_be_outside(block)
             || !quick::push(lists, sizes::offset_of_freed(size), address)
         {
-            free_sized_slowly(asked, block, size, lists);
-        }
-    }
-}
-
-/// As [`free_checked`], where no quick list takes the block.
-///
-/// # Safety
-/// As for [`free`]; `lists` are the calling thread's.
-#[cold]
-#[inline(never)]
-unsafe fn free_sized_slowly(asked: &Tuning, block: *mut u8, size: usize, lists: *mut Lists) {
-    let list = SPACE.list_of(block);
-    let Some(block) = NonNull::new(block) else { return };
-    // SAFETY: the callees have the same contract.
-    unsafe {
-        match list {
-            Some(0) if medium::free(lists, block) => {}
-            list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
+            free_any_sized(asked, block, size);
         }
     }
 }
@@ -273,27 +255,29 @@ pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
         let lists = current::lists();
         match SPACE.list_of(block) {
             Some(list) if quick::push(lists, list, NonNull::new_unchecked(block)) => {}
-            _ => free_sized_slowly(asked, block, size, lists),
+            _ => free_any_sized(asked, block, size),
         }
     }
 }
 
-/// As [`free_checked`]: called by Rust programs for blocks of large sizes and alignments, which are
-/// rare.
+/// As [`free_checked`], for blocks that the size alone puts on no list: all those of a large size
+/// or alignment, and others now and then.
 ///
 /// # Safety
-/// As for [`free`]; the block is not null.
+/// As for [`free`].
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: the caller guarantees that the block is in use and not null; `lists` are this
+    let list = SPACE.list_of(block);
+    let Some(block) = NonNull::new(block) else { return };
+    // SAFETY: the callees have the same contract; `list` is the block's, and `lists` are this
     // thread's.
     unsafe {
-        let (address, lists) = (NonNull::new_unchecked(block), current::lists());
-        match SPACE.list_of(block) {
-            Some(0) if medium::free(lists, address) => {}
-            Some(list) if quick::push(lists, list, address) => {}
-            list => free_past_lists(asked, address, list.unwrap_or(0), Some(size)),
+        let lists = current::lists();
+        match list {
+            Some(0) if medium::free(lists, block) => {}
+            Some(list) if quick::push(lists, list, block) => {}
+            list => free_past_lists(asked, block, list.unwrap_or(0), Some(size)),
         }
     }
 }
