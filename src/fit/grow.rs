@@ -24,14 +24,14 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
             return Ok(found);
         }
         if self.reclaim(false, meter)
-            && let Some(found) = self.search_again(len, align, meter)
+            && let Some(found) = self.search(len, align, meter)
         {
             return Ok(found);
         }
         self.grow(len, align, source).or_else(|exhausted| {
             let mut found = None;
             if self.reclaim(true, meter) {
-                found = self.search_again(len, align, meter);
+                found = self.search(len, align, meter);
                 // The wilderness may begin lower now.
                 found = found.or_else(|| self.grow(len, align, source).ok());
             }
@@ -55,7 +55,9 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(found)
     }
 
-    fn search_again<M: Meter>(
+    /// Returns free memory of the heap for a request, and where in it the cells start. As
+    /// [`look_up`](Self::look_up), but also looks at the wilderness.
+    pub(super) fn search<M: Meter>(
         &mut self,
         len: u32,
         align: usize,

@@ -163,6 +163,19 @@ impl<P: Index, R: Reclaim, A: Area> TagHeap<P, R, A> {
         Some(start)
     }
 
+    /// Like [`allocate_known`](Self::allocate_known), but also takes the wilderness. The heap does
+    /// not grow.
+    pub(crate) fn allocate_held<M: Meter>(
+        &mut self,
+        len: u32,
+        align: usize,
+        meter: &M,
+    ) -> Option<u32> {
+        let (block, start) = self.search(len, align, meter)?;
+        self.put_to_use(block, Block { start, len }, meter);
+        Some(start)
+    }
+
     /// Like [`allocate_block`](Self::allocate_block), for a request that the index cannot serve.
     #[inline(never)]
     pub(crate) fn allocate_growing<S: Source, M: Meter>(

@@ -214,6 +214,18 @@ impl Tagged {
         self.resize_unwatched(block, sizes, source, meter)
     }
 
+    /// Takes a block from memory that the heap has, the wilderness included. Returns it with its
+    /// length in bytes; `None` if the heap would have to grow.
+    pub(in crate::pages) fn take_held<M: Meter>(
+        &mut self,
+        layout: Layout,
+        meter: &M,
+    ) -> Option<(NonNull<u8>, usize)> {
+        let len = Large::cells_for(layout.size())?;
+        let start = self.heap.allocate_held(len, layout.align(), meter)?;
+        Some(self.taken(start, len))
+    }
+
     /// Makes a block larger in place with more memory, if it is the uppermost; returns whether that
     /// worked.
     #[cold]

@@ -155,6 +155,14 @@ pub(super) fn next_after(heap: &Heap) -> &'static Heap {
     Heap::of_slot(turn % HEAPS.opened.load(Acquire))
 }
 
+/// Yields the next few heaps, of the same node, in which threads allocate.
+pub(in crate::global::native) fn near(heap: &Heap) -> impl Iterator<Item = &'static Heap> {
+    let (slot, node) = (heap.slot(), heap.node.load(Relaxed));
+    let opened = HEAPS.opened.load(Acquire);
+    let next = (1..FEW.min(opened)).map(move |ahead| Heap::of_slot((slot + ahead) % opened));
+    next.filter(move |other| is_on_node(other, node) && is_for_threads(other))
+}
+
 /// Returns another heap to give memory back: of the next few the first being purged, else the next.
 pub(in crate::global::native) fn next_to_purge(heap: &Heap) -> &'static Heap {
     // The turn moves on by one, however many are looked at: else some heaps would never have
@@ -164,10 +172,11 @@ pub(in crate::global::native) fn next_to_purge(heap: &Heap) -> &'static Heap {
     Heap::of_slot(first_such(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
 }
 
+/// Heaps that a search among the next ones looks at.
+const FEW: usize = 8;
+
 /// Returns the first of the next few slots from `next` on for which `is_such` holds, else `next`.
 fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> usize {
-    /// Number of heaps to look at.
-    const FEW: usize = 8;
     let mut few = (0..FEW.min(opened)).map(|ahead| (next + ahead) % opened);
     few.find(|&slot| is_such(slot)).unwrap_or(next)
 }

@@ -79,6 +79,18 @@ impl State {
         self.allocate_with(layout, |_, _| ())
     }
 
+    /// As [`allocate`](Self::allocate), from memory that the heap has; `None` if it would have to
+    /// grow.
+    pub(in crate::global::native) fn allocate_held(
+        &mut self,
+        layout: Layout,
+    ) -> Option<NonNull<u8>> {
+        let layout = paired(layout)?;
+        let allocated = self.engine.allocate_held(layout)?;
+        self.purge.note_usage(&self.engine);
+        Some(self.hand_out(allocated, layout.size(), false))
+    }
+
     /// Allocates up to `most` blocks of `layout`, which are not small. If there is free memory
     /// behind the first, they are adjacent to it; if not, the others come from free memory anywhere
     /// in the heap, which does not grow for them. Returns the first, which is the lowest of adjacent
@@ -144,24 +156,34 @@ impl State {
             self.zeros.forget(end);
             return None;
         };
-        let block = allocated.cast::<u8>();
         self.zeros.note_extended(self.engine.first_block(), end);
-        ask(&self.zeros, block);
-        let start = block.addr().get();
+        ask(&self.zeros, allocated.cast());
         let is_extended = self.engine.usage().held > held;
-        if layout.size() >= purge::LARGE && !is_extended {
-            self.note_reused(start..start + layout.size());
+        Some(self.hand_out(allocated, layout.size(), is_extended))
+    }
+
+    /// Notes that a block of `size` bytes, which is not small, has just been allocated, and returns
+    /// it; the heap was extended for it or not.
+    #[inline(always)]
+    fn hand_out(
+        &mut self,
+        allocated: NonNull<[u8]>,
+        size: usize,
+        is_extended: bool,
+    ) -> NonNull<u8> {
+        let block = allocated.cast::<u8>();
+        let start = block.addr().get();
+        if size >= purge::LARGE && !is_extended {
+            self.note_reused(start..start + size);
         }
         self.note_allocated(allocated);
-        if layout.size() >= purge::LARGE {
+        if size >= purge::LARGE {
             match is_extended {
-                true => self.engine.source().huge().advise_new_block(block.as_ptr(), layout.size()),
-                false => {
-                    self.engine.source().huge().unadvise_reused_block(block.as_ptr(), layout.size())
-                }
+                true => self.engine.source().huge().advise_new_block(block.as_ptr(), size),
+                false => self.engine.source().huge().unadvise_reused_block(block.as_ptr(), size),
             }
         }
-        Some(block)
+        block
     }
 
     /// Notes that a block which is not small has just been allocated: its memory is in use.

@@ -36,7 +36,11 @@ impl Heap {
 
     /// As [`with_relief`](Self::with_relief), but waits for the lock only as `wait` says.
     #[inline]
-    fn with_relief_if<R>(&self, wait: Wait, action: impl FnOnce(&mut State) -> R) -> Option<R> {
+    pub(in crate::global::native) fn with_relief_if<R>(
+        &self,
+        wait: Wait,
+        action: impl FnOnce(&mut State) -> R,
+    ) -> Option<R> {
         let ((result, growth), spare) = self.enter(wait, |state| {
             let result = action(state);
             ((result, state.take_growth()), state.take_spare())

@@ -86,12 +86,35 @@ fn fill_elsewhere(
         .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
 
+/// Before a heap grows for a block of this size, bytes, others are asked for it.
+const SHARED_FROM: usize = 128 << 10;
+
 /// Allocates a block that is neither small nor a mapping.
 pub(in crate::global::native) fn allocate_tagged(
     caller: thread::Caller,
     layout: Layout,
 ) -> Option<NonNull<u8>> {
+    if layout.size() >= SHARED_FROM
+        && pool::all().len() > 1
+        && let Some(block) = allocate_held(caller.heap, layout)
+    {
+        return Some(block);
+    }
     from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
+}
+
+/// Allocates a large block from memory that `own`, or else a heap near it that is not busy, holds;
+/// `None` if each of them would have to grow. Otherwise threads that take turns at using large
+/// blocks would each keep a peak.
+#[cold]
+fn allocate_held(own: &'static Heap, layout: Layout) -> Option<NonNull<u8>> {
+    let take = |heap: &'static Heap, wait| {
+        heap.with_relief_if(wait, |state| state.allocate_held(layout)).flatten()
+    };
+    take(own, Wait::Always).or_else(|| {
+        let mut others = pool::near(own).filter(|other| other.free() >= layout.size());
+        others.find_map(|other| take(other, Wait::Never))
+    })
 }
 
 /// As [`allocate_tagged`], and puts the blocks that the thread's medium list
@@ -291,6 +314,43 @@ mod tests {
         });
         assert!(found.is_some_and(|heap| ptr::eq(heap, other)));
         assert!(!ptr::eq(caller.heap, other) && asked >= 2);
+    }
+
+    /// A large block comes from free memory of another heap before the thread's own grows, unless
+    /// the other is busy. A block that is not large never does.
+    #[test]
+    fn large_blocks_come_from_other_heaps() {
+        alone::passes("global::native::requests::blocks::tests::large_from_others");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn large_from_others() {
+        registry::tuning(&Tuning::new().purge_delay(u32::MAX));
+        let large = PAGEWISE.allocate(8 * SHARED_FROM);
+        let other = Heap::of(large);
+        // SAFETY: the block is in use, and freed once.
+        unsafe { PAGEWISE.free(large) };
+        // Each block is allocated by a new thread, whose heap has no free memory.
+        let of_other = |size: usize| {
+            let thread = std::thread::spawn(move || {
+                let block = PAGEWISE.allocate(size);
+                assert!(!block.is_null());
+                // SAFETY: the thread has lists by now, which are its own.
+                let own = unsafe { &*quick::of_face(current::lists()) }.heap();
+                assert!(!ptr::eq(own, other));
+                let is_of_other = ptr::eq(Heap::of(block), other);
+                // SAFETY: the block is in use, and freed once.
+                unsafe { PAGEWISE.free(block) };
+                is_of_other
+            });
+            thread.join().expect("it ends")
+        };
+        assert!(of_other(SHARED_FROM) && of_other(7 * SHARED_FROM));
+        assert!(!of_other(SHARED_FROM / 2));
+        assert_eq!(other.with(|_| of_other(2 * SHARED_FROM)), Some(false), "it is busy");
+        assert!(!of_other(16 * SHARED_FROM), "it has less free memory");
+        assert!(!of_other(2 * SHARED_FROM), "the thread's heap has free memory by now");
     }
 
     /// Trials begin behind the current block: one that is about to be popped counts as a pop but as

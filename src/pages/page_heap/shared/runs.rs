@@ -29,11 +29,18 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         parts * (Self::tagged_size_for(size) + TAG) - TAG
     }
 
-    /// Allocates a block that no page serves, from free memory that the heap has; `None` if there
-    /// is none.
+    /// Allocates a block that no page serves, from free memory that the heap has below its
+    /// wilderness; `None` if there is none.
     pub(crate) fn allocate_tagged(&mut self, layout: Layout) -> Option<NonNull<[u8]>> {
         let Backing { meter, .. } = &self.backing;
         let (block, bytes) = self.engine.pages.below.take(layout, meter)?;
+        Some(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
+    }
+
+    /// As [`allocate_tagged`](Self::allocate_tagged), but also from the wilderness; `None` if the
+    /// heap would have to grow.
+    pub(crate) fn allocate_held(&mut self, layout: Layout) -> Option<NonNull<[u8]>> {
+        let (block, bytes) = self.engine.pages.below.take_held(layout, &self.backing.meter)?;
         Some(self.backing.served(layout, Served::whole(block, bytes, Part::Fit)))
     }
 
