@@ -86,7 +86,7 @@ fn fill_elsewhere(
         .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
 
-/// Before a heap grows for a block of this size, bytes, others are asked for it.
+/// Bytes of the least block that comes from another heap's free memory before its own heap grows.
 const SHARED_FROM: usize = 128 << 10;
 
 /// Allocates a block that is neither small nor a mapping.
@@ -103,18 +103,17 @@ pub(in crate::global::native) fn allocate_tagged(
     from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
 }
 
-/// Allocates a large block from memory that `own`, or else a heap near it that is not busy, holds;
-/// `None` if each of them would have to grow. Otherwise threads that take turns at using large
-/// blocks would each keep a peak.
+/// Allocates a large block from free memory of `own`, or else of a heap near it that is not busy,
+/// if that may be resident; `None` if each heap would have to grow, or to take back what went to
+/// the system. Otherwise threads that take turns at using large blocks would each keep a peak.
 #[cold]
 fn allocate_held(own: &'static Heap, layout: Layout) -> Option<NonNull<u8>> {
     let take = |heap: &'static Heap, wait| {
         heap.with_relief_if(wait, |state| state.allocate_held(layout)).flatten()
     };
-    take(own, Wait::Always).or_else(|| {
-        let mut others = pool::near(own).filter(|other| other.free() >= layout.size());
-        others.find_map(|other| take(other, Wait::Never))
-    })
+    let has_room = |heap: &&Heap| heap.free() >= layout.size();
+    let of_own = has_room(&own).then(|| take(own, Wait::Always)).flatten();
+    of_own.or_else(|| pool::near(own).filter(has_room).find_map(|other| take(other, Wait::Never)))
 }
 
 /// As [`allocate_tagged`], and puts the blocks that the thread's medium list
