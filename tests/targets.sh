@@ -136,7 +136,7 @@ run() {
     export CC_i686_unknown_linux_musl=${CC-gcc} CFLAGS_i686_unknown_linux_musl='-m32 -ffreestanding'
     cargo clippy --target i686-unknown-linux-musl -p pagewise --all-targets --features "$features,strategies,guarded,profiler" -- -D warnings
     features+=,guarded
-    on i686-unknown-linux-musl "${tests[@]}" --test guarded
+    on i686-unknown-linux-musl "${tests[@]}" --test guarded --test hardened
     ;;
   aarch64)
     # On x86-64, qemu finds faults specific to that architecture, but not those of its weaker memory
