@@ -26,8 +26,8 @@ pub(in super::super) fn open() {
     unsafe { pool::open(memory, len, records.cast()) };
 }
 
-/// Reserves `len` bytes of addresses outside of all heaps, which also blocks that are freed with
-/// their size [are taken for](may_be_outside).
+/// Reserves `len` bytes of addresses outside of all heaps. A block freed there with its size is not
+/// taken for a heap's: its address [tells](may_be_outside), or is looked up.
 fn reserve_outside(len: usize) -> Option<*mut u8> {
     /// Random addresses that are tried.
     const TRIES: usize = 8;
