@@ -93,6 +93,23 @@ fn lists_and_overflow_share_the_budget() {
     lists.put_back_all();
 }
 
+/// As many blocks return as the limit of the thread's lists leaves room for, and count against it.
+#[test]
+fn blocks_that_return_are_counted() {
+    let (heap, class) = (with_heap(), class_of(40 << 10));
+    let lists = with_overflow(class);
+    keep_new(heap, &lists, class, 2 * ROOM);
+    while lists.list(class).len() > 0 {
+        assert!(pop(&lists, class).is_some());
+    }
+    let (steps, before) = (class.steps().cast_signed(), lists.left.load(Relaxed));
+    lists.left.store(5 * steps + steps / 2, Relaxed);
+    lists.return_overflow(class);
+    assert_eq!((lists.list(class).len(), lists.left.load(Relaxed)), (5, steps / 2));
+    lists.left.store(before - 5 * steps, Relaxed);
+    lists.put_back_all();
+}
+
 /// A thread that only frees has no overflow. One class has it at a time, another when it is empty,
 /// and none above 128 KiB.
 #[test]
