@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Acquire;
 use super::pool::{self, Book, PLACES, POOL, Record, State, Trace, book, index_of, with_record};
 use super::report::{self, Misuse};
 use crate::global::native::base::sizes;
-use crate::global::native::memory::space::SPACE;
+use crate::global::native::memory::outside;
 use crate::global::tuning::UNIT;
 use crate::os;
 
@@ -35,19 +35,19 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     if may_be_outside(memory) {
         return Some(memory);
     }
+    // SAFETY: the addresses were reserved just now.
+    unsafe { os::release(memory, len) };
     // Windows gives low addresses, and so does Linux to a process without a stack limit.
     let high = (0..TRIES).find_map(|_| {
         let memory = ptr::with_exposed_provenance_mut(place_outside(os::random())?);
         os::reserve_at(memory, len).then_some(memory)
     });
-    if high.is_none() && !SPACE.overlaps(memory, len) {
+    high.or_else(|| {
+        let memory = outside::reserve(len)?;
         // Nothing tells these addresses from a heap's, as with pointers of 32 bits.
         sizes::look_up_freed();
-        return Some(memory);
-    }
-    // SAFETY: the addresses were reserved here, and nobody uses them.
-    unsafe { os::release(memory, len) };
-    high
+        Some(memory)
+    })
 }
 
 /// Returns a random address in the lower half of the lowest addresses that may be outside; `None`

@@ -20,7 +20,7 @@ use crate::global::native::base::lock::Locked;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::{self, HUGE};
-use crate::global::native::memory::refused;
+use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
 mod assembly;
@@ -28,7 +28,6 @@ mod header;
 mod in_use;
 mod known;
 mod lengthen;
-mod outside;
 mod resize;
 
 use assembly::assemble;

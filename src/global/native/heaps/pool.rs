@@ -157,9 +157,8 @@ pub(super) fn next_after(heap: &Heap) -> &'static Heap {
 
 /// Yields the next few heaps, of the same node, in which threads allocate.
 pub(in crate::global::native) fn near(heap: &Heap) -> impl Iterator<Item = &'static Heap> {
-    let (slot, node) = (heap.slot(), heap.node.load(Relaxed));
-    let opened = HEAPS.opened.load(Acquire);
-    let next = (1..FEW.min(opened)).map(move |ahead| Heap::of_slot((slot + ahead) % opened));
+    let node = heap.node.load(Relaxed);
+    let next = next_few(heap.slot(), HEAPS.opened.load(Acquire)).skip(1).map(Heap::of_slot);
     next.filter(move |other| is_on_node(other, node) && is_for_threads(other))
 }
 
@@ -172,13 +171,16 @@ pub(in crate::global::native) fn next_to_purge(heap: &Heap) -> &'static Heap {
     Heap::of_slot(first_such(next, opened, |slot| Heap::of_slot(slot).purging.load(Relaxed)))
 }
 
-/// Heaps that a search among the next ones looks at.
-const FEW: usize = 8;
-
 /// Returns the first of the next few slots from `next` on for which `is_such` holds, else `next`.
 fn first_such(next: usize, opened: usize, is_such: impl Fn(usize) -> bool) -> usize {
-    let mut few = (0..FEW.min(opened)).map(|ahead| (next + ahead) % opened);
-    few.find(|&slot| is_such(slot)).unwrap_or(next)
+    next_few(next, opened).find(|&slot| is_such(slot)).unwrap_or(next)
+}
+
+/// Yields the slots of a few heaps, from `slot` on; after the last of `opened`, the first follows.
+fn next_few(slot: usize, opened: usize) -> impl Iterator<Item = usize> {
+    /// Number of heaps to look at.
+    const FEW: usize = 8;
+    (0..FEW.min(opened)).map(move |ahead| (slot + ahead) % opened)
 }
 
 /// Returns whether this is the spare heap, which no fork locks.

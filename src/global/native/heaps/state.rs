@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Notes that a block of `size` bytes, which is not small, has just been allocated, and returns
-    /// it; the heap was extended for it or not.
+    /// it. `is_extended` tells whether the heap took more memory for it.
     #[inline(always)]
     fn hand_out(
         &mut self,

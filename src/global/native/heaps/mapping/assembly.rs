@@ -9,9 +9,8 @@
 //! To the system such a mapping is several, which it can make longer in place, but not move as one.
 
 use super::super::kept;
-use super::outside;
 use crate::global::native::memory::huge::HUGE;
-use crate::global::native::memory::refused;
+use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
 /// The most pieces of a mapping. Each takes some system calls.

@@ -1,9 +1,8 @@
 //! Makes a mapping longer, where it is or at other addresses, without copying.
 
 use super::header::starts_huge_page;
-use super::outside;
-use crate::global::native::memory::refused;
 use crate::global::native::memory::space::SPACE;
+use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
 /// Lengthens a mapping so that its block, `offset` bytes behind the base, still starts at a

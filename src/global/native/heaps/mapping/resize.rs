@@ -5,10 +5,10 @@ use core::ptr::NonNull;
 use super::super::kept;
 use super::header::{BEHIND, Header, checked_header, header, write_header};
 use super::in_use::count_bytes;
+use super::known;
 use super::lengthen::{lengthen, lengthen_whole};
-use super::{known, outside};
 use crate::global::native::memory::huge::{self, HUGE};
-use crate::global::native::memory::refused;
+use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
 /// What a block that is resized becomes.

@@ -1,17 +1,17 @@
-//! New addresses for mappings, outside the slots of heaps: a block there would be freed to a heap.
+//! New addresses outside the slots of heaps: a block in a slot would be freed to a heap.
 
-use crate::global::native::memory::refused;
-use crate::global::native::memory::space::SPACE;
+use super::refused;
+use super::space::SPACE;
 use crate::os;
 
 /// Maps `len` zero bytes at new addresses; `None` if there is no memory outside the slots.
-pub(super) fn allocate(len: usize) -> Option<*mut u8> {
+pub(in crate::global::native) fn allocate(len: usize) -> Option<*mut u8> {
     // SAFETY: the addresses were just mapped, and nobody uses them.
     unsafe { keep_outside(os::allocate(len)?, len) }
 }
 
 /// Reserves `len` bytes of new addresses; `None` if there are none outside the slots.
-pub(super) fn reserve(len: usize) -> Option<*mut u8> {
+pub(in crate::global::native) fn reserve(len: usize) -> Option<*mut u8> {
     // SAFETY: the addresses were just reserved, and nobody uses them.
     unsafe { keep_outside(os::reserve(len)?, len) }
 }
