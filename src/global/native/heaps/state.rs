@@ -32,6 +32,8 @@ pub(in crate::global::native) struct State {
     /// Whether free memory became a page or a block that is not small since this was last
     /// [asked](Self::take_spare).
     is_wanted: bool,
+    /// Times that the heap is still used before lists may [make way](Self::lists_rest) for it.
+    rest: usize,
 }
 
 /// Returns whether a block is small.
@@ -56,6 +58,7 @@ impl State {
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
             is_wanted: false,
+            rest: 0,
         }
     }
 
@@ -72,6 +75,32 @@ impl State {
             return None;
         }
         Some(())
+    }
+
+    /// Runs `action`, which takes memory, while the heap may not grow. Returns its result, and
+    /// whether anything was refused for that.
+    #[inline]
+    pub(in crate::global::native) fn without_growth<R>(
+        &mut self,
+        action: impl FnOnce(&mut Self) -> R,
+    ) -> (R, bool) {
+        self.engine.source().bar_growth();
+        let result = action(self);
+        (result, self.engine.source().allow_growth())
+    }
+
+    /// Counts a use of the heap that takes memory; returns whether it is one of those in which no
+    /// lists make way.
+    #[inline]
+    pub(in crate::global::native) fn lists_rest(&mut self) -> bool {
+        let rest = self.rest > 0;
+        self.rest -= usize::from(rest);
+        rest
+    }
+
+    /// Lets no lists make way for the next `uses` of the heap.
+    pub(in crate::global::native) fn let_lists_rest(&mut self, uses: usize) {
+        self.rest = uses;
     }
 
     /// Allocates a block that is not small.
@@ -153,7 +182,9 @@ impl State {
         let allocated = self.growing(layout.size(), |state| state.engine.allocate(layout));
         let end = self.engine.source().extent().end;
         let Ok(allocated) = allocated else {
-            self.zeros.forget(end);
+            if !self.engine.source().is_growth_refused() {
+                self.zeros.forget(end);
+            }
             return None;
         };
         self.zeros.note_extended(self.engine.first_block(), end);
@@ -280,7 +311,7 @@ impl State {
             zeros.note_used(page.addr()..page.addr() + page_size);
         });
         engine.source().huge().allow(0);
-        if taken == blocks.len() {
+        if taken == blocks.len() || engine.source().is_growth_refused() {
             zeros.note_extended_unknown(engine.source().extent().end);
         } else {
             // A page may have been made and given up again.
@@ -631,6 +662,33 @@ mod tests {
                 }
             }
             assert!(state.give_back_large(3 << 20), "it is not known to be in vain");
+        });
+    }
+
+    /// A request that is refused because the heap may not grow leaves everything as it was, also
+    /// which memory is known to be zeros.
+    #[test]
+    fn a_heap_that_may_not_grow_loses_nothing() {
+        on_a_heap(|state| {
+            let layout = |size| Layout::from_size_align(size, UNIT).expect("it is one");
+            let block = state.allocate(layout(8 << 20)).expect("there is memory");
+            // SAFETY: the block has this many bytes, and is freed once.
+            unsafe {
+                block.write_bytes(1, 8 << 20);
+                state.deallocate(block).expect("it is in use");
+            }
+            assert!(state.give_back_large(8 << 20));
+            let middle = block.addr().get() + (4 << 20);
+            let known = |state: &State| {
+                let middle = middle & !(os::page_size() - 1);
+                state.zeros.skip(middle..middle + os::page_size()) > middle
+            };
+            assert!(known(state) || !os::DISCARDED_ARE_ZEROS);
+            let (before, known_before) = (state.usage(), known(state));
+            let (block, is_refused) =
+                state.without_growth(|state| state.allocate(layout(64 << 20)));
+            assert!(block.is_none() && is_refused);
+            assert_eq!((state.usage().held, known(state)), (before.held, known_before));
         });
     }
 

@@ -4,7 +4,6 @@
 //! heaps [goes back](crate::global::native::heaps::relief); once in a while the thread checks
 //! whether a purge is due.
 
-use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::Relaxed;
@@ -60,7 +59,7 @@ impl Heap {
     /// As [`with_relief_if`](Self::with_relief_if), and once in a while does the upkeep that is
     /// due.
     #[inline(always)]
-    fn with_upkeep<R>(
+    pub(super) fn with_upkeep<R>(
         &self,
         upkeep: Upkeep,
         wait: Wait,
@@ -74,19 +73,6 @@ impl Heap {
             self.maintain();
         }
         Some(result)
-    }
-
-    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: fewer
-    /// than asked for if memory is exhausted, none if `wait` forbids waiting for the lock. The
-    /// lowest addresses come last, since a list pops from its end.
-    pub(in crate::global::native) fn take(
-        &self,
-        wait: Wait,
-        class: u32,
-        list: u32,
-        blocks: &mut [MaybeUninit<NonNull<u8>>],
-    ) -> usize {
-        self.with_upkeep(Upkeep::IfDue, wait, |state| state.take(class, list, blocks)).unwrap_or(0)
     }
 
     /// Returns small blocks to the heaps that own them; those of a busy heap wait beside it for its
@@ -357,6 +343,7 @@ fn stop_unless(blocks: &[NonNull<u8>], is_zero: impl Fn(NonNull<u8>) -> bool) {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use core::mem::MaybeUninit;
     use std::alloc::Layout;
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
@@ -376,8 +363,9 @@ mod tests {
     fn take(heap: &Heap, count: usize) -> Vec<NonNull<u8>> {
         let list = sizes::offset(64);
         let mut blocks = vec![MaybeUninit::uninit(); count];
+        let mut taken = 0;
         patiently(|| {
-            let taken = heap.take(Wait::Always, sizes::class(list), list, &mut blocks);
+            taken += heap.take(Wait::Always, sizes::class(list), list, &mut blocks[taken..]);
             (taken == count).then_some(())
         });
         // SAFETY: all were taken.

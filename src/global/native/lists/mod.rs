@@ -10,11 +10,13 @@
 //! | `registry` | the tuning in force, the lists of all threads |
 //! | `idle` | puts medium blocks back that were on a list for a while |
 //! | `sorting`, `exchange` | sorts blocks by heap; moves batches of blocks across a heap's lock |
+//! | `growth` | lists make way before a heap grows |
 
 pub(super) mod countdown;
 pub(super) mod current;
 pub(super) mod ended;
 mod exchange;
+mod growth;
 pub(super) mod idle;
 pub(super) mod medium;
 pub(super) mod quick;

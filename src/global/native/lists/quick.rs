@@ -323,14 +323,14 @@ pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
     });
 }
 
-/// Returns the bytes of all blocks on these lists.
-pub(super) fn bytes(lists: *mut Lists) -> usize {
-    let mut bytes = 0;
+/// Returns the number of all blocks on these lists, and their bytes.
+pub(super) fn all_kept(lists: *mut Lists) -> (usize, usize) {
+    let mut all = (0, 0);
     for_each(|offset| {
         let (count, size) = kept(lists, offset);
-        bytes += count * size;
+        all = (all.0 + count, all.1 + count * size);
     });
-    bytes
+    all
 }
 
 /// Puts the blocks of all these lists back to their heaps; `upkeep` as for [`Heap::put`].
@@ -342,6 +342,23 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
     for_each(|offset| {
         // SAFETY: the caller guarantees that no other thread uses the lists.
         unsafe { flush(lists, offset, upkeep) };
+    });
+}
+
+/// As [`flush_all`], but the lists keep their capacities.
+///
+/// # Safety
+/// As for [`flush_all`].
+pub(super) unsafe fn put_all_back(lists: *mut Lists, upkeep: Upkeep) {
+    for_each(|offset| {
+        // SAFETY: the caller guarantees that no other thread uses the lists.
+        unsafe {
+            let list = at(lists, offset);
+            let count = (*list).count() as usize;
+            if count > 0 {
+                put_back(lists, list, count, upkeep);
+            }
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! The memory of a slot, which becomes accessible piece by piece as the slot's heap needs it.
 
 use core::alloc::Layout;
+use core::cell::Cell;
 use core::ops::Range;
 use core::ptr::NonNull;
 
@@ -44,6 +45,19 @@ pub(in crate::global::native) struct Slot {
     huge: Huge,
     /// Advice given to the kernel on huge pages for the whole slot.
     advice: Option<bool>,
+    /// Whether the extent may grow.
+    growth: Cell<Growth>,
+}
+
+/// Whether the extent of a slot may grow, and what was refused since it may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Allowed,
+    Barred,
+    /// Growth was refused, and nothing else.
+    Refused,
+    /// Memory for bookkeeping was refused, because there is none.
+    Exhausted,
 }
 
 /// Share of a slot that is for bookkeeping alone (1/64); pages of the smallest blocks need less.
@@ -83,12 +97,30 @@ impl Slot {
             states_covered: SPACE.slot(slot).addr(),
             huge: Huge::new(huge_pages, start.addr()..most, marks),
             advice: huge_pages.advice(),
+            growth: Cell::new(Growth::Allowed),
         }
     }
 
     /// Returns the state of the huge pages of the slot's extent.
     pub(in crate::global::native) fn huge(&self) -> &Huge {
         &self.huge
+    }
+
+    /// Bars the extent from growing.
+    pub(in crate::global::native) fn bar_growth(&self) {
+        self.growth.set(Growth::Barred);
+    }
+
+    /// Lets the extent grow again. Returns whether anything was refused since it was
+    /// [barred](Self::bar_growth).
+    pub(in crate::global::native) fn allow_growth(&self) -> bool {
+        matches!(self.growth.replace(Growth::Allowed), Growth::Refused | Growth::Exhausted)
+    }
+
+    /// Returns whether growth was refused because it is [barred](Self::bar_growth), and nothing
+    /// else was.
+    pub(in crate::global::native) fn is_growth_refused(&self) -> bool {
+        self.growth.get() == Growth::Refused
     }
 
     /// Gives back all memory that was made accessible.
@@ -213,6 +245,12 @@ impl Slot {
 // SAFETY: as a `Region`; the memory is accessible by the invariant.
 unsafe impl Source for Slot {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
+        if self.growth.get() != Growth::Allowed {
+            if self.growth.get() == Growth::Barred {
+                self.growth.set(Growth::Refused);
+            }
+            return Err(AllocError::Exhausted);
+        }
         let memory = self.region.extend(bytes, align)?;
         if let Err(error) = self.reach(self.region.extent().end) {
             // SAFETY: the bytes were just added.
@@ -234,8 +272,12 @@ unsafe impl Source for Slot {
             return NonNull::new(SPACE.pointer(start)).ok_or(AllocError::Exhausted);
         }
         let top = self.region.dedicated().start;
-        self.open_down_to(top.saturating_sub(layout.size() + layout.align()))?;
-        self.region.dedicate(layout)
+        let opened = self.open_down_to(top.saturating_sub(layout.size() + layout.align()));
+        let dedicated = opened.and_then(|()| self.region.dedicate(layout));
+        if dedicated.is_err() && self.growth.get() != Growth::Allowed {
+            self.growth.set(Growth::Exhausted);
+        }
+        dedicated
     }
 
     fn extent(&self) -> Range<usize> {

@@ -11,7 +11,6 @@ use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::pool;
-use crate::global::native::heaps::state::State;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::{idle, medium, registry};
 use crate::global::native::memory::purge::LARGE;
@@ -100,7 +99,7 @@ pub(in crate::global::native) fn allocate_tagged(
     {
         return Some(block);
     }
-    from_any(caller, |heap| heap.with_relief(|state| state.allocate(layout)).flatten())
+    from_any(caller, |heap| heap.take_with(|state| state.allocate(layout)))
 }
 
 /// Allocates a large block from free memory of `own`, or else of a heap near it that is not busy,
@@ -124,10 +123,7 @@ pub(super) fn allocate_medium_run(
     mut run: medium::Run,
 ) -> Option<NonNull<u8>> {
     let first = from_any(caller, |heap| {
-        let allocate = |state: &mut State| {
-            state.allocate_run(layout, 1 + run.wanted(), |block| run.add(block))
-        };
-        heap.with_relief(allocate).flatten()
+        heap.take_with(|state| state.allocate_run(layout, 1 + run.wanted(), |block| run.add(block)))
     })?;
     run.put_on_list();
     Some(first)

@@ -48,9 +48,8 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         return block.as_ptr();
     }
     let mut known = KnownZeros::nothing();
-    let block = from_any(caller, |heap| {
-        heap.with_relief(|state| state.allocate_known(layout, &mut known)).flatten()
-    });
+    let block =
+        from_any(caller, |heap| heap.take_with(|state| state.allocate_known(layout, &mut known)));
     match block {
         Some(block) => {
             // SAFETY: the block has `size` bytes, belongs to this thread, and is the memory that

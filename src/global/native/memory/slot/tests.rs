@@ -100,6 +100,31 @@ fn the_extent_becomes_accessible_by_steps() {
     unsafe { slot.give_up() };
 }
 
+/// While growth is barred the extent stays as it is. What else is refused meanwhile counts more
+/// than growth.
+#[test]
+fn growth_can_be_barred() {
+    let mut slot = beyond_heaps(196);
+    slot.extend(STEP, 1).expect("there is memory");
+    let before = slot.extent();
+    slot.bar_growth();
+    assert!(!slot.is_growth_refused() && slot.dedicate(Layout::new::<u64>()).is_ok());
+    assert!(!slot.allow_growth(), "nothing was refused");
+
+    slot.bar_growth();
+    assert!(slot.extend(1, 1).is_err() && slot.is_growth_refused());
+    assert!(slot.dedicate(Layout::new::<u64>()).is_ok() && slot.is_growth_refused());
+    let all = Layout::from_size_align(SPACE.slot_len(), 1).expect("it is one");
+    assert!(slot.dedicate(all).is_err() && !slot.is_growth_refused());
+    assert!(slot.extend(1, 1).is_err() && !slot.is_growth_refused());
+    assert_eq!(slot.extent(), before);
+    assert!(slot.allow_growth(), "growth was refused");
+
+    assert!(slot.extend(1, 1).is_ok() && slot.dedicate(all).is_err() && !slot.allow_growth());
+    // SAFETY: nobody uses the slot any more.
+    unsafe { slot.give_up() };
+}
+
 /// In hardened mode the states become accessible with the extent, in steps, and go with it.
 #[test]
 #[cfg(not(miri))]
