@@ -121,6 +121,12 @@ impl Log {
         claimed.is_ok() || claimed == Err(epoch)
     }
 
+    /// Returns whether the log belongs to a later value of the switch. (Values wrap.)
+    pub(super) fn is_later_than(&self, epoch: u32) -> bool {
+        let found = self.epoch.load(Relaxed);
+        found != 0 && found.wrapping_sub(epoch).cast_signed() > 0
+    }
+
     /// Returns whether the log has ended, or could not be created.
     #[inline]
     pub(super) fn is_over(&self) -> bool {

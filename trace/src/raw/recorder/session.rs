@@ -79,19 +79,27 @@ impl Session {
     pub(super) fn log(&self) -> Option<&'static Log> {
         // SAFETY: the switch is mapped with the session, or static, and never removed.
         let epoch = unsafe { self.control.as_ref() }.load(Acquire);
-        if epoch.is_multiple_of(2) {
-            return None;
-        }
+        if epoch.is_multiple_of(2) { None } else { self.log_of(epoch) }
+    }
+
+    /// Returns the log of this value of the switch; `None` if there is a later one already.
+    #[inline]
+    fn log_of(&self, epoch: u32) -> Option<&'static Log> {
         // SAFETY: a published log is mapped and never removed, and changed through atomics only.
         let log = unsafe { &*self.log.load(Acquire) };
         if log.belongs_to(epoch) { Some(log) } else { self.next_log(epoch) }
     }
 
-    /// Returns a new log after recording was turned on again.
+    /// Returns a new log after recording was turned on again; `None` if another thread saw a later
+    /// value of the switch before this one got here.
     #[cold]
     fn next_log(&self, epoch: u32) -> Option<&'static Log> {
         let _errno = Errno::keep();
         let before = self.log.load(Acquire);
+        // SAFETY: a published log is mapped and never removed.
+        if unsafe { &*before }.is_later_than(epoch) {
+            return None;
+        }
         let ours = new_log()?;
         // SAFETY: mapped by us, and not yet published.
         unsafe { ours.as_ref() }.belongs_to(epoch);
@@ -100,10 +108,11 @@ impl Session {
             Ok(_) => Some(unsafe { &*ours.as_ptr() }),
             Err(theirs) => {
                 // SAFETY: ours has this length, and was never published. Theirs is published.
-                unsafe {
+                let theirs = unsafe {
                     system::unmap(ours.cast(), size_of::<Log>());
-                    Some(&*theirs)
-                }
+                    &*theirs
+                };
+                theirs.belongs_to(epoch).then_some(theirs)
             }
         }
     }
@@ -163,4 +172,28 @@ fn switch(settings: &Settings) -> NonNull<AtomicU32> {
     let opened = File::open(settings.control_path().c_str(), libc::O_RDWR);
     let mapped = opened.and_then(|file| file.map(0, size_of::<AtomicU32>()));
     mapped.map_or(NonNull::from(&ALWAYS), NonNull::cast)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// A thread that saw the switch long ago does not begin a log once there is one of a later
+    /// value. (Regression: it did, and the events of the later value went to a third log.)
+    #[test]
+    fn a_late_thread_begins_no_log() {
+        let functions = Default::default();
+        let request = Request { functions, max_log: None, stacks: 0, directory: b"/" };
+        let session = Session::new(&request).expect("there is memory");
+        // SAFETY: the session is not published, and was just made.
+        let with = unsafe { session.as_ref() };
+        for (epoch, is_logged) in [(1, true), (1, true), (3, true), (1, false), (3, true)] {
+            assert_eq!(with.log_of(epoch).is_some(), is_logged, "{epoch}");
+        }
+        assert!(with.next_log(1).is_none());
+        for (epoch, is_logged) in [(u32::MAX, false), (1 << 31 | 1, true), (u32::MAX, true)] {
+            assert_eq!(with.log_of(epoch).is_some(), is_logged, "{epoch}");
+        }
+        assert!(with.log_of(3).is_some(), "values wrap");
+    }
 }
