@@ -51,10 +51,10 @@ impl Heap {
         first.or_make_way(|| self.with_relief(action).flatten())
     }
 
-    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: fewer
-    /// than asked for if the heap would have to grow for more, none if memory is exhausted, or
-    /// `wait` forbids waiting for the lock. The lowest addresses come last, since a list pops from
-    /// its end.
+    /// Fills `blocks` with free blocks of a class for a quick list, and returns their number: maybe
+    /// fewer than asked for where the heap would have to grow for more, none if memory is exhausted
+    /// or `wait` forbids waiting for the lock. The lowest addresses come last, since a list pops
+    /// from its end.
     pub(in crate::global::native) fn take(
         &self,
         wait: Wait,
@@ -141,7 +141,7 @@ fn listed() -> (usize, usize) {
 fn make_way() {
     if let Some(lists) = own() {
         // SAFETY: the lists are the calling thread's.
-        unsafe { quick::put_all_back(lists, Upkeep::Never) };
+        unsafe { quick::put_all_back(lists) };
         medium::of(lists).put_back_all();
     }
 }

@@ -345,18 +345,18 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
     });
 }
 
-/// As [`flush_all`], but the lists keep their capacities.
+/// As [`flush_all`], without upkeep, but the lists keep their capacities.
 ///
 /// # Safety
 /// As for [`flush_all`].
-pub(super) unsafe fn put_all_back(lists: *mut Lists, upkeep: Upkeep) {
+pub(super) unsafe fn put_all_back(lists: *mut Lists) {
     for_each(|offset| {
         // SAFETY: the caller guarantees that no other thread uses the lists.
         unsafe {
             let list = at(lists, offset);
             let count = (*list).count() as usize;
             if count > 0 {
-                put_back(lists, list, count, upkeep);
+                put_back(lists, list, count, Upkeep::Never);
             }
         }
     });

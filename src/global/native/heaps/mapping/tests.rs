@@ -381,8 +381,8 @@ fn addresses_the_system_refuses_to_unmap_go_back_later() {
 fn refuses_to_unmap() {
     const SIZE: usize = MIB;
     // The first blocks fill existing gaps; the others are adjacent, and one mapping to the system.
-    // (Regression of the test: one in a gap is a mapping of its own, which can always go, and then
-    // another one can.)
+    // One in a gap is a mapping of its own, which always goes. Then the system has room for one
+    // mapping more, and another block goes as well. So only blocks between two others are freed.
     let blocks: Vec<_> = (0..60).map(|_| written(SIZE)).collect();
     let is_between = |blocks: &&[*mut u8]| {
         blocks.windows(2).all(|two| two[0].addr().abs_diff(two[1].addr()) < 2 * SIZE)
