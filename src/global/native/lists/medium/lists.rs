@@ -363,6 +363,10 @@ impl Lists {
     /// Returns the number of blocks on the lists and in the overflow, which may be another
     /// thread's, and their bytes as the heap counts them.
     pub(in crate::global::native) fn kept(&self) -> (usize, usize) {
+        // The memory of lists that were never used is not touched.
+        if !self.is_used() {
+            return (0, 0);
+        }
         let kept = |(blocks, bytes), (class, list): (Class, &List)| {
             let count = list.len().min(ROOM);
             (blocks + count, bytes + count * usable(class.size()))

@@ -16,7 +16,7 @@ use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::pool;
 use crate::global::native::lists::{idle, registry};
 use crate::global::tuning::{SMALL_MAX, Tuning};
-use crate::os::alone;
+use crate::os::{self, alone};
 
 mod overflow;
 
@@ -1115,6 +1115,20 @@ fn blocks_of_a_heaps_threads_go_back() {
     assert!(idle::put_back_of(heap, &mut Visit::unbounded()));
     thread.set_heap(before);
     assert!(!is_in_use(heap, block));
+}
+
+/// What lists keep is asked without a look at the memory of lists that were never used. (Regression:
+/// a thread that used small blocks only got seven OS pages for it.)
+#[cfg(target_os = "linux")]
+#[test]
+fn unused_lists_are_not_touched() {
+    registry::heap_for_test();
+    let thread = quick::make(&Tuning::new()).expect("there is memory").as_ptr();
+    let lists = of(thread);
+    let is_touched = || os::is_resident((&raw const lists.lists[LISTS - 1]).cast_mut().cast());
+    assert!(!is_touched());
+    assert_eq!(lists.kept(), (0, 0));
+    assert!(!is_touched());
 }
 
 /// Makes lists as a thread has them, which no thread has.
