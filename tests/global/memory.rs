@@ -224,37 +224,60 @@ fn grown() {
 
 #[test]
 fn a_thread_that_turns_to_other_sizes_holds_one_peak() {
-    passes_when("memory::kinds", |command| {
-        command.env("PAGEWISE_PURGE_DELAY", "1000000");
-    });
+    for test in ["memory::kinds", "memory::small_kinds"] {
+        passes_when(test, |command| {
+            command.env("PAGEWISE_PURGE_DELAY", "1000000");
+        });
+    }
 }
 
-/// Twelve MiB of medium blocks and of small ones in turn, freed in any order: what is left on the
-/// thread's lists of the ones does not keep the others from their memory. (Regression: the lists
-/// held it together, and the heap grew to 29 MiB.)
+/// Medium blocks and small ones in turn: what is left on the thread's lists of the ones does not
+/// keep the others from their memory. (Regression: the lists held it together, and the heap grew to
+/// 29 MiB.)
 #[test]
 #[ignore = "in a process of its own"]
 fn kinds() {
+    turns_hold_one_peak(6 << 20, &[(16 << 10, 32 << 10), (100, 2000)]);
+}
+
+/// As with medium blocks, but of small sizes alone. (Regression: some hundred blocks on the lists
+/// kept a page each, but were too few bytes to make way, or made way too seldom: 28 MiB.)
+#[test]
+#[ignore = "in a process of its own"]
+fn small_kinds() {
+    turns_hold_one_peak(8 << 20, &[(100, 300), (400, 1000)]);
+}
+
+/// Allocates 12 MiB of blocks of each range of sizes in turn, frees and replaces them in any order,
+/// and frees all. Fails if `more` bytes or more beside those become resident.
+fn turns_hold_one_peak(more: usize, sizes: &[(usize, usize)]) {
     const TOTAL: usize = 12 << 20;
     let mut random = Random(8);
+    let mut blocks: Vec<Box<[u8]>> = Vec::with_capacity(TOTAL / 100);
     let (before, mut peak) = (resident(), 0);
-    let mut wave = |least: usize, most: usize| {
-        let (mut blocks, mut bytes) = (Vec::new(), 0);
+    let mut wave = |(least, most): (usize, usize), replaced: bool| {
+        let new = |random: &mut Random| vec![1; least + random.below(most - least)].into();
+        let mut bytes = 0;
         while bytes < TOTAL {
-            let size = least + random.below(most - least);
-            blocks.push(vec![1_u8; size]);
-            bytes += size;
+            blocks.push(new(&mut random));
+            bytes += blocks.last().map_or(0, |block| block.len());
+        }
+        for _ in 0..if replaced { 2 * blocks.len() } else { 0 } {
+            let at = random.below(blocks.len());
+            blocks[at] = Box::default();
+            blocks[at] = new(&mut random);
         }
         peak = peak.max(resident());
         while !blocks.is_empty() {
             drop(blocks.swap_remove(random.below(blocks.len())));
         }
     };
-    for _ in 0..20 {
-        (0..2).for_each(|_| wave(16 << 10, 32 << 10));
-        (0..2).for_each(|_| wave(100, 2000));
+    for turn in 0..20 {
+        for &sizes in sizes {
+            (0..2).for_each(|_| wave(sizes, turn % 2 == 1));
+        }
     }
-    assert!(peak < before + TOTAL + (10 << 20), "{} KiB more", (peak - before) >> 10);
+    assert!(peak < before + TOTAL + more, "{} KiB more", (peak - before) >> 10);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|
-//! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
+//! | `rest`, `state`, `deferred`, `heap` | a heap: when lists make way before it grows; its state; blocks that wait for its lock; its lock |
 //! | `pool` | all heaps, and which thread gets which |
 //! | `kept` | freed mappings, kept for later blocks |
 //! | `mapping` | blocks that are mappings of their own |
@@ -18,4 +18,5 @@ pub(super) mod kept;
 pub(super) mod mapping;
 pub(super) mod pool;
 pub(super) mod relief;
+mod rest;
 pub(super) mod state;

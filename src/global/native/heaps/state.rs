@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
+use super::rest::Rest;
 use crate::Usage;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
@@ -32,8 +33,8 @@ pub(in crate::global::native) struct State {
     /// Whether free memory became a page or a block that is not small since this was last
     /// [asked](Self::take_spare).
     is_wanted: bool,
-    /// Times that the heap is still used before lists may [make way](Self::lists_rest) for it.
-    rest: usize,
+    /// When lists are asked again to make way before the heap grows.
+    rest: Rest,
 }
 
 /// Returns whether a block is small.
@@ -58,7 +59,7 @@ impl State {
             engine: PageHeap::new(tuning.pages, memory, ()),
             purge: Purge::new(tuning.purge_delay),
             is_wanted: false,
-            rest: 0,
+            rest: Rest::new(),
         }
     }
 
@@ -89,18 +90,42 @@ impl State {
         (result, self.engine.source().allow_growth())
     }
 
-    /// Counts a use of the heap that takes memory; returns whether it is one of those in which no
-    /// lists make way.
+    /// Counts a use of the heap that takes memory; returns whether lists [rest](Rest) in it.
     #[inline]
     pub(in crate::global::native) fn lists_rest(&mut self) -> bool {
-        let rest = self.rest > 0;
-        self.rest -= usize::from(rest);
-        rest
+        let usage = self.engine.usage();
+        self.rest.count_use(usage.held - usage.block)
     }
 
-    /// Lets no lists make way for the next `uses` of the heap.
-    pub(in crate::global::native) fn let_lists_rest(&mut self, uses: usize) {
-        self.rest = uses;
+    /// Runs `action`, which takes memory while lists rest.
+    #[inline]
+    pub(in crate::global::native) fn take_at_rest<R>(
+        &mut self,
+        action: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let held = self.engine.usage().held;
+        let result = action(self);
+        if self.engine.usage().held > held {
+            self.rest.count_growth();
+        }
+        result
+    }
+
+    /// Lets lists rest after they made way, which takes them as long as `growths` growths of the
+    /// heap, at least one.
+    pub(in crate::global::native) fn let_lists_rest(&mut self, growths: usize) {
+        self.rest.begin(growths);
+    }
+
+    /// Lets lists rest that stayed, until the heap has `more` free bytes than now.
+    pub(in crate::global::native) fn let_lists_stay(&mut self, more: usize) {
+        let usage = self.engine.usage();
+        self.rest.begin_as_lists_stay((usage.held - usage.block).saturating_add(more));
+    }
+
+    /// Returns the bytes of a page.
+    pub(in crate::global::native) fn page_size(&self) -> usize {
+        self.engine.config().page_size
     }
 
     /// Allocates a block that is not small.

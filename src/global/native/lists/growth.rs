@@ -10,9 +10,10 @@
 //! where this would hardly help, or would take too much time:
 //!
 //! - free memory and the lists' blocks are at most 4 MiB, or a quarter of what is in use;
-//! - the lists have less than 256 KiB, or than a sixteenth of that;
-//! - since they last made way, the heap has been used fewer times than they needed to fill again,
-//!   or since they stayed, a few times.
+//! - the lists keep less than 256 KiB apart, or than a sixteenth of that: a medium block its own
+//!   bytes, a small one up to a page;
+//! - they [rest](crate::global::native::heaps::rest), because they made way or were asked only
+//!   just now.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -28,15 +29,13 @@ use crate::global::native::heaps::state::State;
 const FREE: usize = 4 << 20;
 const FREE_PART: usize = 4;
 
-/// Fewest bytes that lists must have to make way, and the part of the free bytes.
-const LISTED: usize = 256 << 10;
-const LISTED_PART: usize = 16;
+/// Fewest bytes that lists must keep apart to make way, and the part of the free bytes.
+const APART: usize = 256 << 10;
+const APART_PART: usize = 16;
 
-/// Small blocks that a list gets from its heap at a time, about.
-const BATCH: usize = 16;
-
-/// Uses of a heap for which a decision that lists stay holds good: they grow it by some pages.
-const USES: usize = 32;
+/// Blocks that go back and come again in about the time of a growth, most of which are page faults.
+const SMALL_OF_GROWTH: usize = 512;
+const MEDIUM_OF_GROWTH: usize = 16;
 
 impl Heap {
     /// Runs `action`, which takes memory, as [`with_relief`](Self::with_relief). Before the heap
@@ -98,7 +97,7 @@ impl<R> First<R> {
 #[inline]
 fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option<R>) -> First<R> {
     if state.lists_rest() {
-        return First::Done(action(state));
+        return First::Done(state.take_at_rest(action));
     }
     let (taken, is_refused) = state.without_growth(&mut action);
     if taken.is_some() || !is_refused {
@@ -111,28 +110,52 @@ fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option
 #[cold]
 #[inline(never)]
 fn decide(state: &mut State) -> bool {
-    let (listed, batches) = listed();
+    let listed = own().map_or(Listed::default(), Listed::on);
     let usage = state.usage();
-    let free = usage.held - usage.block + listed;
-    let make_way = should_make_way(usage.block.saturating_sub(listed), free, listed);
-    state.let_lists_rest(if make_way { batches } else { USES });
+    let free = usage.held - usage.block + listed.bytes();
+    let may_be_free = FREE.max(usage.block.saturating_sub(listed.bytes()) / FREE_PART);
+    let make_way = should_make_way(may_be_free, free, listed.apart(state.page_size()));
+    match free.checked_sub(may_be_free) {
+        _ if make_way => state.let_lists_rest(listed.growths()),
+        // The lists may get more blocks.
+        Some(1..) => state.let_lists_stay(usize::MAX),
+        // The lists may get half of the bytes that are not free yet.
+        _ => state.let_lists_stay(1 + (may_be_free - free) / 2),
+    }
     make_way
 }
 
-/// Returns whether lists that have `listed` bytes should make way where `used` bytes are in use
-/// beside theirs, and `free` bytes, with theirs, are not.
-fn should_make_way(used: usize, free: usize, listed: usize) -> bool {
-    free > FREE.max(used / FREE_PART) && listed >= LISTED.max(free / LISTED_PART)
+/// Returns whether lists should make way that keep up to `apart` bytes apart, where `free` bytes
+/// are not in use, theirs among them, and `may_be_free` bytes may be.
+fn should_make_way(may_be_free: usize, free: usize, apart: usize) -> bool {
+    free > may_be_free && apart >= APART.max(free / APART_PART)
 }
 
-/// Returns the bytes on the calling thread's lists, and in about how many batches their blocks come
-/// from the heap.
-fn listed() -> (usize, usize) {
-    own().map_or((0, 0), |lists| {
-        let (small, small_bytes) = quick::all_kept(lists);
-        let (medium, medium_bytes) = medium::of(lists).kept();
-        (small_bytes + medium_bytes, small / BATCH + medium)
-    })
+/// What is on a thread's lists: numbers of blocks, and bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Listed {
+    small: (usize, usize),
+    medium: (usize, usize),
+}
+
+impl Listed {
+    fn on(lists: *mut quick::Lists) -> Self {
+        Self { small: quick::all_kept(lists), medium: medium::of(lists).kept() }
+    }
+
+    fn bytes(self) -> usize {
+        self.small.1 + self.medium.1
+    }
+
+    /// Returns the most bytes that the blocks may keep apart from other free memory.
+    fn apart(self, page: usize) -> usize {
+        self.small.0 * page + self.medium.1
+    }
+
+    /// Returns the growths that take about as long as to put the blocks back and get them again.
+    fn growths(self) -> usize {
+        1 + self.small.0 / SMALL_OF_GROWTH + self.medium.0 / MEDIUM_OF_GROWTH
+    }
 }
 
 /// Puts the blocks on the calling thread's lists back to their heaps.
@@ -156,27 +179,40 @@ fn own() -> Option<*mut quick::Lists> {
 // With 32 bits there are too few slots for a heap in each test.
 #[cfg(all(test, not(miri), target_pointer_width = "64"))]
 mod tests {
+    use core::alloc::Layout;
+
     use super::*;
     use crate::global::native::base::sizes;
     use crate::global::native::lists::registry;
     use crate::global::native::on_a_heap::on_a_heap;
 
-    /// Lists make way if much is free together with their blocks, and they have a good part of it.
+    /// Lists make way if much is free together with their blocks, and they may keep a good part of
+    /// it apart.
     #[test]
     fn lists_make_way_if_that_helps() {
         const MIB: usize = 1 << 20;
-        for (used, free, listed, make_way) in [
-            (0, 4 * MIB, 4 * MIB, false),
-            (0, 4 * MIB + 1, MIB, true),
-            (20 * MIB, 5 * MIB, 4 * MIB, false),
-            (20 * MIB, 5 * MIB + 1, 4 * MIB, true),
-            (MIB, 5 * MIB, LISTED, false),
+        for (may_be_free, free, apart, make_way) in [
+            (4 * MIB, 4 * MIB, 4 * MIB, false),
+            (4 * MIB, 4 * MIB + 1, MIB, true),
+            (4 * MIB, 4 * MIB + 1, APART - 1, false),
             (MIB, 5 * MIB, 5 * MIB / 16, true),
-            (MIB, 4 * MIB + 1, LISTED - 1, false),
-            (400 * MIB, 90 * MIB, 18 * MIB, false),
+            (MIB, 5 * MIB, 5 * MIB / 16 - 1, false),
+            (100 * MIB, 90 * MIB, 80 * MIB, false),
         ] {
-            assert_eq!(should_make_way(used, free, listed), make_way, "{used} {free} {listed}");
+            let made = should_make_way(may_be_free, free, apart);
+            assert_eq!(made, make_way, "{may_be_free} {free} {apart}");
         }
+    }
+
+    /// A small block may keep all of its page apart, and its way back takes less time than that of
+    /// a medium one.
+    #[test]
+    fn what_lists_keep_apart_is_counted() {
+        let listed = Listed { small: (1_100, 90_000), medium: (40, 1 << 20) };
+        assert_eq!(listed.bytes(), 90_000 + (1 << 20));
+        assert_eq!(listed.apart(1 << 16), 1_100 * (1 << 16) + (1 << 20));
+        assert_eq!(listed.growths(), 1 + 2 + 2);
+        assert_eq!(Listed::default().growths(), 1);
     }
 
     /// A heap that has some blocks of a class grows only for a batch of which it has none, unless
@@ -213,17 +249,22 @@ mod tests {
         assert!(shorter_batches(0) > 2);
     }
 
-    /// Lists stay for as many uses of the heap as they should rest, and as was decided if they
-    /// hardly have anything.
+    /// Lists rest while the heap is used and grows, and for some uses if they stay.
     #[test]
     fn lists_rest() {
         on_a_heap(|state| {
             let rests = |state: &mut State| (0..).take_while(|_| state.lists_rest()).count();
             assert_eq!(rests(state), 0);
-            state.let_lists_rest(3);
-            assert_eq!(rests(state), 3);
+            state.let_lists_rest(2);
+            let layout = Layout::from_size_align(1 << 20, 16).expect("it is one");
+            let growths = (0..9).take_while(|_| {
+                let rest = state.lists_rest();
+                state.take_at_rest(|state| state.allocate(layout)).expect("there is memory");
+                rest
+            });
+            assert_eq!(growths.count(), 2);
             assert!(!decide(state), "nothing is free");
-            assert_eq!(rests(state), USES);
+            assert_eq!(rests(state), 32);
         });
     }
 }
