@@ -4,7 +4,8 @@
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|
-//! | `rest`, `state`, `deferred`, `heap` | a heap: when lists make way before it grows; its state; blocks that wait for its lock; its lock |
+//! | `rest` | how long lists rest after they were asked to make way before a heap grows |
+//! | `state`, `deferred`, `heap` | a heap: its state; blocks that wait for its lock; its lock |
 //! | `pool` | all heaps, and which thread gets which |
 //! | `kept` | freed mappings, kept for later blocks |
 //! | `mapping` | blocks that are mappings of their own |

@@ -93,8 +93,8 @@ impl State {
     /// Counts a use of the heap that takes memory; returns whether lists [rest](Rest) in it.
     #[inline]
     pub(in crate::global::native) fn lists_rest(&mut self) -> bool {
-        let usage = self.engine.usage();
-        self.rest.count_use(usage.held - usage.block)
+        let free = self.free_bytes();
+        self.rest.count_use(free)
     }
 
     /// Runs `action`, which takes memory while lists rest.
@@ -119,8 +119,14 @@ impl State {
 
     /// Lets lists rest that stayed, until the heap has `more` free bytes than now.
     pub(in crate::global::native) fn let_lists_stay(&mut self, more: usize) {
+        self.rest.begin_as_lists_stay(self.free_bytes().saturating_add(more));
+    }
+
+    /// Returns the bytes that the heap has and no block in use, or on a list, takes.
+    #[inline]
+    pub(in crate::global::native) fn free_bytes(&self) -> usize {
         let usage = self.engine.usage();
-        self.rest.begin_as_lists_stay((usage.held - usage.block).saturating_add(more));
+        usage.held - usage.block
     }
 
     /// Returns the bytes of a page.

@@ -111,9 +111,8 @@ fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option
 #[inline(never)]
 fn decide(state: &mut State) -> bool {
     let listed = own().map_or(Listed::default(), Listed::on);
-    let usage = state.usage();
-    let free = usage.held - usage.block + listed.bytes();
-    let may_be_free = FREE.max(usage.block.saturating_sub(listed.bytes()) / FREE_PART);
+    let free = state.free_bytes() + listed.bytes();
+    let may_be_free = FREE.max(state.usage().block.saturating_sub(listed.bytes()) / FREE_PART);
     let make_way = should_make_way(may_be_free, free, listed.apart(state.page_size()));
     match free.checked_sub(may_be_free) {
         _ if make_way => state.let_lists_rest(listed.growths()),
@@ -149,7 +148,7 @@ impl Listed {
 
     /// Returns the most bytes that the blocks may keep apart from other free memory.
     fn apart(self, page: usize) -> usize {
-        self.small.0 * page + self.medium.1
+        self.small.0.saturating_mul(page).saturating_add(self.medium.1)
     }
 
     /// Returns the growths that take about as long as to put the blocks back and get them again.
