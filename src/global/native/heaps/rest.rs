@@ -20,13 +20,13 @@ const MOST_DOUBLED: u32 = 6;
 /// The rest of the lists that take their blocks from a heap.
 #[derive(Debug)]
 pub(in crate::global::native) struct Rest {
-    /// Lists still rest for this number of uses of the heap that take memory,
+    /// The rest ends after this number of uses of the heap that take memory.
     uses: usize,
-    /// for this number of growths,
+    /// The rest ends after this number of growths of the heap.
     growths: usize,
-    /// and while the heap has fewer free bytes than this.
+    /// The rest ends when the heap has this number of free bytes.
     free: usize,
-    /// Uses that would pay for the last time that lists made way.
+    /// Uses of the heap that are missing until the last time that lists made way has paid.
     unpaid: usize,
     /// How many times in a row they made way in vain.
     in_vain: u32,
