@@ -851,7 +851,7 @@ mod tests {
             while state.usage().held == whole {
                 held.push(state.allocate(layout).expect("there is memory"));
             }
-            let rest = |state: &State| state.usage().held - state.usage().block;
+            let rest = State::free_bytes;
             while rest(state) > 2 * SIZE {
                 held.push(state.allocate(layout).expect("there is memory"));
             }

@@ -112,7 +112,7 @@ fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option
 fn decide(state: &mut State) -> bool {
     let listed = own().map_or(Listed::default(), Listed::on);
     let free = state.free_bytes() + listed.bytes();
-    let may_be_free = FREE.max(state.usage().block.saturating_sub(listed.bytes()) / FREE_PART);
+    let may_be_free = may_be_free(state.usage().block.saturating_sub(listed.bytes()));
     let make_way = should_make_way(may_be_free, free, listed.apart(state.page_size()));
     match free.checked_sub(may_be_free) {
         _ if make_way => state.let_lists_rest(listed.growths()),
@@ -122,6 +122,11 @@ fn decide(state: &mut State) -> bool {
         _ => state.let_lists_stay(1 + (may_be_free - free) / 2),
     }
     make_way
+}
+
+/// Returns the bytes that may be free where `used` bytes are in use beside the lists' blocks.
+fn may_be_free(used: usize) -> usize {
+    FREE.max(used / FREE_PART)
 }
 
 /// Returns whether lists should make way that keep up to `apart` bytes apart, where `free` bytes
@@ -190,6 +195,8 @@ mod tests {
     #[test]
     fn lists_make_way_if_that_helps() {
         const MIB: usize = 1 << 20;
+        let may_be = [0, 16, 20, 400].map(|used| may_be_free(used * MIB));
+        assert_eq!(may_be, [4, 4, 5, 100].map(|mib| mib * MIB));
         for (may_be_free, free, apart, make_way) in [
             (4 * MIB, 4 * MIB, 4 * MIB, false),
             (4 * MIB, 4 * MIB + 1, MIB, true),
