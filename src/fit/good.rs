@@ -293,18 +293,12 @@ impl Good {
 }
 
 impl TagHeap<Good> {
-    /// Calls `visit` for every free block of `len` cells or more, and perhaps for some that are
-    /// a little smaller. O(blocks visited).
-    pub(crate) fn for_each_free(&self, len: u32, mut visit: impl FnMut(Block)) {
-        for list in list_of(words(len))..USED {
-            self.index.on(list, &self.cells).for_each(&mut visit);
-        }
-        if self.end() > 0 {
-            self.wilderness()
-                .filter(|wilderness| wilderness.len >= len)
-                .into_iter()
-                .for_each(visit);
-        }
+    /// Returns every free block of `len` cells or more, and perhaps some that are a little smaller:
+    /// list by list, and last the wilderness. O(blocks), and O(lists).
+    pub(crate) fn free_blocks(&self, len: u32) -> impl Iterator<Item = Block> {
+        let listed = (list_of(words(len))..USED).flat_map(|list| self.index.on(list, &self.cells));
+        let wilderness = if self.end() > 0 { self.wilderness() } else { None };
+        listed.chain(wilderness.filter(|wilderness| wilderness.len >= len))
     }
 }
 

@@ -330,9 +330,8 @@ fn free_memory_up_to_an_eighth_of_use_is_kept() {
 
 /// While one heap grows, another keeps free memory up to an eighth of all memory in use. Beyond
 /// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
-/// long, but always some. It may take a few more growths on Windows, where time goes on while other
-/// programs run, and where the system's pages are simulated, which takes time. (The blocks are too
-/// small to come from the other heap.)
+/// long, but always some. On Windows, where time goes on while other programs run, it may take a
+/// few more growths. (The blocks are too small to come from the other heap.)
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {
@@ -362,8 +361,7 @@ fn beside() {
     assert_eq!(ALLOCATOR.stats().purged, before, "it may stay");
     free.send(()).expect("the thread waits");
     let freed = next();
-    let most_growths = if cfg!(windows) || has_simulated_pages() { 8 } else { 1 };
-    let went_back = (1..=most_growths).any(|growths| {
+    let went_back = (1..=if cfg!(windows) { 8 } else { 1 }).any(|growths| {
         own.extend(blocks(10));
         let purged = (ALLOCATOR.stats().purged - freed) as usize;
         assert!(purged < growths * 48 * MIB, "{} KiB after {growths}", purged >> 10);
@@ -372,12 +370,6 @@ fn beside() {
     assert!(went_back, "{}", ALLOCATOR.stats());
     free.send(()).expect("the thread waits");
     other.join().expect("it ends");
-}
-
-/// Returns whether this program runs with [pages](crate::pages) that its kernel does not have.
-fn has_simulated_pages() -> bool {
-    std::env::var_os("LD_PRELOAD")
-        .is_some_and(|library| library.as_encoded_bytes().ends_with(b"libpages.so"))
 }
 
 /// A block that grows first by copying, later by remapping, keeps its contents, whichever kept

@@ -174,24 +174,38 @@ impl Heap {
         self.look(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
     }
 
-    /// Gives back about `wanted` bytes of free memory, in pieces of this granularity, and in steps,
-    /// while the visit lasts; returns the bytes given back. O(bytes).
+    /// Gives back about `wanted` bytes of free memory while the visit lasts: whole huge pages, then
+    /// what a walk in steps finds, in pieces of this granularity. Returns the bytes given back.
+    /// O(bytes).
     pub(in crate::global::native) fn give_back(
         &self,
         wanted: usize,
         visit: &mut Visit,
         granularity: Granularity,
     ) -> usize {
-        let mut given = 0;
+        let mut given = self.give_back_huge_pages(wanted, visit);
         for _ in 0..purge::steps_for(wanted) {
-            if visit.is_over() {
+            if given >= wanted || visit.is_over() {
                 break;
             }
             let step = self.with(|state| state.purge_step_partial(visit, granularity));
             let (bytes, more) = step.unwrap_or_default();
             given += bytes;
-            if !more || given >= wanted {
+            if !more {
                 break;
+            }
+        }
+        given
+    }
+
+    /// Gives back about `wanted` bytes of free huge pages while the visit lasts, and lets other
+    /// threads have the lock after each. Returns the bytes given back.
+    fn give_back_huge_pages(&self, wanted: usize, visit: &mut Visit) -> usize {
+        let mut given = 0;
+        while given < wanted && !visit.is_over() {
+            match self.with(|state| state.give_back_huge_page(visit)).unwrap_or_default() {
+                0 => break,
+                bytes => given += bytes,
             }
         }
         given

@@ -597,6 +597,12 @@ impl State {
         self.purge.step_partial(&mut self.engine, &mut self.zeros, visit, granularity)
     }
 
+    /// Gives back a [huge page](Purge::give_back_huge_page) of free memory; returns the bytes given
+    /// back.
+    pub(in crate::global::native) fn give_back_huge_page(&mut self, visit: &mut Visit) -> usize {
+        self.purge.give_back_huge_page(&self.engine, &mut self.zeros, visit)
+    }
+
     /// Returns whether threads' lists should be emptied now; [`collect`](Self::collect) should
     /// follow.
     pub(in crate::global::native) fn start_trim_if_due(&mut self) -> bool {

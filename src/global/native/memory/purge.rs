@@ -27,11 +27,15 @@
 //! on quick lists would each keep a page, and the pages would keep the next large table from
 //! fitting.
 //!
+//! Whole [huge pages](huge_pages) that are free are found by the engine's lists of free blocks. For
+//! all other free memory, a walk passes the blocks in use.
+//!
 //! A walk goes in steps, and lets other threads have the lock between them. A thread on its slow
 //! path does a few steps, within its [visit](crate::global::native::base::visit), and the next
 //! thread continues. It does so for one other heap, too, since a heap may have no users left.
 
 mod decline;
+mod huge_pages;
 mod repeats;
 mod stuck;
 mod walk;
@@ -177,6 +181,9 @@ impl Purge {
     /// Records that `bytes` went back.
     fn note_given_back(&mut self, engine: &PageHeap<Slot>, bytes: usize) {
         self.purged += bytes as u64;
+        if let Some(walk) = &mut self.walk {
+            walk.given += bytes;
+        }
         let usage = engine.usage();
         let free = self.most_resident - usage.block;
         self.most_resident -= bytes.min(free);
@@ -348,10 +355,11 @@ impl Purge {
     ) -> bool {
         let Some(walk) = &mut self.walk else { return false };
         let (purged, more) = walk.step(granularity, engine, zeros, visit);
-        let Walk { free, met, given, has_skipped, .. } = *walk;
         self.note_given_back(engine, purged);
         if !more {
-            self.walk = None;
+            let Some(Walk { free, met, given, has_skipped, .. }) = self.walk.take() else {
+                return false;
+            };
             if has_skipped {
                 return false;
             }
@@ -382,19 +390,20 @@ impl Purge {
             return false;
         }
         let (mut purged, mut left) = (0, wanted.saturating_mul(VISITED));
-        engine.for_each_large_free(LARGE, &mut |free| {
-            if purged < wanted && left != 0 {
-                let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
-                let mut runs = ResidentRuns::new();
-                // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the
-                // caller holds the heap's lock.
-                purged += unsafe {
-                    runs.find(start, end, FreeKind::Block, zeros);
-                    runs.give_back(zeros)
-                };
-                left = left.saturating_sub(free.len);
+        for free in engine.large_free_blocks(LARGE) {
+            if purged >= wanted || left == 0 {
+                break;
             }
-        });
+            let (start, end) = (free.start + TAGS, free.end().saturating_sub(TAGS));
+            let mut runs = ResidentRuns::new();
+            // SAFETY: the memory is free, the bookkeeping at its ends is left out, and the caller
+            // holds the heap's lock.
+            purged += unsafe {
+                runs.find(start, end, FreeKind::Block, zeros);
+                runs.give_back(zeros)
+            };
+            left = left.saturating_sub(free.len);
+        }
         self.note_given_back(engine, purged);
         if purged != 0 {
             self.note_given_back_for(wanted);

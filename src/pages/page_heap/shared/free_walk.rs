@@ -65,15 +65,15 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
         })
     }
 
-    /// Calls `visit` for free memory below the pages in pieces of about `least` bytes or more. Up
-    /// to 16 bytes at both ends of each piece are the heap's. O(pieces).
-    pub(crate) fn for_each_large_free(&self, least: usize, visit: &mut dyn FnMut(Span)) {
-        let Some(cells) = Large::cells_for(least) else { return };
+    /// Returns the free memory below the pages in pieces of about `least` bytes or more. Up to 16
+    /// bytes at both ends of each piece are the heap's. O(pieces).
+    pub(crate) fn large_free_blocks(&self, least: usize) -> impl Iterator<Item = Span> {
         let heap = &self.engine.pages.below.heap;
-        heap.for_each_free(cells, |free| {
+        let blocks = Large::cells_for(least).map(|cells| heap.free_blocks(cells));
+        blocks.into_iter().flatten().map(|free| {
             let start = heap.contents(free.start).addr();
-            visit(Span { start, len: Large::bytes(free.len), kind: SpanKind::Free });
-        });
+            Span { start, len: Large::bytes(free.len), kind: SpanKind::Free }
+        })
     }
 
     /// Makes the next [`walk_free`](Self::walk_free) begin at the beginning.

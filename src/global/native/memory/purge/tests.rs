@@ -624,6 +624,85 @@ fn huge_pages_go_back_as_a_whole() {
     });
 }
 
+/// Free huge pages go back one by one, without a walk, and only those with resident memory. The
+/// rest of their block stays.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn free_huge_pages_are_found_without_a_walk() {
+    if !os::DISCARDED_ARE_ZEROS {
+        // Here heaps cannot tell which memory went back, and only walk.
+        return;
+    }
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        let [large, between] = apart(state, 2, 9 * MIB);
+        let untouched = block(state, 9 * MIB, false);
+        purge.note_usage(state.split().0);
+        large.iter().chain([&untouched]).for_each(|&block| free(state, block));
+        let mut pages = 0;
+        loop {
+            let (engine, zeros) = state.split();
+            let before = purge.most_resident - engine.usage().block;
+            let given = purge.give_back_huge_page(engine, zeros, &mut Visit::unbounded());
+            assert_eq!(before - (purge.most_resident - engine.usage().block), given);
+            if given == 0 {
+                break;
+            }
+            pages += 1;
+        }
+        assert!(pages <= 8 && purge.walk.is_none(), "{pages}");
+        for block in large {
+            let start = block.addr().get();
+            let whole = ((start + 9 * MIB) & !(HUGE - 1)) - start.next_multiple_of(HUGE);
+            let rest = 9 * MIB - whole;
+            let left = resident(block, 9 * MIB);
+            assert!((rest - 2 * os::page_size()..=rest).contains(&left), "{left} of {rest}");
+        }
+        between.into_iter().for_each(|block| free(state, block));
+    });
+}
+
+/// No huge page goes back with the largest delay, or once the visit is over.
+#[test]
+fn free_huge_pages_stay_if_they_are_to() {
+    on_a_heap(|state| {
+        let large = block(state, 9 * MIB, true);
+        free(state, large);
+        let (engine, zeros) = state.split();
+        let mut visit = Visit::unbounded();
+        assert_eq!(Purge::new(u32::MAX).give_back_huge_page(engine, zeros, &mut visit), 0);
+        let mut visit = Visit::in_passing();
+        while !visit.is_over() {}
+        assert_eq!(Purge::new(LONG).give_back_huge_page(engine, zeros, &mut visit), 0);
+    });
+}
+
+/// What goes back beside a walk is not taken for memory that was not resident: a block that is
+/// freed behind the walk is still known of.
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn memory_that_goes_back_beside_a_walk_counts_once() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        let first = block(state, 6 * MIB, true);
+        let between = [(); 2 * STEP_BLOCKS].map(|()| block(state, 20 << 10, true));
+        let last = block(state, 8 * MIB, true);
+        let end = block(state, 20 << 10, true);
+        purge.note_usage(state.split().0);
+        free(state, last);
+        let (engine, zeros) = state.split();
+        purge.begin(engine);
+        assert!(purge.step(engine, zeros, &mut Visit::unbounded()), "a step ends between");
+        assert!(purge.give_back_large(engine, zeros, 8 * MIB) && purge.purged() > 7 << 20);
+        free(state, first);
+        let (given, _) = walk(state, &mut purge);
+        assert!(given < MIB && resident(first, 6 * MIB) > 5 * MIB);
+        let known = purge.most_resident(used(state)) - used(state);
+        assert!(known > 5 * MIB, "{known} bytes are known of");
+        between.into_iter().chain([end]).for_each(|block| free(state, block));
+    });
+}
+
 /// Four steps, and eight for each [`STEP_BYTES`] wanted.
 #[test]
 fn steps_are_enough_for_bytes() {

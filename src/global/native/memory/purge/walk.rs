@@ -54,7 +54,7 @@ pub(super) struct Walk {
     huge: Walked,
     /// Bytes of the OS pages visited that were wholly free.
     pub(super) met: usize,
-    /// Bytes given back.
+    /// Bytes given back since it began, by this walk or otherwise.
     pub(super) given: usize,
     /// Free bytes of `Purge::most_resident` when it began.
     pub(super) free: usize,
@@ -119,7 +119,6 @@ impl Walk {
         });
         // SAFETY: as above; `zeros` is the same heap's.
         let given = unsafe { runs.give_back(zeros) };
-        self.given += given;
         if !more {
             engine.source().huge().note_free(&mut self.huge, None);
         }

@@ -296,8 +296,7 @@ fn large_free_blocks_are_told() {
     let mut memory = Box::<[u8]>::new_uninit_slice(1 << 20).into_vec();
     let mut heap = large_pages(&mut memory);
     let told = |heap: &PageHeap<Region>, least| {
-        let mut told = Vec::new();
-        heap.for_each_large_free(least, &mut |span| told.push(span));
+        let mut told: Vec<_> = heap.large_free_blocks(least).collect();
         told.sort_by_key(|span| span.start);
         told
     };
