@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
 use super::release::{self, Freed};
 use crate::global::native::base::mode;
 use crate::global::native::lists::current;
+use crate::global::native::lists::listed::Listed;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::os;
 
@@ -238,11 +239,11 @@ pub(in super::super) fn begin() {
     }
 }
 
-/// Returns the number and the bytes of the blocks in the quarantine of the thread with these lists.
-pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
+/// Returns what is in the quarantine of the thread with these lists.
+pub(in super::super) fn kept(lists: *mut Lists) -> Listed {
     let lists = NonNull::new(lists).filter(|_| mode::is_hardened());
     let Some((_, own)) = lists.and_then(|lists| quick::behind_face(quick::face(lists))) else {
-        return (0, 0);
+        return Listed::default();
     };
     // SAFETY: as in `of_thread`; the fields read are atomic.
     let (count, bytes, large) = unsafe {
@@ -250,7 +251,10 @@ pub(in super::super) fn kept(lists: *mut Lists) -> (usize, usize) {
         (&(*own).count, &(*own).bytes, &(*own).large_bytes)
     };
     let large = large.load(Relaxed);
-    (count.load(Relaxed) as usize + usize::from(large > 0), bytes.load(Relaxed) + large)
+    Listed {
+        blocks: count.load(Relaxed) as usize + usize::from(large > 0),
+        bytes: bytes.load(Relaxed) + large,
+    }
 }
 
 /// Puts back all blocks in the calling thread's quarantine: the thread ends, or gives up its free
@@ -288,7 +292,7 @@ mod tests {
         unsafe { pagewise.free(pagewise.allocate(1)) };
         let lists = quick::of_face(current::lists());
         flush_quarantine();
-        assert_eq!(kept(lists), (0, 0));
+        assert_eq!(kept(lists), Listed::default());
         let (mut queue, mut sum, mut large) = (VecDeque::new(), 0, 0);
         let mut random = 7_u64;
         let mut full = false;
@@ -309,11 +313,12 @@ mod tests {
                 large = bytes;
             }
             full |= queue.len() == ENTRIES;
-            assert_eq!(kept(lists), (queue.len() + usize::from(large > 0), sum + large));
+            let blocks = queue.len() + usize::from(large > 0);
+            assert_eq!(kept(lists), Listed { blocks, bytes: sum + large });
         }
         assert_eq!(full, quarantine > 1 << 20);
         flush_quarantine();
-        assert_eq!(kept(lists), (0, 0));
+        assert_eq!(kept(lists), Listed::default());
     }
 
     /// A quarantine, limited by entries or by bytes, keeps the blocks freed last, and the last of

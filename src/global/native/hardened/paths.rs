@@ -145,7 +145,7 @@ fn allocate_small(parts: Parts, caller: thread::Caller, list: u32) -> Option<Non
     unsafe {
         quick::let_one_pass(lists);
         let taken = take(parts, lists, own, list, Low::Eighth).or_else(|| {
-            let (before, _) = quick::kept(lists, list);
+            let before = quick::kept(lists, list).blocks;
             let _ = blocks::fill(caller, lists, list);
             if parts.are_random() {
                 quick::deal(lists, list, before, |count| own.below(count));

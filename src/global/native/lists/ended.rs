@@ -90,7 +90,7 @@ pub(super) fn is_held_by(lists: NonNull<Lists>, token: u32) -> bool {
 /// The lists are the calling thread's, which does not use them any more.
 pub(super) unsafe fn leave(lists: NonNull<Lists>, heaps: usize, delay: u32) {
     let bytes =
-        if delay == 0 || mode::is_hardened() { 0 } else { quick::all_kept(lists.as_ptr()).1 };
+        if delay == 0 || mode::is_hardened() { 0 } else { quick::all_kept(lists.as_ptr()).bytes };
     let bytes = if reserve(&BYTES, bytes, heaps * MOST) { bytes } else { 0 };
     // SAFETY: the caller guarantees that the lists are its own.
     unsafe {

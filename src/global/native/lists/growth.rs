@@ -18,6 +18,7 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
+use super::listed::Listed;
 use super::{current, medium, quick};
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::mode;
@@ -110,7 +111,7 @@ fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option
 #[cold]
 #[inline(never)]
 fn decide(state: &mut State) -> bool {
-    let listed = own().map_or(Listed::default(), Listed::on);
+    let listed = own().map_or(OnLists::default(), OnLists::of);
     let free = state.free_bytes() + listed.bytes();
     let may_be_free = may_be_free(state.usage().block.saturating_sub(listed.bytes()));
     let make_way = should_make_way(may_be_free, free, listed.apart(state.page_size()));
@@ -135,30 +136,30 @@ fn should_make_way(may_be_free: usize, free: usize, apart: usize) -> bool {
     free > may_be_free && apart >= APART.max(free / APART_PART)
 }
 
-/// What is on a thread's lists: numbers of blocks, and bytes.
+/// What is on a thread's lists of small blocks, and on those of medium ones.
 #[derive(Clone, Copy, Debug, Default)]
-struct Listed {
-    small: (usize, usize),
-    medium: (usize, usize),
+struct OnLists {
+    small: Listed,
+    medium: Listed,
 }
 
-impl Listed {
-    fn on(lists: *mut quick::Lists) -> Self {
+impl OnLists {
+    fn of(lists: *mut quick::Lists) -> Self {
         Self { small: quick::all_kept(lists), medium: medium::of(lists).kept() }
     }
 
     fn bytes(self) -> usize {
-        self.small.1 + self.medium.1
+        self.small.bytes + self.medium.bytes
     }
 
     /// Returns the most bytes that the blocks may keep apart from other free memory.
     fn apart(self, page: usize) -> usize {
-        self.small.0.saturating_mul(page).saturating_add(self.medium.1)
+        self.small.blocks.saturating_mul(page).saturating_add(self.medium.bytes)
     }
 
     /// Returns the growths that take about as long as to put the blocks back and get them again.
     fn growths(self) -> usize {
-        1 + self.small.0 / SMALL_OF_GROWTH + self.medium.0 / MEDIUM_OF_GROWTH
+        1 + self.small.blocks / SMALL_OF_GROWTH + self.medium.blocks / MEDIUM_OF_GROWTH
     }
 }
 
@@ -214,11 +215,13 @@ mod tests {
     /// a medium one.
     #[test]
     fn what_lists_keep_apart_is_counted() {
-        let listed = Listed { small: (1_100, 90_000), medium: (40, 1 << 20) };
+        let small = Listed { blocks: 1_100, bytes: 90_000 };
+        let medium = Listed { blocks: 40, bytes: 1 << 20 };
+        let listed = OnLists { small, medium };
         assert_eq!(listed.bytes(), 90_000 + (1 << 20));
         assert_eq!(listed.apart(1 << 16), 1_100 * (1 << 16) + (1 << 20));
         assert_eq!(listed.growths(), 1 + 2 + 2);
-        assert_eq!(Listed::default().growths(), 1);
+        assert_eq!(OnLists::default().growths(), 1);
     }
 
     /// A heap that has some blocks of a class grows only for a batch of which it has none, unless

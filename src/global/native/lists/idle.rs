@@ -85,7 +85,7 @@ pub(super) fn due_in() -> Option<u64> {
     if delay == u32::MAX {
         return None;
     }
-    let has_medium = |lists| medium::of(lists).kept().0 > 0;
+    let has_medium = |lists| medium::of(lists).kept().blocks > 0;
     let some = refused::has_any()
         || ended::have_memory()
         || !mode::is_hardened() && registry::all_lists().any(has_medium);

@@ -3,7 +3,7 @@
 //!
 //! | files, in the order they build on each other | |
 //! |---|---|
-//! | `countdown` | pops until something is due |
+//! | `countdown`, `listed` | pops until something is due; what is on lists |
 //! | `quick`, `current` | each thread's lists of small blocks; the pointer to them |
 //! | `medium` | each thread's lists of medium blocks |
 //! | `ended` | the lists of threads that have ended |
@@ -18,6 +18,7 @@ pub(super) mod ended;
 mod exchange;
 mod growth;
 pub(super) mod idle;
+pub(super) mod listed;
 pub(super) mod medium;
 pub(super) mod quick;
 pub(super) mod registry;

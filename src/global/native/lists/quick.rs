@@ -50,6 +50,7 @@ pub(in crate::global::native) use self::lists::{
 };
 use self::lists::{at, blocks, entry, wave_bottom};
 pub(in crate::global::native) use self::random::{Low, deal, pop_any};
+use super::listed::Listed;
 use crate::global::native::base::lock::Wait;
 use crate::global::native::base::mode;
 use crate::global::native::base::sizes::for_each;
@@ -323,13 +324,10 @@ pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
     });
 }
 
-/// Returns the number of all blocks on these lists, and their bytes.
-pub(super) fn all_kept(lists: *mut Lists) -> (usize, usize) {
-    let mut all = (0, 0);
-    for_each(|offset| {
-        let (count, size) = kept(lists, offset);
-        all = (all.0 + count, all.1 + count * size);
-    });
+/// Returns what is on all of these lists.
+pub(super) fn all_kept(lists: *mut Lists) -> Listed {
+    let mut all = Listed::default();
+    for_each(|offset| all = [all, kept(lists, offset)].into_iter().sum());
     all
 }
 
@@ -380,11 +378,11 @@ unsafe fn put_back(lists: *mut Lists, list: *mut List, older: usize, upkeep: Upk
     }
 }
 
-/// Returns the number of blocks on a list, which may be another thread's, and their size in bytes.
-pub(in crate::global::native) fn kept(lists: *mut Lists, offset: u32) -> (usize, usize) {
+/// Returns what is on a list, which may be another thread's.
+pub(in crate::global::native) fn kept(lists: *mut Lists, offset: u32) -> Listed {
     // SAFETY: `offset` names a list; its `top` is atomic.
     let count = unsafe { (*at(lists, offset)).count() };
-    (count as usize, block_size(lists, offset))
+    Listed::of_size(count as usize, block_size(lists, offset))
 }
 
 #[cfg(test)]

@@ -31,14 +31,13 @@ pub(in crate::global::native) fn stats() -> Stats {
     }
     for lists in registry::all_lists() {
         sizes::for_each(|offset| {
-            let (kept, size) = quick::kept(lists, offset);
-            stats.quick += kept * size;
-            stats.blocks = stats.blocks.saturating_sub(kept);
+            let listed = quick::kept(lists, offset);
+            stats.quick += listed.bytes;
+            stats.blocks = stats.blocks.saturating_sub(listed.blocks);
         });
-        let (kept, bytes) =
-            if mode::is_hardened() { own::kept(lists) } else { medium::of(lists).kept() };
-        stats.quick += bytes;
-        stats.blocks = stats.blocks.saturating_sub(kept);
+        let listed = if mode::is_hardened() { own::kept(lists) } else { medium::of(lists).kept() };
+        stats.quick += listed.bytes;
+        stats.blocks = stats.blocks.saturating_sub(listed.blocks);
         stats.threads += 1;
     }
     stats.live = stats.live.saturating_sub(stats.quick);
@@ -97,7 +96,7 @@ pub(in crate::global::native) fn for_each_class(visit: &mut dyn FnMut(ClassStats
             sizes::for_each(|offset| {
                 let at = class.checked_sub(from);
                 if let Some(stats) = at.and_then(|at| counted.get_mut(at)) {
-                    stats.quick += quick::kept(lists, offset).0;
+                    stats.quick += quick::kept(lists, offset).blocks;
                 }
                 class += 1;
             });

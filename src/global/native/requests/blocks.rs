@@ -229,14 +229,14 @@ mod tests {
             unsafe {
                 let blocks = [(); 40].map(|()| PAGEWISE.allocate(100));
                 blocks.into_iter().for_each(|block| PAGEWISE.free(block));
-                let kept = quick::kept(lists, list).0;
+                let kept = quick::kept(lists, list).blocks;
                 assert!(kept >= 20, "{kept}");
                 let blocks: Vec<_> = (0..kept + 1)
                     .map(|taken| {
                         while (*lists).countdown.count_pop() {}
                         let block = allocate_small(caller, list).expect("there is memory");
                         let is_filled = taken == kept;
-                        assert!(is_filled || quick::kept(lists, list).0 == kept - taken - 1);
+                        assert!(is_filled || quick::kept(lists, list).blocks == kept - taken - 1);
                         block
                     })
                     .collect();

@@ -168,7 +168,9 @@ mod tests {
     /// Returns the number of blocks on all lists of the calling thread.
     fn kept() -> usize {
         let mut kept = 0;
-        sizes::for_each(|offset| kept += quick::kept(quick::of_face(current::lists()), offset).0);
+        sizes::for_each(|offset| {
+            kept += quick::kept(quick::of_face(current::lists()), offset).blocks
+        });
         kept
     }
 

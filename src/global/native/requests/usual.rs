@@ -260,7 +260,7 @@ mod tests {
             (|size| PAGEWISE.allocate_zeroed(size), 80 << 10),
         ];
         for (allocate, size) in ways {
-            let kept = || medium::of(current::lists()).kept().0;
+            let kept = || medium::of(current::lists()).kept().blocks;
             let (before, mut full) = (kept(), 0);
             for wave in 0..10_000 {
                 let blocks: [*mut u8; BLOCKS] = core::array::from_fn(|_| allocate(size));

@@ -199,10 +199,10 @@ alone! {
         let next = || Heap::maintain_lists(&mut Visit::unbounded());
         assert_eq!(next(), None);
         let lists = medium::of(quick::of_face(current::lists()));
-        assert!((0..9).any(|_| { turn(); lists.kept().0 == 1 }), "a list keeps the block");
+        assert!((0..9).any(|_| { turn(); lists.kept().blocks == 1 }), "a list keeps the block");
         let due = next().expect("a block lies there");
         assert!(due > DELAY / 2 && due <= DELAY, "{due}");
-        assert_eq!(lists.kept().0, 1);
+        assert_eq!(lists.kept().blocks, 1);
     }
 
     /// What an ended thread left is due to go back, though no medium block lies on a list.

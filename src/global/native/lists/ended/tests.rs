@@ -170,7 +170,7 @@ fn serve(blocks: usize) -> (usize, usize) {
         assert!(quick::is_none(before), "it has no lists yet");
         let mut all: Vec<_> = (0..blocks).map(|_| PAGEWISE.allocate(500)).collect();
         all.push(PAGEWISE.allocate(1));
-        let bytes = quick::all_kept(quick::of_face(current::lists())).1;
+        let bytes = quick::all_kept(quick::of_face(current::lists())).bytes;
         // SAFETY: lists are never freed.
         let heap = unsafe { &*quick::of_face(current::lists()) }.heap();
         // SAFETY: they are freed once.

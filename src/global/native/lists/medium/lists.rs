@@ -7,6 +7,7 @@ use core::sync::atomic::{
     AtomicIsize, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize, compiler_fence,
 };
 
+use super::super::listed::Listed;
 use super::super::quick;
 use super::class::{Class, LISTS, ROUNDED, STEP, mark};
 use super::list::{List, ROOM, block_of, fence, mark_in_use};
@@ -360,19 +361,19 @@ impl Lists {
         let _ = self.with(|| self.set_byte_limit(self.byte_limit.load(Relaxed)));
     }
 
-    /// Returns the number of blocks on the lists and in the overflow, which may be another
-    /// thread's, and their bytes as the heap counts them.
-    pub(in crate::global::native) fn kept(&self) -> (usize, usize) {
+    /// Returns what is on the lists and in the overflow, which may be another thread's. The bytes
+    /// are those that the heap counts.
+    pub(in crate::global::native) fn kept(&self) -> Listed {
         // The memory of lists that were never used is not touched.
         if !self.is_used() {
-            return (0, 0);
+            return Listed::default();
         }
-        let kept = |(blocks, bytes), (class, list): (Class, &List)| {
-            let count = list.len().min(ROOM);
-            (blocks + count, bytes + count * usable(class.size()))
+        let on_list = |(class, list): (Class, &List)| {
+            Listed::of_size(list.len().min(ROOM), usable(class.size()))
         };
         let (blocks, size) = self.overflow.blocks();
-        self.of_classes().fold((blocks, blocks * usable(size)), kept)
+        let overflow = Listed::of_size(blocks, usable(size));
+        self.of_classes().map(on_list).chain([overflow]).sum()
     }
 }
 

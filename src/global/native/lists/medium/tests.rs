@@ -14,6 +14,7 @@ use super::*;
 use crate::global::native::base::sizes;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::pool;
+use crate::global::native::lists::listed::Listed;
 use crate::global::native::lists::{idle, registry};
 use crate::global::tuning::{SMALL_MAX, Tuning};
 use crate::os::{self, alone};
@@ -286,7 +287,7 @@ fn a_full_list_gives_its_oldest_quarter_back() {
     let blocks: Vec<_> = (0..ROOM + 1).map(|_| block(heap, class)).collect();
     for (at, &block) in blocks[..ROOM].iter().enumerate() {
         keep(&lists, class, block);
-        assert_eq!(lists.kept(), (at + 1, (at + 1) * usable(class.size())));
+        assert_eq!(lists.kept(), Listed::of_size(at + 1, usable(class.size())));
         assert_eq!(lists.bytes(), (at + 1) * class.size());
     }
     keep(&lists, class, blocks[ROOM]);
@@ -303,7 +304,7 @@ fn a_full_list_gives_its_oldest_quarter_back() {
     blocks[old..].iter().for_each(|&block| keep(&lists, class, block));
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
-    assert_eq!((lists.kept(), lists.bytes()), ((0, 0), 0));
+    assert_eq!((lists.kept(), lists.bytes()), (Listed::default(), 0));
 }
 
 /// When all lists together are at their limit, classes put half of their blocks back in turn, and
@@ -327,7 +328,7 @@ fn lists_take_no_more_bytes_than_they_may() {
         }
     }
     let kept = blocks.iter().filter(|&&block| is_kept(block)).count();
-    assert_eq!(kept, lists.kept().0);
+    assert_eq!(kept, lists.kept().blocks);
     lists.put_back_all();
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
     // A block larger than the limit is not kept.
@@ -335,7 +336,7 @@ fn lists_take_no_more_bytes_than_they_may() {
     let block = block(heap, class_of_most());
     keep(&lists, class_of_most(), block);
     assert!(!is_in_use(heap, block));
-    assert_eq!(lists.kept(), (0, 0));
+    assert_eq!(lists.kept(), Listed::default());
 }
 
 /// A block that is larger than the limit displaces no others; one that is as large as the limit is
@@ -403,7 +404,7 @@ fn buffers_of_one_size_are_kept() {
 fn buffers() {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
-    let kept = || of(current::lists()).kept().0;
+    let kept = || of(current::lists()).kept().blocks;
     // At first a list has room for no block, and above 128 KiB it turns to a size when that is
     // wanted: the first block has the bytes of its class only if its size is that of one.
     const NEVER: usize = usize::MAX;
@@ -468,7 +469,7 @@ fn at_random() {
         // SAFETY: each block is freed once.
         unsafe { PAGEWISE.free(live[place]) };
         live[place] = PAGEWISE.allocate(size);
-        most = most.max(of(current::lists()).kept().1);
+        most = most.max(of(current::lists()).kept().bytes);
     }
     // SAFETY: as above.
     live.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
@@ -508,7 +509,7 @@ fn a_list_above_128_kib_turns_to_what_is_wanted() {
     lists.turn_to(other);
     assert!(list.is_of(other) && list.room.load(Relaxed) == 0);
     assert!(blocks.iter().all(|&block| !is_in_use(heap, block)));
-    assert_eq!((lists.kept(), lists.wanted(one, |_| ROOM)), ((0, 0), 0));
+    assert_eq!((lists.kept(), lists.wanted(one, |_| ROOM)), (Listed::default(), 0));
     // While a visitor is there, who may have taken the blocks off the list to look at them, it does
     // not turn.
     assert!(lists.gate.shut());
@@ -692,7 +693,7 @@ fn arrays_that_double_are_not_kept() {
 fn doubling() {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
-    let kept = || of(current::lists()).kept().0;
+    let kept = || of(current::lists()).kept().blocks;
     let before = kept();
     for _ in 0..5 {
         let mut array = PAGEWISE.allocate(256 << 10);
@@ -768,7 +769,7 @@ fn idle_blocks_go_back_at_the_second_visit() {
     assert!(!is_in_use(heap, first) && is_kept(second));
     assert_eq!(lists.list(class).room.load(Relaxed), 0, "nobody wanted it");
     open(&lists);
-    assert_eq!(lists.kept(), (1, usable(class.size())));
+    assert_eq!(lists.kept(), Listed::of_size(1, usable(class.size())));
     // The flag of the last visit is no part of the block's address.
     assert_eq!(pop(&lists, class), Some(second));
     assert_eq!(pop(&lists, class), None);
@@ -1035,7 +1036,7 @@ fn taken_over() {
             blocks.into_iter().for_each(|block| keep(lists, class, block));
             let [first, .., last] = blocks;
             assert!(is_kept(first) && is_kept(last));
-            assert!(count(lists, class) < blocks.len() && lists.kept().0 == blocks.len());
+            assert!(count(lists, class) < blocks.len() && lists.kept().blocks == blocks.len());
             let wait = || {
                 let both = [first, last].map(|block| block.as_ptr().expose_provenance());
                 ready.send((heap, both)).expect("it waits");
@@ -1127,7 +1128,7 @@ fn unused_lists_are_not_touched() {
     let lists = of(thread);
     let is_touched = || os::is_resident((&raw const lists.lists[LISTS - 1]).cast_mut().cast());
     assert!(!is_touched());
-    assert_eq!(lists.kept(), (0, 0));
+    assert_eq!(lists.kept(), Listed::default());
     assert!(!is_touched());
 }
 
@@ -1358,7 +1359,7 @@ fn long_waves_keep_their_contents() {
 fn long_waves() {
     use crate::global::Pagewise;
     const PAGEWISE: Pagewise = Pagewise::new();
-    let kept = || of(current::lists()).kept().0;
+    let kept = || of(current::lists()).kept().blocks;
     for (size, count) in [(20_000, 1_000), (61_000, 400), (ROUNDED, 200)] {
         let mut runs = 0;
         for wave in 0..6 {

@@ -105,7 +105,7 @@ mod tests {
 
     /// Returns how many blocks of `size` bytes are on the thread's list.
     fn listed(size: usize) -> usize {
-        kept(own(), sizes::offset(size)).0
+        kept(own(), sizes::offset(size)).blocks
     }
 
     fn allocate(size: usize, count: usize) -> Vec<NonNull<u64>> {
@@ -148,13 +148,13 @@ mod tests {
             done.1.recv().expect_err("it is closed");
         });
         let lists = lists.1.recv().expect("it is sent") as *mut Lists;
-        assert!(kept(lists, sizes::offset(48)).0 > USUAL);
+        assert!(kept(lists, sizes::offset(48)).blocks > USUAL);
         assert!(alone::in_child(|| {
             let before = listed(24);
             make_waves(24);
             // Takes the slow path, which puts back the lists of threads that stayed behind.
             free(allocate(20_000, 1));
-            before > USUAL && listed(24) > USUAL && kept(lists, sizes::offset(48)).0 == 0
+            before > USUAL && listed(24) > USUAL && kept(lists, sizes::offset(48)).blocks == 0
         }));
         drop(done.0);
         other.join().expect("it ends");

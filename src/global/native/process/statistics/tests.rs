@@ -90,7 +90,7 @@ fn exact() {
     free(&mut medium, 1);
     medium.extend(allocate(1, MEDIUM));
     free(&mut medium, 1);
-    assert!(medium::of(quick::of_face(current::lists())).kept().0 > 0);
+    assert!(medium::of(quick::of_face(current::lists())).kept().blocks > 0);
 
     expect(510, medium.len(), 1);
 

@@ -36,12 +36,12 @@ fn a_wave_stays_with_its_thread() {
     let lists = with_overflow(class);
     for count in [ROOM + 1, 3 * ROOM, 400] {
         let blocks = keep_new(heap, &lists, class, count);
-        assert_eq!(lists.kept(), (count, count * usable(class.size())));
+        assert_eq!(lists.kept(), Listed::of_size(count, usable(class.size())));
         assert!(lists.overflow.len() >= count - ROOM && lists.bytes() <= LEAST);
         assert!(blocks.iter().all(|&block| is_kept(block)));
         let taken: BTreeSet<_> = iter::from_fn(|| pop(&lists, class)).collect();
         assert_eq!(taken, blocks.into_iter().collect());
-        assert_eq!((lists.kept(), lists.bytes()), ((0, 0), 0));
+        assert_eq!((lists.kept(), lists.bytes()), (Listed::default(), 0));
         assert!(taken.iter().all(|&block| !is_kept(block) && is_in_use(heap, block)));
         taken.into_iter().for_each(discard);
     }
@@ -67,11 +67,11 @@ fn an_overflow_is_bounded() {
         let len = lists.overflow.len();
         assert!(len <= most && len + ROOM.div_ceil(4) > most, "{len} of {most}");
         let kept = blocks.iter().filter(|&&block| is_kept(block)).count();
-        assert_eq!(kept, lists.kept().0);
+        assert_eq!(kept, lists.kept().blocks);
         assert!(blocks.iter().all(|&block| is_kept(block) == is_in_use(heap, block)));
         lists.put_back_all();
         assert!(!blocks.iter().any(|&block| is_in_use(heap, block)));
-        assert_eq!(lists.kept(), (0, 0));
+        assert_eq!(lists.kept(), Listed::default());
     }
 }
 
@@ -160,7 +160,7 @@ fn what_was_not_used_goes_back() {
     assert!(visit(&lists, Blocks::Idle));
     assert_eq!(lists.overflow.len(), before - low);
     assert!(lists.is_used() && visit(&lists, Blocks::All));
-    assert!(lists.kept() == (0, 0) && !lists.overflow.is_of(class));
+    assert!(lists.kept() == Listed::default() && !lists.overflow.is_of(class));
 }
 
 /// The overflow goes back if it has more bytes than a heap has to spare.
@@ -196,7 +196,7 @@ fn a_visitor_is_alone_with_an_overflow() {
     lists.gate.open();
     assert_eq!((lists.overflow.len(), super::count(&lists, class)), (len, count));
     lists.put_back_all();
-    assert_eq!(lists.kept(), (0, 0));
+    assert_eq!(lists.kept(), Listed::default());
 }
 
 /// A write to a block of the overflow stops the process when the block leaves it for its heap.
