@@ -43,18 +43,29 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
 #[inline(never)]
 unsafe fn usable_size_slowly(block: *mut u8) -> usize {
     let Some(address) = NonNull::new(block) else { return 0 };
-    if mode::is_hardened() {
-        // SAFETY: the callee has the same contract.
-        return unsafe { hardened::resize::usable_size(block) };
+    // SAFETY: the callees have the same contract.
+    unsafe {
+        match mode::is_hardened() {
+            true => hardened::resize::usable_size(block),
+            false => usual_size(address),
+        }
     }
-    match SPACE.list_of(block) {
+}
+
+/// As [`usable_size`], in the default mode, without the thread's lists.
+///
+/// # Safety
+/// The block is in use.
+#[inline(always)]
+unsafe fn usual_size(block: NonNull<u8>) -> usize {
+    match SPACE.list_of(block.as_ptr()) {
         // SAFETY: a block in use outside of all slots is a mapping or a guarded block.
-        None => unsafe { mapped::len(block) },
+        None => unsafe { mapped::len(block.as_ptr()) },
         // SAFETY: the caller guarantees that the block is in use, so no other thread resizes it.
-        Some(0) => match unsafe { medium::size_of_block(address) } {
+        Some(0) => match unsafe { medium::size_of_block(block) } {
             Some(size) => medium::usable(size),
             // SAFETY: the block is in use, in this heap, and not small.
-            None => unsafe { Heap::of(block).len_of(address) },
+            None => unsafe { Heap::of(block.as_ptr()).len_of(block) },
         },
         Some(list) => sizes::class_size(list),
     }
@@ -136,23 +147,31 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
     unsafe {
         match mode::is_hardened() {
             true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),
-            false => reallocate_usual(asked, block, new_size),
+            false => {
+                let size = usual_size(NonNull::new_unchecked(block));
+                if stays(size, new_size) {
+                    return block;
+                }
+                reallocate_usual(asked, block, size, new_size)
+            }
         }
     }
 }
 
-/// As [`reallocate_slowly`], in the default mode.
+/// As [`reallocate_slowly`], in the default mode, of a block of `size` bytes that does not stay as
+/// it is.
 ///
 /// # Safety
 /// As for [`reallocate`].
 #[inline(never)]
-unsafe fn reallocate_usual(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
+unsafe fn reallocate_usual(
+    asked: &Tuning,
+    block: *mut u8,
+    size: usize,
+    new_size: usize,
+) -> *mut u8 {
     // SAFETY: the caller guarantees that the block is in use; all of it counts as contents.
     unsafe {
-        let size = usable_size(block);
-        if stays(size, new_size) {
-            return block;
-        }
         // A profile records the size that was requested. Mappings move without copying.
         let gets_room = SPACE.contains(block) && !mode::is_profiled();
         let roomy = with_room(size, new_size, gets_room);
