@@ -677,6 +677,40 @@ fn free_huge_pages_stay_if_they_are_to() {
     });
 }
 
+/// Huge pages that the system refuses to take back are passed over; the eighth ends the search.
+#[cfg(all(target_os = "linux", not(pagewise_portable_os)))]
+#[test]
+fn few_refused_huge_pages_are_passed_over() {
+    crate::os::alone::passes("global::native::memory::purge::tests::refused");
+}
+
+#[cfg(all(target_os = "linux", not(pagewise_portable_os)))]
+#[test]
+#[ignore = "in a process of its own"]
+fn refused() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(LONG);
+        let large = block(state, 40 * MIB, true);
+        purge.note_usage(state.split().0);
+        free(state, large);
+        let first = large.addr().get().next_multiple_of(HUGE);
+        // A huge page with a hole is refused.
+        let punch = |page: usize| {
+            let hole = large.as_ptr().with_addr(first + page * HUGE + HUGE / 2);
+            // SAFETY: the memory is free, and the heap is not used for anything else.
+            assert_eq!(unsafe { libc::munmap(hole.cast(), os::page_size()) }, 0);
+        };
+        let mut given = || {
+            let (engine, zeros) = state.split();
+            purge.give_back_huge_page(engine, zeros, &mut Visit::unbounded())
+        };
+        (0..7).for_each(punch);
+        assert_eq!(given(), HUGE);
+        punch(8);
+        assert_eq!(given(), 0);
+    });
+}
+
 /// What goes back beside a walk is not taken for memory that was not resident: a block that is
 /// freed behind the walk is still known of.
 #[test]
