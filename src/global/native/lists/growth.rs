@@ -115,14 +115,18 @@ fn decide(state: &mut State) -> bool {
     let free = state.free_bytes() + listed.bytes();
     let may_be_free = may_be_free(state.usage().block.saturating_sub(listed.bytes()));
     let make_way = should_make_way(may_be_free, free, listed.apart(state.page_size()));
-    match free.checked_sub(may_be_free) {
-        _ if make_way => state.let_lists_rest(listed.growths()),
-        // The lists may get more blocks.
-        Some(1..) => state.let_lists_stay(usize::MAX),
-        // The lists may get half of the bytes that are not free yet.
-        _ => state.let_lists_stay(1 + (may_be_free - free) / 2),
+    match make_way {
+        true => state.let_lists_rest(listed.growths()),
+        false => state.let_lists_stay(more_to_ask_again(may_be_free, free)),
     }
     make_way
+}
+
+/// Returns how many bytes more the heap must have free before lists that stay are asked again: half
+/// of those that may still become free, since the lists may get as many meanwhile. If more are free
+/// already, the lists keep too little apart, and are asked again after some uses of the heap.
+fn more_to_ask_again(may_be_free: usize, free: usize) -> usize {
+    may_be_free.checked_sub(free).map_or(usize::MAX, |missing| 1 + missing / 2)
 }
 
 /// Returns the bytes that may be free where `used` bytes are in use beside the lists' blocks.
@@ -209,6 +213,17 @@ mod tests {
             let made = should_make_way(may_be_free, free, apart);
             assert_eq!(made, make_way, "{may_be_free} {free} {apart}");
         }
+    }
+
+    /// Lists that stay are asked again once half of what may still become free is free.
+    #[test]
+    fn lists_that_stay_are_asked_again_as_memory_becomes_free() {
+        for (may_be_free, free, more) in
+            [(1000, 0, 501), (1000, 600, 201), (1000, 999, 1), (1000, 1000, 1)]
+        {
+            assert_eq!(more_to_ask_again(may_be_free, free), more, "{free}");
+        }
+        assert_eq!(more_to_ask_again(1000, 1001), usize::MAX);
     }
 
     /// A small block may keep all of its page apart, and its way back takes less time than that of
