@@ -1,6 +1,6 @@
 //! What is on a thread's lists.
 
-use core::iter::Sum;
+use core::ops::Add;
 
 /// A number of blocks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,11 +16,10 @@ impl Listed {
     }
 }
 
-impl Sum for Listed {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, next| Self {
-            blocks: sum.blocks + next.blocks,
-            bytes: sum.bytes + next.bytes,
-        })
+impl Add for Listed {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { blocks: self.blocks + other.blocks, bytes: self.bytes + other.bytes }
     }
 }

@@ -327,7 +327,7 @@ pub(in crate::global::native) unsafe fn open_shut(lists: *mut Lists) {
 /// Returns what is on all of these lists.
 pub(super) fn all_kept(lists: *mut Lists) -> Listed {
     let mut all = Listed::default();
-    for_each(|offset| all = [all, kept(lists, offset)].into_iter().sum());
+    for_each(|offset| all = all + kept(lists, offset));
     all
 }
 

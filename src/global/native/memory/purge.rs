@@ -356,13 +356,11 @@ impl Purge {
         let Some(walk) = &mut self.walk else { return false };
         let (purged, more) = walk.step(granularity, engine, zeros, visit);
         self.note_given_back(engine, purged);
-        if !more {
-            let Some(Walk { free, met, given, has_skipped, .. }) = self.walk.take() else {
-                return false;
-            };
-            if has_skipped {
-                return false;
-            }
+        if more {
+            return true;
+        }
+        let ended = self.walk.take().filter(|walk| !walk.has_skipped);
+        if let Some(Walk { free, met, given, .. }) = ended {
             // Memory that was free all the time and did not go back was not resident, or is stuck.
             // So is the untouched part of a huge page: there may be more of it than was free.
             let usage = engine.usage();
@@ -371,7 +369,7 @@ impl Purge {
             let scattered = (usage.held - usage.block).saturating_sub(met);
             self.stuck.note_walk(scattered, usage.block, given, self.delay);
         }
-        more
+        false
     }
 
     /// Gives back about `wanted` bytes of large free blocks, since the heap has grown by as many,

@@ -142,8 +142,8 @@ unsafe fn reallocate_small(
 #[cold]
 #[inline(never)]
 unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> *mut u8 {
-    // SAFETY: the callees have the same contract; hardened mode takes the size from the block, not
-    // from the argument.
+    // SAFETY: the callees have the same contract, and a block in use is not null; hardened mode
+    // takes the size from the block, not from the argument.
     unsafe {
         match mode::is_hardened() {
             true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),

@@ -65,9 +65,9 @@ alone! {
         assert!(heap.give_back(1 << 30, &mut Visit::unbounded(), Granularity::OsPages) <= left);
     }
 
-    /// Free huge pages go back soon, however many blocks in use lie before them. (Regression: as
-    /// many as the walk passed in its time were in the way for each mebibyte that another heap grew
-    /// by. A process with 1.5 GiB of 20 KiB blocks, half of them freed, grew by 350 MiB first.)
+    /// Free huge pages go back soon, however many blocks in use lie before them. (Regression:
+    /// a walk had to pass them, and had 100 µs for each mebibyte that another heap grew by. With 1.5
+    /// GB in use in blocks of 20,000 bytes, a process grew by 125 MiB or more before it had.)
     huge_pages_behind_blocks_go_back: behind {
         if !os::DISCARDED_ARE_ZEROS {
             // Here heaps cannot tell which memory went back, and only walk.

@@ -1,6 +1,7 @@
 //! A thread's lists of medium blocks, behind its [gate](crate::global::native::base::gate).
 
 use core::iter;
+use core::ops::Add;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{
@@ -373,7 +374,7 @@ impl Lists {
         };
         let (blocks, size) = self.overflow.blocks();
         let overflow = Listed::of_size(blocks, usable(size));
-        self.of_classes().map(on_list).chain([overflow]).sum()
+        self.of_classes().map(on_list).fold(overflow, Add::add)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Gives back whole huge pages of free memory, which the engine's lists of free blocks lead to. A
-//! [walk](super::walk) finds them, too, but has to pass the blocks in use on its way: 50,000 blocks
-//! of 20 KiB take it 20 ms, and a heap that grows has 100 µs for each mebibyte.
+//! [walk](super::walk) finds them, too, but has to pass the blocks in use on its way. Sixteen of
+//! them take it 3 to 8 µs, and a heap that grows has 100 µs for each mebibyte.
+//!
+//! The heap's lock is held while one goes back: some 6 µs, and 60 if its memory is in OS pages.
 
 use super::{Purge, TAGS};
 use crate::global::native::base::visit::Visit;
@@ -45,7 +47,6 @@ impl Purge {
                     return 0;
                 }
                 match give_back(engine.source(), at, zeros) {
-                    // From now on it is skipped.
                     Some(0) => {}
                     Some(bytes) => {
                         self.note_given_back(engine, bytes);
@@ -60,8 +61,9 @@ impl Purge {
     }
 }
 
-/// Gives back the free huge page at this address, and returns how many bytes of it were resident;
-/// `None` if the system refuses.
+/// Gives back the free huge page at this address, all of it, so that `zeros` knows it as such and
+/// the next search skips it. Returns how many bytes of it were resident; `None` if the system
+/// refuses.
 fn give_back(source: &Slot, at: usize, zeros: &mut Zeros) -> Option<usize> {
     let page = SPACE.pointer(at)..SPACE.pointer(at + HUGE);
     let mut written = 0;
