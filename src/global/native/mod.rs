@@ -13,8 +13,8 @@
 //! | [`process`] | forks, statistics |
 //! | [`requests`] | allocates, resizes and frees the program's blocks |
 //! | **Extras**, off by default | used by requests, and in part built on them |
-//! | [`guarded`] | sampled blocks at the end of an OS page of their own |
-//! | [`profile`], `unprofiled` | which call stacks allocated the bytes in use, by samples; its stand-in without it |
+//! | `guarded`, `unguarded` | sampled blocks at the end of an OS page of their own; the stand-in without the feature |
+//! | `profile`, `unprofiled` | which call stacks allocated the bytes in use, by samples; the stand-in without the profiler |
 //! | [`hardened`] | checks every block: `own` comes before `thread`, `paths` after `blocks` |
 //!
 //! Terms used throughout:
@@ -43,6 +43,7 @@
 //! [`Pagewise`]: super::Pagewise
 
 mod base;
+#[cfg(feature = "guarded")]
 mod guarded;
 mod hardened;
 mod heaps;
@@ -56,8 +57,12 @@ pub(super) mod profile;
 mod requests;
 #[cfg(test)]
 mod statics;
+#[cfg(not(feature = "guarded"))]
+mod unguarded;
 #[cfg(not(all(feature = "profiler", target_os = "linux")))]
 mod unprofiled;
 
+#[cfg(not(feature = "guarded"))]
+use unguarded as guarded;
 #[cfg(not(all(feature = "profiler", target_os = "linux")))]
 use unprofiled as profile;

@@ -2,7 +2,11 @@
 
 use core::ffi::{CStr, c_void};
 
-use super::frames;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+mod frames;
+#[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+#[path = "call_stack/system_frames.rs"]
+mod frames;
 
 /// Writes the return addresses of the calling thread's innermost calls to `calls`. The unwinder may
 /// allocate.

@@ -2,7 +2,9 @@
 //! unloaded. (macOS never unloads a library with thread-local variables, which this one has.) Also
 //! runs when a program exits, while other threads may go on.
 
-use super::{faults, thread_end};
+#[cfg(feature = "guarded")]
+use super::faults;
+use super::thread_end;
 
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -10,6 +12,7 @@ static UNLOAD: extern "C" fn() = unload;
 
 extern "C" fn unload() {
     thread_end::delete_key();
+    #[cfg(feature = "guarded")]
     faults::put_handlers_back();
     #[cfg(all(target_os = "linux", feature = "profiler"))]
     crate::os::linux::ignore_signal();

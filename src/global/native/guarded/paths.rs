@@ -64,13 +64,11 @@ fn place_outside(random: u64) -> Option<usize> {
 const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 };
 
 /// Returns whether a block may be outside of all heaps. One bit of the address decides: it is clear
-/// in the whole window of heaps, and set in most addresses that the system chooses. Without the
-/// feature there are no guarded blocks. Any other block freed with a small size is in a heap, or
-/// [looked up](sizes::LOOKED_UP).
+/// in the whole window of heaps, and set in most addresses that the system chooses. Any other block
+/// freed with a small size is in a heap, or [looked up](sizes::LOOKED_UP).
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
-    const ANY_ARE: bool = cfg!(feature = "guarded") && usize::BITS == 64;
-    ANY_ARE && block.addr() as u64 >> BIT & 1 == 1
+    usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
 }
 
 /// Allocates a guarded block, zeroed; `None` if it is too large, or there is no free place.
@@ -168,7 +166,7 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
     });
 }
 
-#[cfg(all(test, feature = "guarded", not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use std::sync::Once;
 

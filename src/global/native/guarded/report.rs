@@ -119,7 +119,7 @@ fn say_where(here: &Trace, record: &Record) {
     text.write();
 }
 
-#[cfg(all(test, feature = "guarded", unix, not(miri)))]
+#[cfg(all(test, unix, not(miri)))]
 mod tests {
     use core::ptr;
     use core::sync::atomic::AtomicPtr;

@@ -42,7 +42,7 @@ impl Stack {
     }
 }
 
-#[cfg(all(test, feature = "guarded", target_os = "linux", not(miri)))]
+#[cfg(all(test, target_os = "linux", not(miri)))]
 mod tests {
     use super::*;
     use crate::os::alone;

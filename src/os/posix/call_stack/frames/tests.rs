@@ -88,7 +88,7 @@ const SURVIVED: c_int = 77;
 /// A call from code that is unmapped meanwhile ends the walk; the system's unwinder reads the code.
 #[test]
 fn a_walk_survives_unmapped_code() {
-    let run = alone::run("os::posix::frames::tests::code_is_unmapped");
+    let run = alone::run("os::posix::call_stack::frames::tests::code_is_unmapped");
     assert_eq!(run.status.code(), Some(SURVIVED), "{run:?}");
 }
 
