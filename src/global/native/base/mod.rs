@@ -6,6 +6,7 @@
 //! | `apart` | statics in cache lines of their own |
 //! | `sealed` | statics in OS pages of their own, read-only in hardened mode |
 //! | `once` | a value that is set once |
+//! | `cooldown` | the time that must pass before something is done again |
 //! | `sync`, `lock`, `gate` | atomics, barriers; the lock; the gate to a thread's own data |
 //! | `text` | text for standard error |
 //! | `mode` | whether the process runs hardened |
@@ -15,6 +16,7 @@
 //! | `settings` | settings from the environment, and complaints about ignored ones |
 
 pub(super) mod apart;
+pub(super) mod cooldown;
 pub(super) mod gate;
 pub(super) mod lock;
 pub(super) mod mode;

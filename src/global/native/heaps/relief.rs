@@ -8,12 +8,13 @@
 //! | up to a sixth, or 16 MiB | at [`RATE`] on average: most of it is soon wanted again |
 //! | more | at once |
 
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::heap::Heap;
 use super::{mapping, pool};
 use crate::global::native::base::apart::Apart;
+use crate::global::native::base::cooldown::Cooldown;
 use crate::global::native::base::visit::{RATE, Visit};
 use crate::global::native::memory::purge::Granularity;
 use crate::os;
@@ -41,8 +42,8 @@ const READ: usize = 32;
 /// Bytes that the process has grown by since the heaps were last looked at.
 static GROWTH: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
 
-/// When memory may go back again at the rate: the lower 32 bits of a time in milliseconds.
-static AGAIN: Apart<AtomicU32> = Apart::new(AtomicU32::new(0));
+/// The time until memory may go back again at the rate.
+static PAUSE: Apart<Cooldown> = Apart::new(Cooldown::over());
 
 /// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
 /// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
@@ -55,7 +56,7 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
         pool::all().map(|heap| (heap.used.load(Relaxed), heap.most_resident.load(Relaxed)));
     let (free, in_use) = balance(figures, mapping::usage().bytes);
     let (mut wanted, is_large) = surplus(free, in_use, grown_by);
-    if !goes_back(&AGAIN, os::now() as u32, wanted, is_large) {
+    if !goes_back(&PAUSE, os::now(), wanted, is_large) {
         return false;
     }
     let mut visit = Visit::for_bytes(grown_by);
@@ -91,26 +92,15 @@ fn balance(heaps: impl Iterator<Item = (usize, usize)>, mapped: usize) -> (usize
 }
 
 /// Returns whether `bytes` go back now: at the rate, which then counts them, or `at_once`.
-fn goes_back(again: &AtomicU32, now: u32, bytes: usize, at_once: bool) -> bool {
-    bytes > 0 && (is_time(again, now, bytes) || at_once)
+fn goes_back(pause: &Cooldown, now: u64, bytes: usize, at_once: bool) -> bool {
+    let millis = u32::try_from(bytes / RATE).unwrap_or(u32::MAX);
+    bytes > 0 && (pause.begin_again(now, millis) || at_once)
 }
 
 /// Returns how many bytes of the free memory should go back, and whether at once.
 fn surplus(free: usize, in_use: usize, grown_by: usize) -> (usize, bool) {
     let wanted = free.saturating_sub(LEAST.max(in_use / SHARE)).min(2 * grown_by);
     (wanted, free > LARGE.max(in_use / LARGE_SHARE))
-}
-
-/// Returns whether the rate allows `bytes` to go back at the time `now`, and if so counts them.
-fn is_time(again: &AtomicU32, now: u32, bytes: usize) -> bool {
-    // The clock wraps: a time far ahead is one from before the wrap.
-    let wait = again.load(Relaxed).wrapping_sub(now);
-    let is_time = wait == 0 || wait > u32::MAX / 2;
-    if is_time {
-        // If two threads set it at the same time, one counts for both.
-        again.store(now.wrapping_add((bytes / RATE) as u32), Relaxed);
-    }
-    is_time
 }
 
 #[cfg(test)]
@@ -120,12 +110,11 @@ mod tests {
     /// Memory goes back at the rate, for any amounts and times, also where the clock wraps.
     #[test]
     fn memory_goes_back_at_the_rate() {
-        for start in [0, 1_000, u32::MAX - 500] {
-            let again = AtomicU32::new(start);
-            let mut gone = 0;
+        for start in [0, 1_000, (1 << 32) - 500] {
+            let (pause, mut gone) = (Cooldown::over(), 0);
             for at in 0..1_000 {
                 let bytes = (1 + at as usize % 7) << 20;
-                if is_time(&again, start.wrapping_add(at), bytes) {
+                if goes_back(&pause, start + at, bytes, false) {
                     gone += bytes;
                 }
             }
@@ -149,16 +138,6 @@ mod tests {
             assert_eq!(surplus(longer * MIB + 1, 3 * MIB), (6 * MIB, true));
             assert_eq!(surplus(1000 * MIB, 1000 * MIB), ((1000 - stays) * MIB, true));
         }
-    }
-
-    /// A time up to half the clock's range ahead is waited for; one further ahead is past.
-    #[test]
-    fn a_time_is_ahead_or_past() {
-        let is_time_at = |ahead: u32| is_time(&AtomicU32::new(7_u32.wrapping_add(ahead)), 7, 1);
-        assert_eq!(
-            [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX].map(is_time_at),
-            [true, false, false, true, true]
-        );
     }
 
     /// The figures of few heaps are read each time, those of many less often: 32 heaps per
@@ -195,15 +174,15 @@ mod tests {
     /// go back, and do not count.
     #[test]
     fn much_free_memory_goes_back_at_once() {
-        let again = AtomicU32::new(0);
-        assert!(!goes_back(&again, 0, 0, false) && !goes_back(&again, 0, 0, true));
-        assert!(goes_back(&again, 0, 10 * RATE, false));
-        assert!(!goes_back(&again, 9, RATE, false));
-        assert!(goes_back(&again, 9, RATE, true));
-        assert!(goes_back(&again, 10, RATE, false), "what went back at once does not delay");
-        assert!(!goes_back(&again, 10, RATE, false));
-        assert!(goes_back(&again, 11, 4 * RATE, true));
-        assert!(!goes_back(&again, 14, RATE, false), "but counts where it was time");
+        let pause = Cooldown::over();
+        assert!(!goes_back(&pause, 0, 0, false) && !goes_back(&pause, 0, 0, true));
+        assert!(goes_back(&pause, 0, 10 * RATE, false));
+        assert!(!goes_back(&pause, 9, RATE, false));
+        assert!(goes_back(&pause, 9, RATE, true));
+        assert!(goes_back(&pause, 10, RATE, false), "what went back at once does not delay");
+        assert!(!goes_back(&pause, 10, RATE, false));
+        assert!(goes_back(&pause, 11, 4 * RATE, true));
+        assert!(!goes_back(&pause, 14, RATE, false), "but counts where it was time");
     }
 
     #[cfg(all(not(miri), not(pagewise_portable_os), target_pointer_width = "64"))]
@@ -317,12 +296,5 @@ mod tests {
             }
             assert_eq!(heap.free(), before);
         }
-    }
-
-    /// A process that gave nothing back for a day may give memory back.
-    #[test]
-    fn a_rest_does_not_delay() {
-        let again = AtomicU32::new(5);
-        assert!(is_time(&again, 86_400_000, 1 << 20));
     }
 }

@@ -5,10 +5,11 @@
 
 use core::ptr;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 
 use super::{ended, medium, quick, registry};
 use crate::global::native::base::apart::Apart;
+use crate::global::native::base::cooldown::Cooldown;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::heap::Heap;
@@ -19,8 +20,8 @@ use crate::os;
 /// The current round through the lists of all threads.
 #[derive(Debug)]
 struct Round {
-    /// When the next round begins: milliseconds, the lower 32 bits.
-    next: AtomicU32,
+    /// The time until the next round.
+    pause: Cooldown,
     /// The lists to visit next; null if the round has ended.
     at: AtomicPtr<quick::Lists>,
     /// Whether the last visit to the lists of ended threads was too short.
@@ -28,7 +29,7 @@ struct Round {
 }
 
 static ROUND: Apart<Round> = Apart::new(Round {
-    next: AtomicU32::new(0),
+    pause: Cooldown::over(),
     at: AtomicPtr::new(ptr::null_mut()),
     ended_left: AtomicBool::new(false),
 });
@@ -36,9 +37,6 @@ static ROUND: Apart<Round> = Apart::new(Round {
 /// Threads whose lists one turn looks at: some tens of microseconds if none of them is in the
 /// processor's cache.
 const LOOKS: usize = 256;
-
-/// The longest time between two rounds in milliseconds: twelve days.
-const LONGEST: u32 = 1 << 30;
 
 /// Continues the round, or begins one if the purge delay is over since the last began, and puts
 /// idle blocks back while the visit lasts.
@@ -56,9 +54,7 @@ pub(super) fn continue_round(visit: &mut Visit) {
     }
     let mut at = ROUND.at.load(Relaxed);
     if at.is_null() {
-        let next = ROUND.next.load(Relaxed);
-        let after = (os::now() as u32).wrapping_add(delay.min(LONGEST));
-        if until(next) > 0 || ROUND.next.compare_exchange(next, after, Relaxed, Relaxed).is_err() {
+        if !ROUND.pause.begin_again(os::now(), delay) {
             return;
         }
         refused::retry(visit);
@@ -91,15 +87,9 @@ pub(super) fn due_in() -> Option<u64> {
         || !mode::is_hardened() && registry::all_lists().any(has_medium);
     let on_lists = some.then(|| {
         let is_over = ROUND.at.load(Relaxed).is_null() && !ROUND.ended_left.load(Relaxed);
-        if is_over { until(ROUND.next.load(Relaxed)) } else { 0 }
+        if is_over { ROUND.pause.left(os::now()).into() } else { 0 }
     });
     on_lists.into_iter().chain(kept::due_in(delay)).min()
-}
-
-/// Returns the milliseconds until `time`, given by its lower 32 bits; 0 if it is past.
-fn until(time: u32) -> u64 {
-    let left = time.wrapping_sub(os::now() as u32);
-    if left > u32::MAX / 2 { 0 } else { left.into() }
 }
 
 /// Returns whether a thread may have medium blocks on its lists.
@@ -107,8 +97,8 @@ fn has_used_medium(lists: *mut quick::Lists) -> bool {
     medium::of(lists).is_used()
 }
 
-/// Puts all blocks on the lists of a heap's threads back, while the visit lasts, and the next visit
-/// goes on there; returns whether it got to the end.
+/// Puts back the blocks on the medium lists of a heap's threads while the visit lasts; the next
+/// visit goes on there. Returns whether it got to the end.
 pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     if mode::is_hardened() {
         return true;
@@ -127,8 +117,9 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     at.is_null()
 }
 
-/// Puts the blocks on the lists of all threads back, unmaps all kept mappings, and retries what the
-/// system refused to take back; returns whether there was anything.
+/// Puts back the blocks on all threads' medium lists and on the quick lists of ended threads, unmaps
+/// all kept mappings, and retries what the system refused to take back. Returns whether there was
+/// anything.
 pub(in crate::global::native) fn put_back_all() -> bool {
     let is_usual = !mode::is_hardened();
     let mut any = is_usual && kept::give_back(usize::MAX);
@@ -239,18 +230,5 @@ mod tests {
         assert_eq!(heap.lists_at.load(Relaxed), all[5].cast());
         assert!(put_back_of(heap, &mut Visit::unbounded()));
         assert!(heap.lists_at.load(Relaxed).is_null(), "the next search begins anew");
-    }
-
-    /// A time counts as ahead if it is up to half of the `u32` range ahead, and else as past.
-    #[test]
-    fn a_time_is_ahead_or_past() {
-        let from_now = |ahead: u32| until((os::now() as u32).wrapping_add(ahead));
-        for ahead in [1 << 20, LONGEST, u32::MAX / 2] {
-            let left = from_now(ahead);
-            assert!(left > u64::from(ahead) / 2 && left <= ahead.into(), "{ahead}: {left}");
-        }
-        for ahead in [0, u32::MAX / 2 + (1 << 20), u32::MAX] {
-            assert_eq!(from_now(ahead), 0, "{ahead}");
-        }
     }
 }
