@@ -226,6 +226,15 @@ impl Tuning {
         if self.pages.ffcrossover > SMALL_MAX || !self.pages.ffcrossover.is_multiple_of(UNIT) {
             return Err(TuningError::Crossover);
         }
+        if let SizeMap::Classes(classes) = self.pages.sizemap {
+            let mut class = 0;
+            while class < classes.len() && (classes[class] as usize) < self.pages.ffcrossover {
+                class += 1;
+            }
+            if class < classes.len() && classes[class] > u16::MAX as u32 {
+                return Err(TuningError::Class);
+            }
+        }
         if self.quick_blocks < 2 || self.quick_blocks > 1024 {
             return Err(TuningError::QuickBlocks);
         }
@@ -257,6 +266,8 @@ pub enum TuningError {
     PageSize,
     /// FFCROSSOVER is above 32 KiB or not a multiple of the unit.
     Crossover,
+    /// The class of the SIZEMAP that serves FFCROSSOVER is 64 KiB or more.
+    Class,
     /// The number of blocks of a quick list is not from 2 to 1024.
     QuickBlocks,
     /// The number of heaps for each CPU is not from 1 to 16.
@@ -272,6 +283,9 @@ impl fmt::Display for TuningError {
             Self::Unit => f.write_str("the unit must be 16"),
             Self::PageSize => f.write_str("the page size must be at least 16 KiB"),
             Self::Crossover => f.write_str("FFCROSSOVER must be a multiple of 16, at most 32 KiB"),
+            Self::Class => {
+                f.write_str("the class of the SIZEMAP for FFCROSSOVER must be below 64 KiB")
+            }
             Self::QuickBlocks => f.write_str("a quick list must hold from 2 to 1024 blocks"),
             Self::HeapsPerCpu => {
                 f.write_str("the number of heaps for each CPU must be from 1 to 16")

@@ -27,6 +27,17 @@ fn parameters_have_their_bounds() {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::Crossover) };
         assert_eq!(usual.pages(pages.sizemap(SizeMap::Linear)).check(), error, "{ffcrossover}");
     }
+    let bounds: [(&[u32], bool); 4] = [
+        (&[16, 1024, 65_520], true),
+        (&[16, 1024, 65_536], false),
+        (&[16, 1024, 70_016], false),
+        (&[16, 16 << 10, 70_016], true),
+    ];
+    for (classes, is_allowed) in bounds {
+        let pages = usual.pages.page_size(128 << 10).sizemap(SizeMap::Classes(classes));
+        let error = if is_allowed { Ok(()) } else { Err(TuningError::Class) };
+        assert_eq!(usual.pages(pages).check(), error, "{classes:?}");
+    }
     for (blocks, is_allowed) in [(0, false), (1, false), (2, true), (1024, true), (1025, false)] {
         let error = if is_allowed { Ok(()) } else { Err(TuningError::QuickBlocks) };
         assert_eq!(usual.quick_blocks(blocks).check(), error, "{blocks}");
@@ -54,6 +65,18 @@ fn random_settings_work() {
         passes_when("tunings::mixed", |command| {
             let named = settings.iter().map(|(name, value)| (format!("PAGEWISE_{name}"), value));
             command.envs(named).env("SEED", seed.to_string());
+        });
+    }
+}
+
+/// A class that serves FFCROSSOVER and has 64 KiB or more is refused, and the usual classes serve.
+/// (Regression: its size was cut to 16 bits. The first request stopped the process, or never
+/// ended.)
+#[test]
+fn a_class_of_64_kib_is_refused() {
+    for classes in ["16,64,256,1024,65536", "16,64,256,1024,70016"] {
+        passes_when("tunings::mixed", |command| {
+            command.env("PAGEWISE_PAGE_SIZE", "128K").env("PAGEWISE_SIZEMAP", classes);
         });
     }
 }

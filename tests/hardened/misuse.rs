@@ -1,6 +1,12 @@
 //! The misuses that each part detects, in blocks of every kind.
 
 use std::alloc::{GlobalAlloc, Layout};
+#[cfg(unix)]
+use std::ffi::c_void;
+#[cfg(unix)]
+use std::ptr;
+#[cfg(unix)]
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::child::run;
 use crate::{ALLOCATOR, SIZES};
@@ -95,6 +101,27 @@ stops! {
         let wrong = Layout::from_size_align(size / 2, 8).expect("a valid layout");
         // SAFETY: this is the misuse to be detected.
         unsafe { ALLOCATOR.dealloc(block, wrong) };
+    }
+
+    /// (Regression: a thread without lists, such as one that has just begun, did not compare.)
+    #[cfg(unix)]
+    a_wrong_size_in_a_new_thread("checks", NOT_TINY, "a size that is not its own") wrong_size_in_new_thread {
+        extern "C" fn free_with_wrong_size(block: *mut c_void) -> *mut c_void {
+            let size = SIZE.load(Relaxed);
+            // SAFETY: this is the misuse to be detected.
+            unsafe { ALLOCATOR.free_sized(block.cast(), size / 2) };
+            block
+        }
+
+        static SIZE: AtomicUsize = AtomicUsize::new(0);
+        SIZE.store(size_of_child(), Relaxed);
+        let block = ALLOCATOR.allocate(SIZE.load(Relaxed));
+        let mut thread = 0;
+        // SAFETY: the function takes a pointer, and the thread is joined.
+        unsafe {
+            libc::pthread_create(&raw mut thread, ptr::null(), free_with_wrong_size, block.cast());
+            libc::pthread_join(thread, ptr::null_mut());
+        }
     }
 
     a_wrong_size_in_c("checks", NOT_TINY, "a size that is not its own") wrong_size_in_c {

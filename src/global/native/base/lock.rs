@@ -16,7 +16,8 @@
 //! - after a tenth of a second, the calling thread turns out to hold another lock: it is within an
 //!   interposed function that allocates, and the owner of this lock may wait for the other one;
 //! - after a millisecond, in a program whose interposed functions were seen to allocate: the owner
-//!   may be within one that waits for the calling thread, by a mutex of the program;
+//!   of the lock may be in such a function, waiting for a mutex of the program that the calling
+//!   thread holds;
 //! - after a tenth of a second, this turns out to be a child that the program made without telling
 //!   the C library (the system call `clone`, `_Fork`): the owner may have stayed behind. The lock
 //!   counts as lost, until its owner unlocks it, if it exists after all;

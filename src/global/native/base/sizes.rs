@@ -84,10 +84,9 @@ pub(in crate::global::native) fn seal() {
     TABLES.seal();
 }
 
-/// Enters the lists of these classes, block sizes in bytes, for all sizes up to `most` that they
-/// serve, and none for larger ones.
+/// Enters the lists of these classes, block sizes in bytes below 64 KiB, for all sizes up to `most`
+/// that they serve, and none for larger ones.
 pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, most: usize) {
-    const { assert!(SMALL_MAX <= MOST_OFFSET, "sizes fit as well") };
     let mut from = 0;
     for (class, size) in classes.enumerate() {
         let end = (size.min(most) / UNIT + 1).clamp(from, ENTRIES);

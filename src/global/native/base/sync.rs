@@ -15,8 +15,10 @@ use crate::os;
 /// a microsecond.
 pub(super) const SPINS: u32 = 64;
 
-/// Returns the token of the calling thread, which no other thread has: not 0, its lowest two bits
-/// clear. It is the same in the child of a fork.
+/// Returns the token of the calling thread: not 0, its lowest two bits clear. It is the same in the
+/// child of a fork. No two threads have the same, except, by a chance of one in half a billion, the
+/// main thread of a static program and another one: if they met, one would take the lock that the
+/// other holds for its own, and go elsewhere.
 #[inline]
 pub(in crate::global::native) fn token() -> u32 {
     token_at(os::thread_address())
@@ -25,7 +27,8 @@ pub(in crate::global::native) fn token() -> u32 {
 /// Returns the token of a thread whose thread-local variables are at `address`.
 #[inline(always)]
 fn token_at(address: usize) -> u32 {
-    // Threads' variables are more than 512 bytes apart, and all within 256 GiB.
+    // Threads' variables are at least 512 bytes apart, and within 256 GiB, but for those of the main
+    // thread of a static program.
     let place = (address >> 9) as u32 & ((1 << 29) - 1);
     (1 << 31) | (place << 2)
 }

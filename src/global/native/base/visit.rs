@@ -40,8 +40,8 @@ impl Visit {
         Self { takes: IN_PASSING, until: None }
     }
 
-    /// A visit by a thread that allocates or frees `bytes` at once, for which about as many go
-    /// back. It takes about as long as touching the block does.
+    /// A visit by a thread that allocates or frees `bytes` at once, while about as many bytes of
+    /// free memory go back to the system. It takes about as long as touching the block does.
     pub(in crate::global::native) fn for_bytes(bytes: usize) -> Self {
         Self { takes: ((bytes as u64 * MEBIBYTE) >> 20).max(IN_PASSING), until: None }
     }

@@ -7,6 +7,7 @@ use super::pool::{self, Book, PLACES, POOL, Record, State, Trace, book, index_of
 use super::report::{self, Misuse};
 use crate::global::native::base::sizes;
 use crate::global::native::memory::outside;
+use crate::global::native::memory::space::WINDOW;
 use crate::global::tuning::UNIT;
 use crate::os;
 
@@ -50,25 +51,27 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     })
 }
 
-/// Returns a random address in the lower half of the lowest addresses that may be outside; `None`
-/// if there are none.
+/// Returns a random address among the lowest that [may be outside](may_be_outside), an eighth of all
+/// addresses; `None` if there are none.
 fn place_outside(random: u64) -> Option<usize> {
     /// Alignment of the addresses.
-    const ALIGN: usize = 64 << 10;
-    let first = 1_usize.checked_shl(BIT)?;
-    let places = first / 2 / ALIGN;
-    Some(first + random as usize % places * ALIGN)
+    const ALIGN: u64 = 64 << 10;
+    let place = OUTSIDE + random % (ADDRESSES / 8 / ALIGN) * ALIGN;
+    usize::try_from(place).ok()
 }
 
-/// The bit of an address that tells whether a block [may be outside](may_be_outside).
-const BIT: u32 = if cfg!(any(target_arch = "x86_64", windows)) { 46 } else { 47 };
+/// All addresses that a system with pointers of 64 bits gives a process, unless it is asked for more.
+const ADDRESSES: u64 = 1 << if cfg!(any(target_arch = "x86_64", windows)) { 47 } else { 48 };
 
-/// Returns whether a block may be outside of all heaps. One bit of the address decides: it is clear
-/// in the whole window of heaps, and set in most addresses that the system chooses. Any other block
-/// freed with a small size is in a heap, or [looked up](sizes::LOOKED_UP).
+/// The first address behind all places of the heaps' [window](WINDOW).
+const OUTSIDE: u64 = ADDRESSES / 32 * WINDOW.end as u64;
+
+/// Returns whether a block may be outside of all heaps: it is behind their window, as are most
+/// addresses that the system chooses. Any other block freed with a small size is in a heap, or
+/// [looked up](sizes::LOOKED_UP).
 #[inline(always)]
 pub(in super::super) fn may_be_outside(block: *mut u8) -> bool {
-    usize::BITS == 64 && block.addr() as u64 >> BIT & 1 == 1
+    block.addr() as u64 >= OUTSIDE
 }
 
 /// Allocates a guarded block, zeroed; `None` if it is too large, or there is no free place.
@@ -221,8 +224,8 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn places_outside_are_told_by_their_addresses() {
         const ALIGN: usize = 64 << 10;
-        let first = 1_usize << BIT;
-        let places = (first / 2 / ALIGN) as u64;
+        let first = OUTSIDE as usize;
+        let places = ADDRESSES / 8 / ALIGN as u64;
         let at = |random| place_outside(random).expect("there are some");
         for number in [0, 1, 2, places / 2 + 1, places - 1] {
             let place = first + number as usize * ALIGN;
@@ -232,7 +235,19 @@ mod tests {
             }
         }
         assert!(!may_be_outside(ptr::without_provenance_mut(first - 1)));
-        assert!(!may_be_outside(ptr::without_provenance_mut(2 * first)));
+    }
+
+    /// No place of the heaps' window may be outside. (Regression: those from 64 TiB on were, after
+    /// the window had moved: half of all programs freed every block on the slow path.)
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn nothing_in_the_window_may_be_outside() {
+        if let Some(all) = os::addresses() {
+            for part in [WINDOW.start, 16, 17, WINDOW.end] {
+                let address = all / 32 * part - usize::from(part == WINDOW.end);
+                assert!(!may_be_outside(ptr::without_provenance_mut(address)), "{address:#x}");
+            }
+        }
     }
 
     /// A fault in a closed page belongs to the nearer block, before or behind it; in the first

@@ -357,14 +357,17 @@ unsafe fn free_with<const SET: usize>(
         let (state, code) = checked_state(block, Fault::FreedNotInUse);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);
-        // Without canaries the requested size is unknown if the state is `FAR`.
-        if let Some(size) = size
-            && size != known
-            && (parts.has_canaries() || code != FAR)
-        {
-            fault::stop(Fault::WrongSize, block.as_ptr());
-        }
+        stop_if_wrong(parts, block, code, size, known);
         give_up_small(parts, lists, own, state, Freed::new(block, list, class));
+    }
+}
+
+/// Stops the process if `size`, which the program gives for a small block in use, is not the `known`
+/// one. Without canaries that is unknown if the state, `code`, is [`FAR`].
+#[inline(always)]
+fn stop_if_wrong(parts: Parts, block: NonNull<u8>, code: u8, size: Option<usize>, known: usize) {
+    if size.is_some_and(|size| size != known) && (parts.has_canaries() || code != FAR) {
+        fault::stop(Fault::WrongSize, block.as_ptr());
     }
 }
 
@@ -430,6 +433,8 @@ fn put_back_or_keep(lists: *mut Lists, own: &Own, freed: Freed) {
     }
 }
 
+/// As [`free`], for a block that is not small, or a thread without lists.
+///
 /// # Safety
 /// As for [`free`].
 #[cold]
@@ -451,7 +456,8 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
         if list > 0 {
             // The calling thread has no lists: not yet, or no longer.
             let class = sizes::class_size(list);
-            small_size(parts, block, code, class);
+            let known = small_size(parts, block, code, class);
+            stop_if_wrong(parts, block, code, size, known);
             state.store(wipe_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
             return Heap::put(&mut [block], Upkeep::IfDue);

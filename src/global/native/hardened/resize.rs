@@ -146,6 +146,8 @@ fn stay(block: NonNull<u8>, size: usize, new_size: usize) -> *mut u8 {
     if new_size <= size { block.as_ptr() } else { ptr::null_mut() }
 }
 
+/// As [`reallocate`], for a block that is not small or does not stay so, or a thread without lists.
+///
 /// # Safety
 /// As for [`reallocate`].
 #[cold]

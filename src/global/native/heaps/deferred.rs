@@ -31,7 +31,7 @@ const ROOM: usize = 1024;
 
 /// The free blocks that wait for a heap; all zeros means none. Invariant: every block here belongs
 /// to the heap, and nothing else uses it. `head` changes only under the heap's lock; entries
-/// outside of `head..tail` are null.
+/// outside of `head..tail` are null, except where [`skip_lost`](Self::skip_lost) says.
 #[derive(Debug)]
 pub(in crate::global::native) struct Deferred<const N: usize = ROOM> {
     /// Whether blocks were added since they were last taken.

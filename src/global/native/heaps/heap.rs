@@ -65,7 +65,8 @@ impl Heap {
         self.most_resident.load(Relaxed).saturating_sub(self.used.load(Relaxed))
     }
 
-    /// Makes the heap of a slot; `None` if there is no memory for it. Called once for each slot.
+    /// Makes the heap of a slot; `None` if there is no memory for it. Called for one slot at a
+    /// time; again for the same slot after a failure, which leaves nothing mapped there.
     pub(super) fn open(slot: usize, tuning: &Tuning) -> Option<&'static Self> {
         let start = SPACE.slot(slot);
         let page = os::page_size();

@@ -73,7 +73,8 @@ struct Kept {
 // lock.
 unsafe impl Send for Kept {}
 
-/// The runs. While a thread has the lock, it maps and unmaps nothing.
+/// The runs. A thread that has the lock maps and unmaps nothing, unless it gives up more runs at
+/// once than [`KeptRuns`] notes for later.
 static KEPT: Apart<Locked<Kept>> = Apart::new(Locked::new(Kept::new()));
 
 /// Bytes of all runs, updated before the lock is released.
@@ -155,8 +156,8 @@ pub(in crate::global::native) fn expects_zeros_written(size: usize) -> bool {
     with(|kept| kept.zeroed.expects_all(size)).unwrap_or(false)
 }
 
-/// Forgets the sample if it lies in this mapping, which is about to be resized. Returns whether it
-/// did: then only a part of the mapping may be advised.
+/// Forgets the sample, and learns from it, if it lies in this mapping, which is about to be resized
+/// or unmapped. Returns whether it did: then only a part of the mapping may be advised.
 pub(super) fn forget_sample(start: *mut u8, len: usize) -> bool {
     with(|kept| kept.learn(start, len)).flatten().is_some()
 }

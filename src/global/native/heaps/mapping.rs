@@ -83,7 +83,7 @@ pub(in crate::global::native) fn allocate_kept(
     // What another thread frees meanwhile is kept only if there is room for both.
     IN_USE.coming.fetch_add(len, Relaxed);
     let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen));
-    IN_USE.coming.fetch_sub(len, Relaxed);
+    in_use::note_come(len);
     let base = base?;
     let block = base.wrapping_add(page);
     // SAFETY: the pages were taken just now, so nobody else has them; the block is behind the
@@ -209,16 +209,18 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             keep_closed(base.sub(guard), len + 2 * guard);
             return false;
         }
-        let is_whole = block.addr().is_multiple_of(HUGE) && starts_huge_page(len);
+        let may_keep =
+            block.addr().is_multiple_of(HUGE) && starts_huge_page(len) && !mode::is_hardened();
         let balance = || {
             let in_use = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
             kept::Balance { in_use, most_kept: IN_USE.most.load(Relaxed).saturating_sub(in_use) }
         };
-        let is_kept = is_whole && !mode::is_hardened() && kept::keep(base, len, balance, delay);
-        if !is_kept {
-            refused::release(base, len);
+        if may_keep && kept::keep(base, len, balance, delay) {
+            return true;
         }
-        is_kept
+        kept::forget_sample(base, len);
+        refused::release(base, len);
+        false
     }
 }
 

@@ -26,7 +26,8 @@ pub(in crate::global::native) struct Rest {
     growths: usize,
     /// The rest ends when the heap has this number of free bytes.
     free: usize,
-    /// Uses of the heap that are missing until the last time that lists made way has paid.
+    /// Uses of the heap until the last time that lists made way has paid for itself. If they make
+    /// way again before, it was in vain.
     unpaid: usize,
     /// How many times in a row they made way in vain.
     in_vain: u32,

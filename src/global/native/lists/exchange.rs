@@ -40,9 +40,9 @@ impl Heap {
         wait: Wait,
         action: impl FnOnce(&mut State) -> R,
     ) -> Option<R> {
-        let ((result, growth), spare) = self.enter(wait, |state| {
+        let (result, growth, spare) = self.enter(wait, |state| {
             let result = action(state);
-            ((result, state.take_growth()), state.take_spare())
+            (result, state.take_growth(), state.take_spare())
         })?;
         if let Some(spare) = spare
             && !mode::is_hardened()
@@ -279,18 +279,19 @@ impl Heap {
     /// Does steps of a purge that is under way or due, until the visit is over or another thread
     /// waits for the lock.
     pub(in crate::global::native) fn do_due_purge(&self, visit: &mut Visit) {
-        let plan = self.enter(Wait::Never, State::plan_purge).unwrap_or(Plan::Nothing);
+        let Some(plan) = self.enter(Wait::Never, State::plan_purge) else { return };
         if plan != Plan::Nothing {
             background::note_due();
         }
         match plan {
-            Plan::Nothing | Plan::Due => return,
+            Plan::Nothing | Plan::Due => return idle::end_search(self),
             Plan::Begin => {
                 // Blocks on lists keep free memory beside them from going back.
                 let all = idle::put_back_of(self, visit);
                 if !all && self.with(State::try_put_off_purge) == Some(true) {
                     return;
                 }
+                idle::end_search(self);
                 self.begin_purge();
             }
             Plan::Remainder => {

@@ -117,6 +117,12 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
     at.is_null()
 }
 
+/// Has the next search for a heap's blocks begin with the first lists: the purge that this one was
+/// made for begins, or is not due any more.
+pub(super) fn end_search(heap: &Heap) {
+    heap.lists_at.store(ptr::null_mut(), Relaxed);
+}
+
 /// Puts back the blocks on all threads' medium lists and on the quick lists of ended threads, unmaps
 /// all kept mappings, and retries what the system refused to take back. Returns whether there was
 /// anything.
@@ -230,5 +236,14 @@ mod tests {
         assert_eq!(heap.lists_at.load(Relaxed), all[5].cast());
         assert!(put_back_of(heap, &mut Visit::unbounded()));
         assert!(heap.lists_at.load(Relaxed).is_null(), "the next search begins anew");
+
+        // A heap without free memory has no purge due. (Regression: the search for one that was not
+        // due any more stayed where it was, and the next went on there.)
+        heap.lists_at.store(all[5].cast(), Relaxed);
+        let ends = |_| {
+            heap.do_due_purge(&mut Visit::unbounded());
+            heap.lists_at.load(Relaxed).is_null()
+        };
+        assert!((0..1_000).any(ends), "another test may have the heap's lock for a while");
     }
 }

@@ -176,12 +176,14 @@ pub(in crate::global::native) unsafe fn refill(
             // few.
             return true;
         }
-        let goes_on = (*list).note_batch_taken();
-        let wanted = if goes_on { capacity - before } else { capacity / 2 };
+        let wanted = if (*list).goes_on_taking() { capacity - before } else { capacity / 2 };
         let room = core::slice::from_raw_parts_mut(blocks(lists, list).add(before), wanted);
         (*list).shut();
         let count = heap.take(wait, (*list).class.into(), offset, room);
         (*list).open(capacity as u32, (before + count) as u32);
+        if count > 0 {
+            (*list).note_batch_taken();
+        }
         count > 0
     }
 }
@@ -275,26 +277,6 @@ unsafe fn widen(lists: *mut Lists, list: *mut List) -> bool {
     }
 }
 
-/// Puts all blocks of a list back to their heaps, unless it is [shut](is_shut); `upkeep` as for
-/// [`Heap::put`].
-///
-/// # Safety
-/// As for [`pop`].
-pub(super) unsafe fn flush(lists: *mut Lists, offset: u32, upkeep: Upkeep) {
-    let list = at(lists, offset);
-    // SAFETY: as in `pop`.
-    unsafe {
-        if (*list).is_shut() {
-            return;
-        }
-        put_back(lists, list, (*list).count() as usize, upkeep);
-        // The static dummy lists must not be written: all threads share them.
-        if (*list).most > 0 {
-            (*list).narrow();
-        }
-    }
-}
-
 /// Returns whether a list is shut: its thread is in the middle of taking or putting back a batch.
 /// So the caller runs within an interposed function or a signal handler, or in the child of a fork.
 ///
@@ -331,15 +313,24 @@ pub(super) fn all_kept(lists: *mut Lists) -> Listed {
     all
 }
 
-/// Puts the blocks of all these lists back to their heaps; `upkeep` as for [`Heap::put`].
+/// Puts the blocks of all these lists back to their heaps, and [narrows](List::narrow) the lists;
+/// `upkeep` as for [`Heap::put`]. Does nothing to a list that is [shut](is_shut), nor to the dummy
+/// lists of [`EMPTY`](lists::EMPTY), which all threads share.
 ///
 /// # Safety
 /// They are the calling thread's, or those of a thread without lists, or no thread has them and the
 /// caller alone uses them.
 pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upkeep) {
     for_each(|offset| {
-        // SAFETY: the caller guarantees that no other thread uses the lists.
-        unsafe { flush(lists, offset, upkeep) };
+        let list = at(lists, offset);
+        // SAFETY: the caller guarantees that no other thread uses the lists, unless they are the
+        // dummy lists, which have room for no block and are not written.
+        unsafe {
+            if (*list).most > 0 && !(*list).is_shut() {
+                flush(lists, list, upkeep);
+                (*list).narrow();
+            }
+        }
     });
 }
 
@@ -350,14 +341,22 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
 pub(super) unsafe fn put_all_back(lists: *mut Lists) {
     for_each(|offset| {
         // SAFETY: the caller guarantees that no other thread uses the lists.
-        unsafe {
-            let list = at(lists, offset);
-            let count = (*list).count() as usize;
-            if count > 0 {
-                put_back(lists, list, count, Upkeep::Never);
-            }
-        }
+        unsafe { flush(lists, at(lists, offset), Upkeep::Never) };
     });
+}
+
+/// Puts all blocks of a list back to their heaps; none if it is [shut](is_shut).
+///
+/// # Safety
+/// As for [`pop`].
+unsafe fn flush(lists: *mut Lists, list: *mut List, upkeep: Upkeep) {
+    // SAFETY: as in `pop`.
+    unsafe {
+        let count = (*list).count() as usize;
+        if count > 0 {
+            put_back(lists, list, count, upkeep);
+        }
+    }
 }
 
 /// Puts the `older` oldest blocks of a list back to their heaps; `upkeep` as for [`Heap::put`].
@@ -388,6 +387,32 @@ pub(in crate::global::native) fn kept(lists: *mut Lists, offset: u32) -> Listed 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The dummy lists are not written, whoever flushes them. (Regression: a thread without lists
+    /// wrote zeros there as it freed a large block, while other threads read them.)
+    #[cfg(all(not(miri), target_os = "linux"))]
+    #[test]
+    fn dummy_lists_are_not_written() {
+        crate::os::alone::passes("global::native::lists::quick::tests::dummies");
+    }
+
+    #[cfg(all(not(miri), target_os = "linux"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn dummies() {
+        use crate::global::native::lists::registry;
+        registry::heap_for_test();
+        let (page, dummies) = (crate::os::page_size(), &raw const lists::EMPTY);
+        let first = dummies.addr().next_multiple_of(page);
+        let end = (dummies.addr() + size_of_val(&lists::EMPTY)) & !(page - 1);
+        assert!(end - first > 10 * page);
+        // SAFETY: these pages hold only the dummy lists, which no test of this process changes.
+        unsafe {
+            crate::os::forbid_writes(dummies.cast_mut().cast::<u8>().with_addr(first), end - first);
+            flush_all(empty(), Upkeep::Never);
+            put_all_back(empty());
+        }
+    }
 
     /// A list that a fork found on its way to its wave places is empty there, and takes blocks.
     #[cfg(all(not(miri), target_pointer_width = "64"))]

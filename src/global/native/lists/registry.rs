@@ -90,7 +90,7 @@ fn decide(asked: &Tuning) -> Option<&'static Settings> {
 /// calls `on_open`, which must not allocate. `None` if there is no memory, or the registry's lock
 /// cannot be waited for.
 pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
-    let tuning = tuning(asked);
+    let tuning = &settings(asked)?.tuning;
     REGISTRY.with(|registry| registry.adopted().enter(tuning, on_open)).flatten()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | event | what goes back |
 //! |---|---|
-//! | the purge delay is over since much was free | all free OS pages, by a [walk] through the whole heap |
+//! | the purge delay has passed since much memory became free | all free OS pages, by a [walk] through the whole heap |
 //! | the heap grows for a large block, or one is mapped beside it | as many bytes of large free blocks |
 //! | larger blocks were freed in one [decline] | free huge pages, at once |
 //! | the heap grows, and all heaps have much free memory | twice the growth: see [`relief`](crate::global::native::heaps::relief) |
@@ -121,7 +121,7 @@ const PUT_OFF: u32 = 64;
 /// Returns the steps that give `bytes` back where large blocks are free. Where free memory is
 /// scattered, they bound the work.
 pub(in crate::global::native) fn steps_for(bytes: usize) -> usize {
-    4 + 8 * bytes / STEP_BYTES
+    4 + bytes / (STEP_BYTES / 8)
 }
 
 impl Purge {
@@ -261,13 +261,14 @@ impl Purge {
         }
         let used = engine.usage().block;
         let least = SURPLUS.max(self.most_resident / 8);
-        let is_free = self.most_resident - used + self.stuck.loose_bytes(used) >= least;
+        let free = self.most_resident(used) - used;
+        let is_free = free + self.stuck.loose_bytes(used) >= least;
         // Any block freed since may have loosened stuck memory, and so may one freed during a walk
         // that gave much back.
         let is_freed = self.most_resident > used || self.stuck.in_vain == 0;
         let is_loose = self.stuck.bytes >= least && is_freed;
         if !(is_free || is_loose) || self.delay == u32::MAX {
-            self.due = 0;
+            (self.due, self.put_off) = (0, 0);
             return Plan::Nothing;
         }
         let now = os::now();
@@ -359,11 +360,18 @@ impl Purge {
         if more {
             return true;
         }
-        let ended = self.walk.take().filter(|walk| !walk.has_skipped);
-        if let Some(Walk { free, met, given, .. }) = ended {
+        let Some(Walk { free, met, given, stuck, has_skipped, .. }) = self.walk.take() else {
+            return false;
+        };
+        let usage = engine.usage();
+        if has_skipped {
+            // It did not learn what is stuck.
+            let stuck = stuck.min(self.most_resident - usage.block);
+            self.most_resident -= stuck;
+            self.stuck.bytes = self.stuck.bytes.max(stuck);
+        } else {
             // Memory that was free all the time and did not go back was not resident, or is stuck.
             // So is the untouched part of a huge page: there may be more of it than was free.
-            let usage = engine.usage();
             let rest = free.saturating_sub(given);
             self.most_resident = self.most_resident.saturating_sub(rest).max(usage.block);
             let scattered = (usage.held - usage.block).saturating_sub(met);

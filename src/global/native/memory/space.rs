@@ -22,6 +22,7 @@
 //! Where no window can be had, as with 32-bit addresses, the space is a reservation: as large as
 //! the system allows, at most half of RLIMIT_AS.
 
+use core::ops::Range;
 use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -374,9 +375,12 @@ pub(super) fn table_len(len: usize) -> usize {
     (len / GRANULE) * size_of::<AtomicU32>()
 }
 
+/// Where the window may lie, in thirty-seconds of all addresses.
+pub(in crate::global::native) const WINDOW: Range<usize> = 13..20;
+
 /// Finds unused addresses for slots and tables. Returns the base and the bytes of the slots.
 ///
-/// The window lies at random between 13 and 20 thirty-seconds of all addresses. The system places
+/// The window lies at random between 13 and 20 [thirty-seconds](WINDOW) of all addresses. The system places
 /// mappings from the top downwards, to the programs at two thirds, or from one third upwards.
 /// Programs that map memory at addresses of their own choice do so elsewhere. On x86-64, where the
 /// window lies between 52 and 80 TiB, GNU CLISP does so from 16 to 32 TiB, Clozure CL from 48 TiB,
@@ -387,7 +391,7 @@ fn window() -> Option<(*mut u8, usize)> {
     let all = os::addresses()?;
     let most = (all / 16).min(LARGEST);
     let len = if os::NEEDS_RESERVATION { within(os::address_space_limit(), most) } else { most };
-    let (from, to) = (all / 32 * 13, all / 32 * 20);
+    let (from, to) = (all / 32 * WINDOW.start, all / 32 * WINDOW.end);
     let places = (to - from - len - bytes_behind(len)) / ALIGN;
     (0..TRIES).find_map(|_| {
         // Not derived from any other address, so that knowing one does not reveal it.

@@ -92,16 +92,18 @@ extern "C" fn in_child() {
 /// Waits until no fork is under way, for a limited time. Returns whether there was one.
 #[cold]
 pub(in crate::global::native) fn wait_for_end() -> bool {
-    let under_way = || FORKS.load(Relaxed) > 0;
+    let is_under_way = || FORKS.load(Relaxed) > 0;
     // In a child for which no fork handler ran, no thread is left to end the fork.
-    let forking = under_way() && !sync::is_unannounced_child();
+    if !is_under_way() || sync::is_unannounced_child() {
+        return false;
+    }
     for _ in 0..MOST_PAUSES {
-        if !forking || !under_way() {
+        if !is_under_way() {
             break;
         }
         os::pause();
     }
-    forking
+    true
 }
 
 #[cfg(all(test, unix, not(miri)))]

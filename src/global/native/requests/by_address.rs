@@ -37,6 +37,8 @@ pub(super) unsafe fn usable_size(block: *mut u8) -> usize {
     }
 }
 
+/// As [`usable_size`], where the thread's lists do not record the size.
+///
 /// # Safety
 /// As for [`usable_size`].
 #[cold]
@@ -137,6 +139,9 @@ unsafe fn reallocate_small(
     }
 }
 
+/// As [`reallocate`], where the thread's lists do not record the size, or the block becomes larger
+/// than a small one.
+///
 /// # Safety
 /// As for [`reallocate`].
 #[cold]

@@ -162,6 +162,8 @@ pub(super) unsafe fn move_to_mapping(
     unsafe { move_large_to_mapping(asked, block, size, align, new_size) }
 }
 
+/// As [`move_to_mapping`], for sizes that may be mappings.
+///
 /// # Safety
 /// As for [`move_to_mapping`].
 #[cold]

@@ -33,7 +33,7 @@ use crate::os::KeepErrno;
 #[cfg(feature = "initial-exec")]
 pub(super) fn open(asked: &Tuning) {
     let _errno = KeepErrno::new();
-    let _ = thread::enter(registry::tuning(asked));
+    let _ = thread::enter(asked);
 }
 
 /// Allocates a block of `size` bytes at a multiple of `align`; null if there is no memory.
@@ -282,6 +282,8 @@ pub(super) unsafe fn free_any_sized(asked: &Tuning, block: *mut u8, size: usize)
     }
 }
 
+/// Frees a block that is not small: onto a medium list, or else past all lists.
+///
 /// # Safety
 /// As for [`free`]; `lists` are the calling thread's, and the block is in a slot.
 #[cold]

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use super::{thread, usual};
 use crate::global::native::base::{mode, sizes};
-use crate::global::native::lists::{current, medium, quick, registry};
+use crate::global::native::lists::{current, medium, quick};
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::{hardened, profile};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -44,7 +44,7 @@ pub(super) fn sample(
     let _errno = KeepErrno::new();
     if current::lists() == quick::empty() {
         // Gives a new thread its lists, so that its first block counts.
-        let _ = thread::enter(registry::tuning(asked));
+        let _ = thread::enter(asked);
     }
     let is_wanted = profile::decide_sample(asked, size, align);
     let block = allocate();

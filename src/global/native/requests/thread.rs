@@ -46,13 +46,13 @@ pub(in crate::global::native) struct Caller {
 
 /// Returns the lists and heap of the calling thread. Makes its lists if it has none, unless it is
 /// about to end or there is no memory for them. `None` if there are no heaps.
-pub(in crate::global::native) fn enter(tuning: &Tuning) -> Option<Caller> {
+pub(in crate::global::native) fn enter(asked: &Tuning) -> Option<Caller> {
     registry::adopt_orphans();
     let current = current::lists();
     let lists = if current == quick::gone() {
         None
     } else if current == quick::empty() {
-        begin(tuning)
+        begin(asked)
     } else {
         NonNull::new(quick::of_face(current))
     };
@@ -66,34 +66,34 @@ pub(in crate::global::native) fn enter(tuning: &Tuning) -> Option<Caller> {
 
 /// Makes the calling thread's lists; `None` if there is no memory for them.
 #[cold]
-fn begin(tuning: &Tuning) -> Option<NonNull<Lists>> {
-    let lists = registry::enter(tuning, || os::prepare_thread_end(thread_ended))?;
+fn begin(asked: &Tuning) -> Option<NonNull<Lists>> {
+    let lists = registry::enter(asked, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
     // SAFETY: lists are never freed.
     unsafe { lists.as_ref() }.sampler.begin();
     // From here on this thread can allocate, which the calls below may do.
-    finish_opening(tuning);
+    finish_opening(asked);
     os::at_thread_end(thread_ended, lists.as_ptr().cast());
     Some(lists)
 }
 
 /// Does the part of opening the allocator that may allocate, and complains about ignored settings
 /// of the environment. Called once the first thread has its lists; no lock is held.
-fn finish_opening(tuning: &Tuning) {
+fn finish_opening(asked: &Tuning) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Relaxed) {
         return;
     }
     fork::register();
     background::register();
-    if tuning.guarded > 0 {
+    let Some(settings) = registry::settings(asked) else { return };
+    if settings.tuning.guarded > 0 {
         guarded::open();
     }
-    let Some(settings) = registry::settings(tuning) else { return };
     statistics::register_summary(settings);
     settings::complain(settings);
-    profile::start_if_set(tuning, settings);
+    profile::start_if_set(asked, settings);
 }
 
 /// Creates the background thread, if it is wanted. The caller holds no lock. A thread whose lists

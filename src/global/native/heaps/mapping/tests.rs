@@ -827,6 +827,36 @@ fn advised_by_sample() {
     }
 }
 
+/// What a mapping's sample tells is learned before the sample goes, also if the mapping shrinks, or
+/// is not kept. (Regression: the sample was looked at later, at addresses where nothing was.)
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sample_that_goes_is_learned_from() {
+    alone::passes("global::native::heaps::mapping::tests::sample_goes");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own, which has made no mapping"]
+fn sample_goes() {
+    const LEN: usize = 4 * HUGE;
+    for shrinks in [true, false] {
+        let block = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        while kept::decide_huge_pages(block, LEN, kept::Contents::Anything) == LEN {}
+        // SAFETY: the block has these bytes; it shrinks, or is not kept, and is not used any more.
+        unsafe {
+            block.write_bytes(7, LEN);
+            if shrinks {
+                assert_eq!(resize(block, 64, HUGE, true), NonNull::new(block));
+            } else {
+                assert!(!deallocate(block, 0));
+            }
+        }
+        let next = allocate(LEN, 64, None).expect("there is memory").as_ptr();
+        assert_eq!(kept::decide_huge_pages(next, LEN, kept::Contents::Anything), LEN);
+    }
+}
+
 /// The first mapping of a program gets huge pages but for its end, before anything is known of it;
 /// one that must be zeros gets none.
 #[cfg(target_os = "linux")]

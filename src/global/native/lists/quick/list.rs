@@ -135,19 +135,23 @@ impl List {
         self.last_place.get() <= self.bottom() && self.most > 0
     }
 
-    /// Notes that a batch is taken; returns whether the last [`STREAK`] batches were taken too, on
-    /// a [wide](Self::is_wide) list. Then the list should take larger ones: a thread that only
-    /// takes blocks of a class usually goes on for a while.
-    pub(super) fn note_batch_taken(&self) -> bool {
+    /// Returns whether the last [`STREAK`] batches were taken, on a [wide](Self::is_wide) list. Then
+    /// it should take larger ones: a thread that only takes blocks of a class usually goes on for a
+    /// while.
+    pub(super) fn goes_on_taking(&self) -> bool {
+        self.streak.get() >= STREAK && self.is_wide()
+    }
+
+    /// Notes that a batch was taken.
+    pub(super) fn note_batch_taken(&self) {
         if self.streak.get() <= -waves::BATCHES {
             self.waves.set(self.waves.get().saturating_add(1));
         }
-        let streak = self.streak.get().max(0);
-        self.streak.set(streak.saturating_add(1));
-        streak >= STREAK && self.is_wide()
+        self.streak.set(self.streak.get().max(0).saturating_add(1));
     }
 
-    /// As [`note_batch_taken`](Self::note_batch_taken), for batches that are put back.
+    /// Notes that a batch is put back; returns whether the last [`STREAK`] batches were put back
+    /// too, on a [wide](Self::is_wide) list. Then more should go back at once.
     pub(super) fn note_batch_put_back(&self) -> bool {
         let streak = self.streak.get().min(0);
         self.streak.set(streak.saturating_sub(1));
@@ -226,6 +230,13 @@ mod tests {
         wider.inspect(|&capacity| list.set_capacity(capacity)).is_some()
     }
 
+    /// Takes a batch; returns whether it was to be a larger one.
+    fn takes_more(list: &List) -> bool {
+        let goes_on = list.goes_on_taking();
+        list.note_batch_taken();
+        goes_on
+    }
+
     /// Nothing fits on a list that is shut, and nothing is on it. Lists without room are never
     /// shut.
     #[test]
@@ -249,7 +260,7 @@ mod tests {
             list.set_count(1);
             for _ in 0..2 {
                 list.narrow();
-                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
+                assert!(!takes_more(&list) && !list.note_batch_put_back());
                 let mut capacity = FIRST.min(most.into());
                 for _ in 0..40 {
                     assert_eq!(list.capacity(), capacity);
@@ -261,7 +272,7 @@ mod tests {
                     capacity = (2 * capacity).min(most.into());
                 }
                 assert_eq!((list.capacity(), list.count()), (most.into(), 1));
-                (0..3).for_each(|_| _ = list.note_batch_taken());
+                (0..3).for_each(|_| list.note_batch_taken());
             }
         }
     }
@@ -274,7 +285,7 @@ mod tests {
         let batches = |count| (0..count).filter(|_| widen(&list)).count();
         let wave = |put_back| {
             (0..put_back).for_each(|_| _ = list.note_batch_put_back());
-            (0..5).for_each(|_| _ = list.note_batch_taken());
+            (0..5).for_each(|_| list.note_batch_taken());
             batches(30)
         };
         assert_eq!([1, 1, 1, 2].map(wave), [0; 4]);
@@ -371,16 +382,14 @@ mod tests {
         for (list, is_wide) in [(list(64, 256), false), (list(128, 256), true), (list(8, 8), true)]
         {
             for _ in 0..2 {
-                assert_eq!(
-                    [(); 4].map(|()| list.note_batch_taken()),
-                    [false, false, is_wide, is_wide]
-                );
+                let taken = [(); 4].map(|()| takes_more(&list));
+                assert_eq!(taken, [false, false, is_wide, is_wide]);
                 assert_eq!([(); 3].map(|()| list.note_batch_put_back()), [false, false, is_wide]);
             }
             for _ in 0..300 {
-                assert!(!list.note_batch_taken() && !list.note_batch_put_back());
+                assert!(!takes_more(&list) && !list.note_batch_put_back());
             }
-            let last = (0..300).map(|_| list.note_batch_taken()).last();
+            let last = (0..300).map(|_| takes_more(&list)).last();
             assert_eq!(last, Some(is_wide), "it is counted to the end");
         }
     }

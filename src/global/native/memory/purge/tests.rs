@@ -737,11 +737,34 @@ fn memory_that_goes_back_beside_a_walk_counts_once() {
     });
 }
 
+/// Stuck memory stays stuck for a walk that goes only as far as memory is wanted, on its way and at
+/// its end. (Regression: it counted as free, so a walk through the whole heap followed.)
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "memory that went back counts as resident there")]
+fn memory_stays_stuck_beside_a_partial_walk() {
+    on_a_heap(|state| {
+        let mut purge = Purge::new(0);
+        let blocks = stuck(state, &mut purge);
+        let before = purge.stuck.bytes;
+        assert!(before > 16 * MIB);
+        let mut more = true;
+        while more {
+            let (engine, zeros) = state.split();
+            let granularity = Granularity::HugePages;
+            more = purge.step_partial(engine, zeros, &mut Visit::unbounded(), granularity).1;
+            assert_eq!(purge.plan(state.split().0), Plan::Nothing);
+        }
+        assert_eq!(purge.stuck.bytes, before);
+        put(state, &blocks);
+    });
+}
+
 /// Four steps, and eight for each [`STEP_BYTES`] wanted.
 #[test]
 fn steps_are_enough_for_bytes() {
     let bytes = [0, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 10 * STEP_BYTES];
     assert_eq!(bytes.map(steps_for), [4, 11, 12, 12, 84]);
+    assert_eq!(steps_for(usize::MAX), 4 + usize::MAX / (STEP_BYTES / 8), "whatever is wanted");
 }
 
 /// Returns the calling thread's processor time, microseconds.
@@ -843,5 +866,9 @@ fn a_purge_is_put_off_for_a_while() {
             purge.begin(state.split().0);
             walk(state, &mut purge);
         }
+        // One that is not due any more takes none from the next.
+        assert!(purge.try_put_off());
+        assert_eq!(purge.plan(state.split().0), Plan::Nothing);
+        assert!((1..PUT_OFF).all(|_| purge.try_put_off()));
     });
 }
