@@ -13,7 +13,7 @@ use pagewise::{Arena, Reserved};
 
 /// LF over at most 1 GiB of address space, growing by 64 KiB.
 #[global_allocator]
-static ALLOCATOR: Arena<LazyFirstFit<Apart, Reserved>> =
+pub(crate) static ALLOCATOR: Arena<LazyFirstFit<Apart, Reserved>> =
     Arena::new(LazyFirstFit::new(1 << 16, Reserved::new(1 << 30), ()));
 
 pub(crate) fn main() {

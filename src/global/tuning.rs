@@ -43,7 +43,7 @@ pub(super) const SMALL_MAX: usize = 32 << 10;
 /// #[global_allocator]
 /// static ALLOCATOR: Pagewise = Pagewise::with(
 ///     Tuning::new()
-///         .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(8 << 10))
+///         .pages(Tuning::new().pages.page_size(16 << 10).ffcrossover(2 << 10))
 ///         .quick_blocks(64)
 ///         .quick_bytes(8 << 10)
 ///         .huge_pages(HugePages::Never)

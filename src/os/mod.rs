@@ -23,7 +23,7 @@
 //! | `addresses`, `is_free`, `map_at`, `reserve_at` | where a window of addresses may start; memory, or addresses without memory, at exactly a given address |
 //! | `NEEDS_RESERVATION` | whether `map_at` works only at addresses that were reserved |
 //! | `allocate`, `remap` | separate mappings, made longer or shorter |
-//! | `MOVES`, `movable`, `move_into`, `commit_rest` | whether mappings can move to a given address; how much of one can; moves it into a reservation; makes what is left of that accessible |
+//! | `MOVES`, `movable`, `move_into` | whether mappings can move to a given address; how much of one can; moves it into a reservation |
 //! | `guard`, `close`, `forbid_writes` | makes pages inaccessible, keeping their memory or giving it back; makes pages read-only |
 //! | `discard`, `DISCARDED_ARE_ZEROS` | gives back memory and keeps its addresses; whether the pages then read as zeros |
 //! | `discard_all`, `discards_many` | gives back several runs by one call; whether that may work |

@@ -23,14 +23,6 @@ pub(crate) unsafe fn movable(_: *mut u8, _: usize) -> usize {
     0
 }
 
-/// Never called, since nothing moves.
-///
-/// # Safety
-/// None.
-pub(crate) unsafe fn commit_rest(_: *mut u8, _: usize) -> bool {
-    false
-}
-
 /// Returns whether one call can give back several runs of OS pages: it cannot.
 pub(crate) fn discards_many() -> bool {
     false

@@ -27,6 +27,7 @@ mod a_last_block_beside_memory_not_taken;
 mod a_library_that_is_unloaded;
 mod a_lock_held_across_a_fork;
 mod a_lock_printed_while_it_is_taken;
+mod a_lock_that_waits_for_itself;
 #[cfg(all(feature = "allocator-api2", feature = "lock_api"))]
 mod a_lock_whose_release_panics;
 mod a_mapping_looked_up_at_each_call;

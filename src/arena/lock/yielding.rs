@@ -7,14 +7,24 @@
 //! held lock therefore records in which process it was taken: by a number that a `pthread_atfork`
 //! handler increments in every child. (Unlike the global allocator, an arena cannot take its locks
 //! before a fork: arenas may be moved, so there is no list of them.)
+//!
+//! # The same thread again
+//! A thread that takes the lock while it holds it would wait for itself. That happens where the
+//! visitor of a walk uses the arena, or a signal handler; and, if the arena is the program's global
+//! allocator, where a visitor allocates, or the message of a panic. So a held lock records its
+//! thread, too.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{Lock, NewLock};
 
 /// The value of a lock that is not held.
-const FREE: u32 = 0;
+const FREE: usize = 0;
+
+/// The bits of a held lock's value that tell the process; the others tell the thread. Not all are
+/// clear.
+const PROCESS: usize = (1 << 9) - 1;
 
 /// A lock for threads: spins for a short time while it is taken, then yields to other threads
 /// repeatedly. (The locks of `std` may allocate at their first use, which within an allocator would
@@ -22,10 +32,13 @@ const FREE: u32 = 0;
 ///
 /// If a thread of the parent process held it during a fork, the guarded state is lost to the child.
 /// The child's first attempt to take the lock then stops the process with a message (Unix).
+///
+/// A thread that takes the lock while it holds it, as from a visitor of a walk, stops the process
+/// with a message (Linux, macOS, FreeBSD, Windows; elsewhere it waits for ever).
 #[derive(Debug)]
 pub struct Yielding {
-    /// The [`generation`](fork::generation) of the process in which it was taken, or [`FREE`].
-    taken: AtomicU32,
+    /// The process and the thread that took it: see [`holder`]; or [`FREE`].
+    taken: AtomicUsize,
 }
 
 impl Yielding {
@@ -33,20 +46,27 @@ impl Yielding {
     /// for less than a microsecond.
     const LOOKS: u32 = 100;
 
-    /// Waits for the lock and takes it. It was found taken, in the process with number `found`.
+    /// Waits for the lock and takes it. It was found taken, by the holder `found`.
     #[cold]
-    fn lock_contended(&self, own: u32, mut found: u32) {
+    fn lock_contended(&self, own: usize, mut found: usize) {
         loop {
             for _ in 0..Self::LOOKS {
-                if found != own {
-                    stop();
+                if found & PROCESS != own & PROCESS {
+                    stop(
+                        b"pagewise: an arena was in use by another thread during a fork; the child cannot use it\n",
+                    );
+                }
+                if found == own && thread::IS_KNOWN {
+                    stop(
+                        b"pagewise: an arena was used by the thread that is in it: by a visitor of its walk, a signal handler, or the message of a panic\n",
+                    );
                 }
                 core::hint::spin_loop();
                 found = self.taken.load(Relaxed);
                 if found == FREE {
-                    found = self.taken.swap(own, Acquire);
-                    if found == FREE {
-                        return;
+                    match self.taken.compare_exchange(FREE, own, Acquire, Relaxed) {
+                        Ok(_) => return,
+                        Err(other) => found = other,
                     }
                 }
             }
@@ -55,14 +75,13 @@ impl Yielding {
     }
 }
 
-// SAFETY: only one `swap` after an `unlock` finds `FREE`, and it acquires the writes that the
+// SAFETY: only one exchange after an `unlock` finds `FREE`, and it acquires the writes that the
 // `unlock` released.
 unsafe impl Lock for Yielding {
     #[inline]
     fn lock(&self) {
-        let own = fork::generation();
-        let found = self.taken.swap(own, Acquire);
-        if found != FREE {
+        let own = holder();
+        if let Err(found) = self.taken.compare_exchange(FREE, own, Acquire, Relaxed) {
             self.lock_contended(own, found);
         }
     }
@@ -74,28 +93,66 @@ unsafe impl Lock for Yielding {
 }
 
 impl NewLock for Yielding {
-    const NEW: Self = Self { taken: AtomicU32::new(FREE) };
+    const NEW: Self = Self { taken: AtomicUsize::new(FREE) };
 }
 
-/// Stops the process, because the lock's holder is a thread that this process does not have.
+/// Returns the value of a lock that the calling thread holds: not [`FREE`].
+#[inline(always)]
+fn holder() -> usize {
+    thread::address() & !PROCESS | fork::generation() as usize % PROCESS + 1
+}
+
+/// Stops the process: to wait for the lock would never end.
 #[cold]
-fn stop() -> ! {
-    #[cfg(unix)]
-    crate::os::stop(
-        b"pagewise: an arena was in use by another thread during a fork; the child cannot use it\n",
-    );
-    #[cfg(not(unix))]
-    std::process::abort();
+fn stop(message: &[u8]) -> ! {
+    #[cfg(any(unix, windows))]
+    crate::os::stop(message);
+    #[cfg(not(any(unix, windows)))]
+    {
+        let _ = message;
+        std::process::abort();
+    }
+}
+
+/// Tells threads apart.
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
+mod thread {
+    pub(super) const IS_KNOWN: bool = true;
+
+    /// Returns an address of the calling thread, at least 512 bytes from any other thread's.
+    #[inline(always)]
+    pub(super) fn address() -> usize {
+        crate::os::thread_address()
+    }
+}
+
+/// This system does not tell threads apart, or not without allocating.
+#[cfg(not(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+)))]
+mod thread {
+    pub(super) const IS_KNOWN: bool = false;
+
+    #[inline(always)]
+    pub(super) fn address() -> usize {
+        0
+    }
 }
 
 /// Numbers the processes that forked from one another.
 #[cfg(all(unix, not(miri)))]
 mod fork {
-    use super::{AtomicU32, Relaxed};
+    use core::sync::atomic::AtomicU32;
+
+    use super::Relaxed;
 
     static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-    /// Returns a number other than 0 that differs between a process and the child of its fork.
+    /// Returns a number that differs between a process and the child of its fork.
     #[inline(always)]
     pub(super) fn generation() -> u32 {
         match GENERATION.load(Relaxed) {

@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::os::{OsPageRun, commit, errno, page_size, release};
+use crate::os::{OsPageRun, errno, page_size, release};
 
 /// Whether mappings can move: they can.
 pub(crate) const MOVES: bool = true;
@@ -64,19 +64,6 @@ pub(crate) unsafe fn move_into(
         BUSY.store(false, Release);
     }
     moved
-}
-
-/// Makes what is left of a reservation that something [moved into](move_into) accessible. Returns
-/// whether it did.
-///
-/// # Safety
-/// The pages are in the reservation, and nobody uses them.
-pub(crate) unsafe fn commit_rest(start: *mut u8, len: usize) -> bool {
-    // SAFETY: the caller guarantees that the pages are its own.
-    unsafe {
-        libc::madvise(start.cast(), len, libc::MADV_DODUMP);
-        commit(start, len)
-    }
 }
 
 /// Returns how many of these bytes, from `start` on, can move by one call; 0 if the kernel refuses

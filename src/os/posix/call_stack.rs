@@ -1,7 +1,5 @@
 //! Call stacks: the return addresses of a thread's calls, and which file and function they are in.
 
-use core::ffi::{CStr, c_void};
-
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 mod frames;
 #[cfg(not(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
@@ -10,11 +8,13 @@ mod frames;
 
 /// Writes the return addresses of the calling thread's innermost calls to `calls`. The unwinder may
 /// allocate.
+#[cfg(feature = "guarded")]
 pub(crate) fn return_addresses(calls: &mut [usize]) {
     return_addresses_beyond(0, calls);
 }
 
-/// Like [`return_addresses`], but skips functions whose variables are at `beyond` or further in.
+/// Writes the return addresses of the calling thread's innermost calls to `calls`, without functions
+/// whose variables are at `beyond` or further in. The unwinder may allocate.
 pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
     let mut calls = calls.iter_mut();
     if cfg!(not(miri)) {
@@ -32,7 +32,9 @@ pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
 
 /// Calls `tell` with the file that the code at `address` comes from, the file's start address, and
 /// the function's name if that is known. Returns whether the file is known.
+#[cfg(feature = "guarded")]
 pub(crate) fn origin(address: usize, tell: impl FnOnce(&[u8], usize, Option<&[u8]>)) -> bool {
+    use core::ffi::{CStr, c_void};
     // SAFETY: all zeros is a valid value; the call overwrites it and accepts any address. The names
     // that it finds stay valid while their file is loaded.
     unsafe {

@@ -11,6 +11,7 @@ use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::pool;
+use crate::global::native::heaps::state::State;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::{idle, medium, registry};
 use crate::global::native::memory::purge::LARGE;
@@ -149,10 +150,12 @@ fn from_others<R>(
     if let Some(taken) = others.find_map(&mut take) {
         return Some(taken);
     }
-    // Memory kept on medium lists is reused before another heap is opened.
-    if idle::put_back_all()
-        && let Some(taken) = pool::all().find_map(&mut take)
-    {
+    // What lists keep is used before another heap is opened, and so are the pages that their blocks
+    // keep from becoming one with the free memory beside them.
+    idle::put_back_all();
+    thread::flush_lists();
+    pool::all().for_each(|heap| _ = heap.with(State::collect));
+    if let Some(taken) = pool::all().find_map(&mut take) {
         return Some(taken);
     }
     if let Some(taken) = registry::open_another().and_then(&mut take) {
@@ -431,6 +434,37 @@ mod tests {
         }
         assert_eq!(mapping::usage().count, 0);
         assert!((0..500).all(|_| SPACE.contains(allocate())));
+    }
+
+    /// At the limit of the address space, a large block is made of the free memory that the process
+    /// has. (Regression: blocks on quick lists kept it apart, and the request failed.)
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_large_block_is_made_of_what_lists_kept() {
+        alone::passes("global::native::requests::blocks::tests::at_the_limit");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn at_the_limit() {
+        registry::heap_for_test();
+        let limit = libc::rlimit { rlim_cur: 400 << 20, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the process is the test's.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+        let (mut blocks, mut random) = (Vec::with_capacity(1 << 16), 7_u64);
+        loop {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let block = PAGEWISE.allocate(1 + (random >> 33) as usize % 100_000);
+            if block.is_null() {
+                break;
+            }
+            blocks.push(block);
+        }
+        assert!((2_000..1 << 16).contains(&blocks.len()), "{}", blocks.len());
+        // SAFETY: each block is in use, and freed once.
+        blocks.drain(..).for_each(|block| unsafe { PAGEWISE.free(block) });
+        assert!(!PAGEWISE.allocate(200 << 20).is_null());
     }
 
     /// In a child of the system call `clone` small blocks are mappings where all locks are lost.

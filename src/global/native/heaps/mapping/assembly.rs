@@ -109,18 +109,43 @@ impl Assembly {
     /// Adds new memory up to `len` bytes. Returns the start, or `None` if there is no memory: then
     /// all that was here is put back.
     fn finish(self, len: usize) -> Option<*mut u8> {
-        let new = self.base.wrapping_add(self.len);
-        let end = self.base.wrapping_add(len);
-        // SAFETY: by the invariant, the reservation is nobody else's.
+        // SAFETY: by the invariant, the pages and the reservation are nobody else's.
         unsafe {
-            if self.len == 0 || !os::commit_rest(new, len - self.len) {
-                refused::release(new, self.end.addr() - new.addr());
+            if self.len < len && !self.add_new(len - self.len) {
                 kept::put_back(self.base, self.len);
                 return None;
             }
-            kept::note_seam(new);
+            let end = self.base.wrapping_add(len);
             refused::release(end, self.end.addr() - end.addr());
         }
         Some(self.base)
+    }
+
+    /// Adds `missing` bytes of new memory behind what is here. Returns whether it did; if not, or if
+    /// nothing is here, the reservation is released.
+    ///
+    /// # Safety
+    /// The invariant holds; if the result is `false`, the reservation is not used any more.
+    unsafe fn add_new(&self, missing: usize) -> bool {
+        let new = self.base.wrapping_add(self.len);
+        let left = OsPageRun { start: new, len: self.end.addr() - new.addr() };
+        // The system would make the reservation itself accessible whatever its length: it does not
+        // count reservations as memory.
+        let fresh = if self.len > 0 { os::allocate(missing) } else { None };
+        // SAFETY: the fresh pages are nobody else's, and by the invariant neither is the
+        // reservation.
+        unsafe {
+            let Some(start) = fresh else {
+                refused::release(left.start, left.len);
+                return false;
+            };
+            let is_moved = os::move_into(OsPageRun { start, len: missing }, left, new, missing);
+            if is_moved {
+                kept::note_seam(new);
+            } else {
+                refused::release(start, missing);
+            }
+            is_moved
+        }
     }
 }

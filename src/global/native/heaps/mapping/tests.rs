@@ -677,6 +677,35 @@ fn not_together() {
     assert!(allocate_kept(5 * HUGE, 64, 60_000, Lengthen::No).is_some(), "they serve as they are");
 }
 
+/// A length for which the system has no memory is refused, and the huge pages that are kept stay. (Regression: it
+/// was put together from kept memory and a reservation made accessible, of any length.)
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]
+fn nothing_is_put_together_beyond_the_memory_there_is() {
+    alone::passes("global::native::heaps::mapping::tests::beyond_memory");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "in a process of its own"]
+fn beyond_memory() {
+    keep(HUGE, &[5, 4, 3]);
+    let before = kept::bytes();
+    for doublings in 40..usize::BITS - 18 {
+        let len = 1 << doublings;
+        if let Some(memory) = os::allocate(len) {
+            // The system grants any length.
+            // SAFETY: the pages were just mapped, and nobody uses them.
+            assert!(unsafe { os::release(memory, len) });
+            continue;
+        }
+        assert_eq!(allocate_kept(len, 64, 60_000, Lengthen::Adaptively), None, "{len} bytes");
+    }
+    // The OS page before the huge pages of each run may have gone back.
+    assert!(kept::bytes() >= before - 3 * os::page_size());
+}
+
 /// Has the system refuse `mremap` with these flags from now on.
 #[cfg(target_os = "linux")]
 fn refuse_mremap(flags: i32) {
