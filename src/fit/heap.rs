@@ -6,8 +6,9 @@
 //!  | gap [H]| in use [H]| free [F][H]| in use  …  [H]| wilderness    [F][H'] |
 //!            1                                                               extend ▶
 //! ```
-//! The module `tags` describes the tags. The first cell holds only the first header. H' is the
-//! header of an empty block in use, so that neither end is a special case. A free block that
+//! The module `tags` describes the tags. The first block starts at cell `first`: 1, as here, where
+//! the cell below holds only its header, or behind the anchors of an index that keeps some there. H'
+//! is the header of an empty block in use, so that neither end is a special case. A free block that
 //! reaches the end is the *wilderness*: it is in no index, is used last (§3.9), and grows when the
 //! source is asked for more memory. All other free blocks are in the policy's index.
 //!
@@ -17,7 +18,7 @@
 //! `audit.rs`.
 //!
 //! Invariants:
-//! - blocks tile the cells from 1 to `end`; the last header is at `end`;
+//! - blocks tile the cells from `first` to `end`; the last header is at `end`;
 //! - no two neighbouring blocks are both free, unless joining them is deferred;
 //! - PREV_IN_USE equals the IN_USE of the block below, but is set above a withheld one; a free
 //!   block's footer is its size;

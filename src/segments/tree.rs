@@ -188,7 +188,7 @@ mod tests {
             tree.ensure(segments, &mut source).unwrap();
             tree.push();
             sizes.push(0);
-            let at = segments * 7919 % segments;
+            let at = 7919 % segments;
             for (segment, size) in [(segments - 1, segments as u32 % 13), (at, 5)] {
                 sizes[segment] = size;
                 tree.set(segment, size, &());

@@ -12,10 +12,11 @@
 //!  byte                 −4      0       4                   16n−8 16n−4
 //! ```
 //! H: size in cells and the flags IN_USE, PREV_IN_USE; F: size in cells; H' is the header of the
-//! next block. A link is the start of another block, or [`NONE`]. Only these four words are ever
-//! written, so tags may be rewritten while links still have to be read. A heap whose blocks have an
-//! owner keeps it where F would be, and hands out 4 bytes less. A free block of two cells or more
-//! has room for two more links.
+//! next block. A link is the start of another block, or [`NONE`]. Tags and links do not overlap, so
+//! tags may be rewritten while links still have to be read. In a block of one cell only these four
+//! words are written; a longer free block may hold two more links, and an index may use the cells
+//! below the first block. A heap whose blocks have an owner keeps it where F would be, and hands out
+//! 4 bytes less.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or
 //! not, where pointers and words of 64 bits would take 32.

@@ -165,18 +165,18 @@ impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
     fn audit<B: Below>(&self, pages: &Bits<B>) -> Result<usize, Fault> {
         for class in 0..pages.classes.count() as u32 {
             let ends = self.chains.get(class as usize);
+            let at = self.chains.record(class as usize).addr();
             let mut offset = ends.first;
             for _ in 0..ends.len {
-                let at = offset as usize;
                 Fault::unless(offset != 0, "a chain is as long as its count", at)?;
                 let link = link(offset, pages);
                 let right =
                     NonNull::new(link.cast()).is_some_and(|link| pages.is_free_at(link, class));
-                Fault::unless(right, "a chain has free blocks of its class", at)?;
+                Fault::unless(right, "a chain has free blocks of its class", link.addr())?;
                 // SAFETY: the block is free, as just verified, so it holds its link.
                 offset = unsafe { link.read_unaligned() };
             }
-            Fault::unless(offset == 0, "a chain is as long as its count", offset as usize)?;
+            Fault::unless(offset == 0, "a chain is as long as its count", at)?;
         }
         audit_counts(pages, |class| self.chains.get(class as usize).len)
     }
@@ -264,9 +264,9 @@ impl PaperPlacement for AtRandom {
         for class in 0..pages.classes.count() as u32 {
             for place in 0..self.pools.len(class) {
                 let offset = self.pools.get(class, place) as usize;
-                let block = NonNull::new(pages.headers.origin().wrapping_add(offset));
-                let free = block.is_some_and(|block| pages.is_free_at(block, class));
-                Fault::unless(free, "a pool has free blocks of its class", offset)?;
+                let block = pages.headers.origin().wrapping_add(offset);
+                let free = NonNull::new(block).is_some_and(|block| pages.is_free_at(block, class));
+                Fault::unless(free, "a pool has free blocks of its class", block.addr())?;
             }
         }
         audit_counts(pages, |class| self.pools.len(class))
@@ -351,6 +351,23 @@ mod tests {
         // The last freed is the fourth of the page.
         let first = heap.engine.placement.chains.get(class as usize).first;
         assert_eq!(first, 4096 * frame + 3 * 32 + 1);
+    }
+
+    /// (Regression: the distance from the origin was given as the address.)
+    #[test]
+    fn a_fault_has_the_address_of_the_block() {
+        let (heap, blocks, other) = heap::<Chain<false>>();
+        let link = offset(other, &heap.engine.pages) + 1;
+        // SAFETY: the block is free, its bytes are the chain's.
+        unsafe { blocks[3].cast::<u64>().write_unaligned(link) };
+        let fault = heap.engine.audit_pages().expect_err("a block of another class");
+        assert_eq!(fault.address, other.addr().get());
+        let (mut heap, blocks, _) = self::heap::<AtRandom>();
+        let class = heap.engine.pages.classes.of_size(32).expect("pages serve it");
+        let in_use = offset(blocks[2], &heap.engine.pages);
+        heap.engine.placement.pools.push(class, in_use);
+        let fault = heap.engine.audit_pages().expect_err("a block in use");
+        assert_eq!(fault.address, blocks[2].addr().get());
     }
 
     #[test]
