@@ -174,7 +174,7 @@ impl fmt::Display for ReadError {
             Reason::Version { found, known } => {
                 return write!(
                     f,
-                    "unknown trace format version {found} (this pagewise reads version {known})",
+                    "unknown trace format version {found} (this pagewise reads versions up to {known})",
                 );
             }
             Reason::Truncated => f.write_str("the file ends too early")?,

@@ -9,7 +9,7 @@ use super::codec::Decoder;
 use super::error::{ReadError, Reason};
 use super::event::Event;
 use super::frame::{self, FrameReader};
-use super::header::Header;
+use super::header::{Header, fill};
 use super::ledger::Ledger;
 use super::sites::SiteDecoder;
 use super::stacks::{self, Stacks};
@@ -223,11 +223,13 @@ impl<R: Read> Reader<R> {
             self.times = Some(Times::decode(self.frames.content(), self.header.events)?);
         }
         if self.header.stacks {
-            self.read_stacks()
-        } else if self.next_piece()? {
-            Err(Reason::Trailing)
-        } else {
-            Ok(())
+            return self.read_stacks();
+        }
+        // Whatever follows is too much, also what is no frame.
+        self.frame.0 = self.frame.1;
+        match fill(&mut self.input, &mut [0])? {
+            0 => Ok(()),
+            _ => Err(Reason::Trailing),
         }
     }
 

@@ -237,12 +237,15 @@ fn every_flipped_bit_is_an_error() {
     assert!(read(&file).is_ok());
 }
 
+/// (Regression: a file with a byte or two too many was said to end too early.)
 #[test]
 fn data_after_the_last_event_is_an_error() {
     let file = sample();
-    for tail in [&[0][..], &file] {
+    for tail in [&[0][..], &[0; 100], &file] {
         let long = [&file[..], tail].concat();
-        assert!(read(&long).is_err());
+        let error = read(&long).unwrap_err();
+        assert!(matches!(error.reason(), Reason::Trailing), "{error}");
+        assert_eq!(error.offset(), file.len() as u64);
     }
     // A valid frame.
     let other = forge(&[2], 1);
