@@ -40,6 +40,25 @@ fn a_malloc_lab_file_becomes_a_trace() {
     assert_eq!(events, expected);
 }
 
+/// (Regression: whatever the file's name, the note had `.rep` instead of its ending.)
+#[test]
+fn the_note_names_the_file_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("short.txt"), "a 0 512\nf 0\n").unwrap();
+    let note = || trace::open(place.path().join("out.pwt")).unwrap().header().origin.note.clone();
+    let output = import(place.path(), &["short.txt", "-o", "out.pwt"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(note(), "imported from the malloc lab file short.txt");
+    let output = Command::new(env!("CARGO_BIN_EXE_pagewise"))
+        .current_dir(place.path())
+        .args(["import", "-", "-o", "out.pwt"])
+        .stdin(fs::File::open(place.path().join("short.txt")).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(note(), "imported from a malloc lab file");
+}
+
 #[test]
 fn invalid_imports_are_refused_in_one_line() {
     let place = tempfile::tempdir().unwrap();

@@ -95,7 +95,10 @@ fn import_rep(args: &Args, opened: Opened) -> anyhow::Result<String> {
     let shown = opened.name().to_owned();
     let name = input::trace_name(Path::new(&shown));
     let note = match args.note.as_str() {
-        "" => format!("imported from the malloc lab file {name}.rep"),
+        "" if args.input == Path::new(input::STANDARD) => {
+            "imported from a malloc lab file".to_owned()
+        }
+        "" => format!("imported from the malloc lab file {}", input::file_name(&args.input)),
         note => note.to_owned(),
     };
     let origin = Origin { program: name, note, ..Origin::default() };

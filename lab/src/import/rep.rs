@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use pagewise::trace::{Event, Slots};
 
 /// Alignment of `malloc` on a 64-bit machine, bytes.
@@ -153,7 +153,8 @@ impl Import {
 }
 
 fn number(word: &str) -> anyhow::Result<u64> {
-    word.parse().with_context(|| format!("'{word}' is not a number"))
+    // The parser's own reason speaks of digits and integers.
+    word.parse().map_err(|_| anyhow!("'{word}' is not a number from 0 to 2^64 - 1"))
 }
 
 #[cfg(test)]
@@ -200,7 +201,12 @@ mod tests {
         for (text, error) in [
             ("a 0 1\na 0 2\n", "2: block 0 is already allocated"),
             ("1\n2\nf 0\n", "3: block 0 is not allocated"),
-            ("a 0 x\n", "1: 'x' is not a number: invalid digit found in string"),
+            ("a 0 x\n", "1: 'x' is not a number from 0 to 2^64 - 1"),
+            ("a 0 1\nr 0 -5\n", "2: '-5' is not a number from 0 to 2^64 - 1"),
+            (
+                "a 0 18446744073709551616\n",
+                "1: '18446744073709551616' is not a number from 0 to 2^64 - 1",
+            ),
             ("a 0 1\n5\n", "2: '5' is not 'a ID SIZE', 'r ID SIZE' or 'f ID'"),
             ("a 0\n", "1: 'a 0' is not 'a ID SIZE', 'r ID SIZE' or 'f ID'"),
         ] {
