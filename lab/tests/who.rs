@@ -414,7 +414,7 @@ fn unsuitable_traces_and_options_are_refused() {
     fails(&["record", "--stacks=0", "--", "true"], "0 is not in 1..=256");
     fails(&["record", "--stacks=257", "--", "true"], "257 is not in 1..=256");
     place.record("places", &["--stacks"]);
-    fails(&["who", "trace.pwt", "--at", "99999999"], "there is no event 99999999");
+    fails(&["who", "trace.pwt", "--at", "99999999"], "there is no event 99,999,999");
     // The other commands can read such a trace as well, and all of them refuse a truncated one.
     place.said(&["info", "trace.pwt"]);
     let whole = std::fs::read(place.path("trace.pwt")).unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewise::trace::{Event, Stacks};
-use pagewise_replay::input;
+use pagewise_replay::{input, units};
 use serde::Serialize;
 
 /// When to count live blocks.
@@ -237,8 +237,12 @@ pub(crate) fn count(path: &Path, at: At) -> anyhow::Result<Counted> {
     if let At::Event(event) = at
         && event > header.events
     {
-        let (name, events) = (input::shown(path), header.events);
-        anyhow::bail!("{name} has {events} events: there is no event {event}");
+        anyhow::bail!(
+            "{} has {}: there is no event {}",
+            input::shown(path),
+            units::count(header.events, "event"),
+            units::thousands(event)
+        );
     }
     let mut walk = Walk::new(header.events);
     let mut looked = None;
