@@ -1,21 +1,34 @@
 //! Formats numbers for people: bytes with binary suffixes, separated thousands.
 
-/// Parses a number of bytes: `4096`, `64K`, `64KiB`, `1M`, `2G`.
+/// Parses a number of bytes: `4096`, `64K`, `64KiB`, `1.5M`, `2G`, `1T`. A fraction of a byte is
+/// dropped.
 ///
 /// # Errors
 /// If the text is not a number of bytes.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
-    let shift = match suffix.trim_start().to_ascii_lowercase().as_str() {
+    let shift: u32 = match suffix.trim_start().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => return Err(format!("unknown suffix '{suffix}'; expected K, M or G")),
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(format!("unknown suffix '{suffix}'; expected K, M, G or T")),
     };
-    let number: usize = number.parse().map_err(|_| "not a number of bytes".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
+    let wrong = || "not a number of bytes".to_owned();
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    let whole: u128 = whole.parse().map_err(|_| wrong())?;
+    let fraction: u128 = decimals.parse().map_err(|_| wrong())?;
+    // A byte has no decimals; nine are more than the output has, and let the product fit.
+    let places = decimals.len() as u32;
+    if places > 9 || (shift == 0 && number.contains('.')) {
+        return Err(wrong());
+    }
+    let bytes = whole
+        .checked_mul(1 << shift)
+        .map(|bytes| bytes + (fraction << shift) / 10_u128.pow(places));
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| "too many bytes".to_owned())
 }
 
 /// Formats a number of bytes in the largest binary unit that leaves it at least 1: `64.0 KiB`.
@@ -71,7 +84,23 @@ mod tests {
         assert_eq!(parse_bytes("4096"), Ok(4096));
         assert_eq!(parse_bytes("64K"), Ok(65_536));
         assert_eq!(parse_bytes("1 MiB"), Ok(1 << 20));
-        for wrong in ["", "K", "12Q", "-1", "99999999999G", "1.5K"] {
+        assert_eq!(parse_bytes("1.5G"), Ok(3 << 29));
+        assert_eq!(parse_bytes("1.05 KiB"), Ok(1075));
+        assert_eq!(parse_bytes("1T"), Ok(1 << 40));
+        assert_eq!(parse_bytes("16777215.9 TiB"), Ok(usize::MAX - 109_951_162_777));
+        for wrong in [
+            "",
+            "K",
+            "12Q",
+            "-1",
+            "99999999999G",
+            "1.5",
+            ".5K",
+            "1.K",
+            "1.2.3K",
+            "1.0000000001K",
+            "16777216T",
+        ] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }
