@@ -243,13 +243,14 @@ fn a_recorded_replay_gives_the_replayed_trace() {
 
     // The parent reads the trace; its forked child performs it and does nothing else, so the
     // child's log contains only that.
-    let mut command = place.record(&["-o", "second.pwt", "--all"]);
+    // (Regression: `.2026`, taken for an ending, was lost.)
+    let mut command = place.record(&["-o", "second.2026", "--all"]);
     command.env(scenario::TRACE, place.path("first.pwt"));
     let output = scenario::start(&mut command, "perform").output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let found = place.files().iter().any(|name| {
         let again = read(&place.path(name)).1 == first;
-        again && name.starts_with("second")
+        again && name.starts_with("second.2026.") && name.ends_with(".pwt")
     });
     assert!(found, "{}", stderr(&output));
 }

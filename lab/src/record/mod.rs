@@ -342,8 +342,14 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     if !args.all {
         return Ok(vec![(candidates.swap_remove(most), path)]);
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let numbered = |number: usize| path.with_file_name(format!("{stem}.{number}.pwt"));
+    // Another ending is a part of the name.
+    let is_trace = path.extension().is_some_and(|extension| extension == "pwt");
+    let name = if is_trace { path.file_stem() } else { path.file_name() }.unwrap_or_default();
+    let numbered = |number: usize| {
+        let mut name = name.to_owned();
+        name.push(format!(".{number}.pwt"));
+        path.with_file_name(name)
+    };
     Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
 }
 
