@@ -11,10 +11,12 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
+use pagewise_replay::printable::printable;
 use pagewise_replay::workload::{Stop, Workload};
 use pagewise_replay::{input, output};
 use serde::de::DeserializeOwned;
@@ -95,7 +97,8 @@ fn serve<J: Job>(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a job on a trace in a fresh process, with this library's `malloc` instead of the C
-/// library's.
+/// library's. If a signal ends the process, that is the [`Stop`]: an allocator that crashes on one
+/// trace should not take the results of others with it.
 ///
 /// # Errors
 /// If the process cannot be run or fails; if the library was not loaded.
@@ -119,12 +122,20 @@ pub(crate) fn run_in_child<J: Job>(
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = message.trim().trim_start_matches("pagewise: ");
-        bail!("a replay in a child process failed ({}): {message}", output.status);
+        if let Some(signal) = output.status.signal() {
+            let message = message.lines().next().unwrap_or_default();
+            return Ok(Err(Stop::Died { signal, message: printable(message).into_owned() }));
+        }
+        let with = library.map_or_else(String::new, |library| format!(" with {}", library.name));
+        let trace = input::shown(trace);
+        let colon = if message.is_empty() { "" } else { ": " };
+        bail!("{trace}: a replay{with} failed ({}){colon}{message}", output.status);
     }
     let answer: Answer<J::Found> = serde_json::from_slice(&output.stdout)
         .context("the output of a replay's child process is unreadable")?;
     if let Some(library) = library {
-        library.check_loaded(answer.malloc.as_deref())?;
+        let loader = String::from_utf8_lossy(&output.stderr);
+        library.check_loaded(answer.malloc.as_deref(), &loader)?;
     }
     Ok(match answer.outcome {
         Outcome::Found(found) => Ok(found),

@@ -240,6 +240,9 @@ fn a_library_without_an_allocator_is_detected() {
     let bench = Workbench::new();
     let run = pagewise(&["simulate", &bench.trace(), "--json", "--preload", "libm.so.6"]);
     run.fails(1, "libm.so.6 did not replace malloc");
+    // (Regression: the C library was said to have taken its place.)
+    let run = pagewise(&["simulate", &bench.trace(), "--preload", "nosuch.so", "--json"]);
+    run.fails(1, "the loader found no nosuch.so (give a path, or install it)");
 }
 
 /// Runs where mimalloc is installed.
@@ -250,7 +253,7 @@ fn mimalloc_is_simulated_beside_the_system() {
     let args = ["--strategy", "SYSTEM", "--preload", "libmimalloc.so.2", "--json"];
     let run = pagewise(&[&["simulate", &*bench.trace()], &args[..]].concat());
     if run.status != 0 {
-        return run.fails(1, "libmimalloc.so.2 did not replace malloc");
+        return run.fails(1, "the loader found no libmimalloc.so.2 (give a path, or install it; ");
     }
     let rows: Vec<Value> = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(rows[1]["strategy"], "MIMALLOC (libmimalloc.so.2)");

@@ -144,19 +144,22 @@ impl Library {
         [("LD_PRELOAD".into(), self.path.clone().into())].into_iter().chain(settings)
     }
 
-    /// Checks that `malloc` is the library's: the child reports the file that contains it.
+    /// Checks that `malloc` is the library's: the child reports the file that contains it, and the
+    /// loader says on the child's stderr why it loaded nothing.
     ///
     /// # Errors
     /// If it is not.
-    pub(crate) fn check_loaded(&self, malloc: Option<&Path>) -> anyhow::Result<()> {
+    pub(crate) fn check_loaded(&self, malloc: Option<&Path>, loader: &str) -> anyhow::Result<()> {
         let malloc = malloc.unwrap_or(Path::new("an unknown file"));
         if malloc.file_name() != self.path.file_name() {
+            let (path, hint) = (self.path.display(), hint(&self.path.to_string_lossy()));
+            if !self.path.is_absolute() && loader.contains("cannot open shared object file") {
+                bail!("the loader found no {path} (give a path, or install it{hint})");
+            }
             bail!(
-                "{} did not replace malloc, which came from {} (is it an allocator's shared \
-                 library for this machine?{})",
-                self.path.display(),
+                "{path} did not replace malloc, which came from {} (is it an allocator's shared \
+                 library for this machine?{hint})",
                 malloc.display(),
-                hint(&self.path.to_string_lossy())
             );
         }
         Ok(())

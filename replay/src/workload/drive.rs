@@ -84,6 +84,13 @@ pub enum Stop {
         /// The observer's description.
         fault: String,
     },
+    /// The process that ran the replay was ended by a signal.
+    Died {
+        /// The signal's number.
+        signal: i32,
+        /// What the process had to say; may be empty.
+        message: String,
+    },
     /// The trace could not be read.
     Trace(anyhow::Error),
 }
@@ -95,6 +102,10 @@ impl fmt::Display for Stop {
                 write!(f, "out of memory at operation {operation} (a block of {bytes} bytes)")
             }
             Self::Fault { operation, fault } => write!(f, "operation {operation}: {fault}"),
+            Self::Died { signal, message } => {
+                write!(f, "the replay was ended by signal {signal}")?;
+                if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
+            }
             Self::Trace(error) => write!(f, "{error:#}"),
         }
     }
