@@ -1,5 +1,6 @@
 //! How errors reach the user: one line on stderr, and an exit status.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -7,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pagewise::trace::{ReadError, Reason};
 use pagewise_replay::output;
 use pagewise_replay::printable::printable;
+use pagewise_replay::text::shell_word;
 use pagewise_replay::usage::Usage;
 
 use crate::cli::Cli;
@@ -37,6 +39,14 @@ pub(crate) fn report_usage(mut error: clap::Error) -> ExitCode {
             Err(error) => report(&error),
         };
     }
+    if let Some(trace) = file_without_command(&error) {
+        let trace = shell_word(&trace);
+        output::say(&printable(&format!(
+            "pagewise: {trace} is a file, but a command is missing: `pagewise compare {trace}` \
+             compares allocators over it, `pagewise info {trace}` summarises it"
+        )));
+        return ExitCode::from(USAGE);
+    }
     forget_hidden_commands(&mut error);
     let rendered = error.render().to_string();
     let message = rendered.split("\nUsage: pagewise").next().unwrap_or_default();
@@ -50,6 +60,14 @@ pub(crate) fn report_usage(mut error: clap::Error) -> ExitCode {
     let text = format!("pagewise: {message} (see `pagewise{command} --help`)");
     output::say(&printable(&text));
     ExitCode::from(USAGE)
+}
+
+/// Returns the file that stands where a command should.
+fn file_without_command(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidSubcommand)? {
+        ContextValue::String(word) if Path::new(word).is_file() => Some(word.clone()),
+        _ => None,
+    }
 }
 
 /// Takes the commands that only pagewise itself calls out of clap's suggestions.

@@ -185,6 +185,10 @@ fn a_command_that_does_not_exist_is_refused() {
     );
     // The nearest is a command that only pagewise itself calls.
     pagewise(&["cut"]).fails(2, "unrecognized subcommand 'cut' (see `pagewise --help`)");
+    // A trace, where the command was forgotten.
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    pagewise(&[&trace]).fails(2, &format!("a command is missing: `pagewise compare {trace}` "));
     pagewise(&["--frobnicate"]).fails(2, "--frobnicate");
     pagewise(&["replay"]).fails(2, "<TRACE>");
     pagewise(&["info"]).fails(2, "<TRACE>");

@@ -32,9 +32,30 @@ pub fn paragraphs(text: &str) -> String {
     lines.join("\n")
 }
 
+/// Formats a word of a command line for a shell, with quotes if it needs them.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Formats suggestions for the next step: those that apply.
+pub fn next<'s>(suggestions: impl IntoIterator<Item = Option<&'s str>>) -> String {
+    let suggestions: Vec<_> = suggestions.into_iter().flatten().collect();
+    paragraph(&format!("Next: {}.", suggestions.join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn suggestions_that_do_not_apply_are_left_out() {
+        assert_eq!(next([Some("a b"), None, Some("c")]), "Next: a b, c.");
+    }
 
     #[test]
     fn a_long_last_column_goes_on_below_itself() {

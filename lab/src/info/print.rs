@@ -6,7 +6,7 @@ use pagewise_replay::units::{self, bytes, count, thousands};
 
 use super::content::Info;
 use crate::timeline::sparkline;
-use pagewise_replay::text::last_column;
+use pagewise_replay::text::{last_column, shell_word};
 
 /// Length of the longest bar of a histogram.
 const BAR: u64 = 40;
@@ -115,15 +115,8 @@ fn bars(histogram: &Histogram, name: impl Fn(u128) -> String) -> Vec<String> {
 /// Formats a command line, with quotes around words that need them, and shortened if long.
 fn shell_words(words: &[&str]) -> String {
     const LONGEST: usize = 200;
-    let quote = |word: &&str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            (*word).to_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let text = words.iter().map(quote).collect::<Vec<_>>().join(" ").replace('\n', " ");
+    let text =
+        words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ").replace('\n', " ");
     let text = printable(&text);
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
