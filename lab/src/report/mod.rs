@@ -25,7 +25,7 @@ mod tuned;
 mod watch;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use pagewise_replay::printable::printable_json;
@@ -50,8 +50,9 @@ pub(crate) struct Args {
     /// Traces to report on; `-` is standard input [default: the bundled traces]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// HTML file to write; `-` is standard output
-    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    /// HTML file to write; `-` is standard output [default: NAME.html for the trace NAME.pwt,
+    /// report.html for several]
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
     /// than once [default: PAGEWISE, MRU, BEST-FIT, BUDDY, HCGEN, SYSTEM; LIBPAGEWISE, MIMALLOC,
@@ -71,7 +72,8 @@ pub(crate) struct Args {
 
 const HELP: &str = "\
 Examples:
-  pagewise report gawk.pwt -o gawk.html
+  pagewise report gawk.pwt
+      writes gawk.html
   pagewise report gawk.pwt perl.pwt -o both.html --strategy MRU,BEST-FIT,SYSTEM
   pagewise report gawk.pwt --tune -o gawk.html
       also the gain from a short search for a tuning
@@ -100,7 +102,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let competitors = args.competitors()?;
     let tuned = args.tune.iter().flatten();
     let read = args.traces.iter().chain(tuned).map(PathBuf::as_path);
-    output::claim(read, args.output.as_deref())?;
+    let path = args.file();
+    output::claim(read, path.as_deref())?;
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // Report faults of any trace before measuring the first.
@@ -116,18 +119,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let collect =
         |path: &PathBuf| collected::over_trace(path, &competitors, &args.config, &progress);
     let collect = || traces.iter().map(collect).collect::<Result<Vec<_>, _>>();
-    match &args.output {
+    match &path {
         // Open the file before the long measurement.
-        Some(path) => output::create(path, |out| {
-            let collected = collect()?;
-            progress.finish();
-            let tuned = match args.tune {
-                Some(None) => Some(tune::quick_search(&traces)?),
-                _ => read,
-            };
-            let page = page::of(collected, tuned.as_ref(), &parameters)?;
-            Ok(out.write_all(page.as_bytes())?)
-        })?,
+        Some(path) => {
+            output::create(path, |out| {
+                let collected = collect()?;
+                progress.finish();
+                let tuned = match args.tune {
+                    Some(None) => Some(tune::quick_search(&traces)?),
+                    _ => read,
+                };
+                let page = page::of(collected, tuned.as_ref(), &parameters)?;
+                Ok(out.write_all(page.as_bytes())?)
+            })?;
+            if args.output.is_none() {
+                output::say(&format!("pagewise: wrote {}", output::shown(path)));
+            }
+        }
         None => {
             let collected = collect()?;
             progress.finish();
@@ -139,6 +147,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Args {
+    /// Returns the file to write, unless JSON is printed instead.
+    fn file(&self) -> Option<PathBuf> {
+        if self.json || self.output.is_some() {
+            return self.output.clone();
+        }
+        let of_one = |trace: &PathBuf| {
+            let mut name = trace.file_stem()?.to_owned();
+            name.push(".html");
+            (trace != Path::new(input::STANDARD)).then_some(name)
+        };
+        let name = match &self.traces[..] {
+            [one] => of_one(one),
+            _ => None,
+        };
+        Some(name.unwrap_or_else(|| "report.html".into()).into())
+    }
+
     fn competitors(&self) -> Result<Vec<Competitor>, Usage> {
         if self.strategies.is_empty() {
             let shown = Competitor::choose(&SHOWN.map(str::to_owned))?;
