@@ -26,7 +26,7 @@ use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
-use pagewise_replay::{bundled, input, output};
+use pagewise_replay::{bundled, input, output, text};
 use rayon::prelude::*;
 
 use self::memory::{Found, Memory, Program};
@@ -114,7 +114,6 @@ Simulation:
 const NOTES: &str = "\
 *         the fewest in its column
 touched   pages referenced: the faults if memory holds everything
-Next: --plot FILE.svg draws the curves, --working-set sets other memory sizes.
 ";
 
 /// Runs the subcommand.
@@ -164,7 +163,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Subject::Preloaded(_) => None,
         });
         let who = strategies::explained(&competitors.collect::<Vec<_>>());
-        output::print(&format!("\n{NOTES}\n{who}"))?;
+        let more = [
+            args.plot.is_none().then_some("--plot FILE.svg draws the curves"),
+            args.working_sets.is_empty().then_some("--working-set sets other memory sizes"),
+            Some("`pagewise compare` measures time and memory"),
+        ];
+        output::print(&format!("\n{NOTES}{}\n\n{who}", text::next(more)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::Workload;
-use pagewise_replay::{input, output};
+use pagewise_replay::{input, output, text};
 use serde::Serialize;
 
 use crate::competitor::{Competitor, ConfigArgs};
@@ -106,11 +106,6 @@ refers to it; where the recording was cut, it may have been freed later. A
 function without debug data has no line; in a module without symbols, the
 module's name and an offset stand for the function.";
 
-/// Printed below the results.
-const NEXT: &str = "\
-Next: --callers 8 shows the calls that lead there, --waste the functions whose
-sizes fit their blocks badly; `pagewise report` draws a flame graph.";
-
 fn parse_at(text: &str) -> Result<At, String> {
     match text {
         "peak" => Ok(At::Peak),
@@ -189,9 +184,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             parameters: &parameters,
         };
         output::print(&print::text(&counted, &grouped.groups, &asked))?;
-        output::print_line(&format!("\n{NEXT}"))?;
+        output::print_line(&format!("\n{}", next(args)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Suggests the next step: what was not asked for.
+fn next(args: &Args) -> String {
+    let has_callers = args.callers.is_some() || args.by == By::Stack;
+    let more = [
+        (!has_callers).then_some("--callers 8 shows the calls that lead there"),
+        args.waste
+            .is_empty()
+            .then_some("--waste shows the functions whose sizes fit their blocks badly"),
+        Some("`pagewise report` draws a flame graph"),
+    ];
+    text::next(more)
 }
 
 /// Prints everything, the groups with the most live bytes first.
