@@ -22,6 +22,7 @@
 //! | modules | what |
 //! |---|---|
 //! | `error` | how errors reach the user |
+//! | `development` | the warning that a development build is not to measure with |
 //! | `system` | calls of the operating system |
 //! | `timeline`, `demand` | usage over a trace's time; a trace's requests, as the models take them |
 //! | `touched`, `pareto` | OS pages touched; the Pareto front |
@@ -35,6 +36,7 @@ mod cli;
 mod compare;
 mod competitor;
 mod demand;
+mod development;
 mod error;
 mod generate;
 mod hc;

@@ -19,6 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pagewise::trace::{Event, Header, ReadError, Reader, Reason, Stacks, Times};
 
 use crate::printable::printable;
+use crate::text::shell_word;
 use crate::units;
 
 /// The name of standard input, and of standard output, on the command line.
@@ -459,6 +460,13 @@ pub fn shown(path: &Path) -> String {
     let file = files.iter().find(|file| file.path == path);
     let name = file.map_or_else(|| path.display().to_string(), |file| file.name.clone());
     printable(&name).into_owned()
+}
+
+/// Returns the trace as an argument of a suggested command: `TRACE` if it was no file, since it can
+/// be read only once.
+pub fn argument(path: &Path) -> String {
+    let is_copy = temporary_files().iter().any(|copy| copy.path == path);
+    if is_copy { "TRACE".to_owned() } else { shell_word(&shown(path)) }
 }
 
 /// Returns the name of a trace's file for messages and comments: one line, whatever its name.

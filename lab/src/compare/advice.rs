@@ -67,10 +67,9 @@ mod tests {
             ..Row::default()
         };
         let rows = rows.iter().map(row).collect();
-        of(
-            &[&Compared { trace: "t".into(), about: String::new(), threads: 1, rows, noise: 0.0 }],
-            0.01,
-        )
+        let (about, argument) = (String::new(), String::new());
+        let one = Compared { trace: "t".into(), argument, about, threads: 1, rows, noise: None };
+        of(&[&one], 0.01)
     }
 
     #[test]

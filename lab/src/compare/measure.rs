@@ -81,9 +81,10 @@ fn rows<'c>(all: &[&'c Compared], strategy: &str) -> impl Iterator<Item = &'c Ro
     all.iter().filter_map(move |one| one.rows.iter().find(|row| row.strategy == strategy))
 }
 
-/// Returns the median, over the traces, of the difference between two identical competitors.
-pub(super) fn typical_noise(all: &[&Compared]) -> f64 {
-    let mut noise: Vec<f64> = all.iter().map(|compared| compared.noise).collect();
+/// Returns the median, over the traces, of the difference between two identical competitors, where
+/// it is known.
+pub(super) fn typical_noise(all: &[&Compared]) -> Option<f64> {
+    let mut noise: Vec<f64> = all.iter().filter_map(|compared| compared.noise).collect();
     noise.sort_by(f64::total_cmp);
-    noise.get(noise.len() / 2).copied().unwrap_or(0.0)
+    noise.get(noise.len() / 2).copied()
 }

@@ -107,6 +107,10 @@ Measures, each in a fresh heap:
                --json also has those of the pairs that pages served. Known only
                for strategies.
 
+An allocator without a result on a trace, because it ran out of memory or
+crashed, has the reason in its place: `stopped` of --json. The exit status is 1
+if there is no result at all.
+
 One thread replays a trace, also one of several threads, in the order of its
 events: locks, and memory that an allocator keeps for each thread, are not
 measured.
@@ -117,7 +121,7 @@ parameter option, every allocator has its default parameters. SYSTEM is timed
 twice; the difference between its two results is the noise, and a smaller lead
 does not count.";
 
-/// Runs the subcommand.
+/// Runs the subcommand. The exit status is 1 if no allocator finished any trace.
 ///
 /// # Errors
 /// An unknown strategy, parameters out of range, a trace that cannot be read.
@@ -161,7 +165,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let screen = Screen { all, competitors: &competitors, parameters, each: options.each };
         output::print(&screen.text())?;
     }
-    Ok(ExitCode::SUCCESS)
+    let mut rows = compared.iter().flat_map(|trace| &trace.rows);
+    let any = rows.any(|row| row.stopped().is_none());
+    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Measures one competitor over one trace; times it once.
@@ -208,5 +214,6 @@ pub(crate) fn over_trace(
         units::bytes(facts.peak_requested),
     );
     let threads = input::open(path)?.header().threads;
-    Ok(Compared { trace: workload.name.clone(), about, threads, rows, noise: timed.noise })
+    let (trace, argument) = (workload.name.clone(), input::argument(path));
+    Ok(Compared { trace, argument, about, threads, rows, noise: timed.noise })
 }

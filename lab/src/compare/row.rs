@@ -25,8 +25,7 @@ pub(crate) struct Row {
     pub(crate) peak_held_bytes: Option<u64>,
     pub(super) fragmentation: Option<f64>,
     pub(crate) pages_touched: Option<u64>,
-    /// Why there is no result.
-    #[serde(skip)]
+    /// Why there is no result; null if there is one.
     pub(super) stopped: Option<String>,
 }
 

@@ -7,6 +7,7 @@ use super::compared::Compared;
 use super::table;
 use super::verdict;
 use crate::competitor::Competitor;
+use crate::development;
 use crate::strategies;
 use pagewise_replay::text::paragraph;
 
@@ -24,7 +25,8 @@ impl Screen<'_> {
     /// Returns the text.
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n\n", paragraph(&self.title()));
-        for sentence in verdict::of(self.all) {
+        let warning = development::warning().map(str::to_owned);
+        for sentence in warning.into_iter().chain(verdict::of(self.all)) {
             text += &format!("{}\n", paragraph(&sentence));
         }
         match self.all {
@@ -32,7 +34,7 @@ impl Screen<'_> {
             all => text += &format!("\n{}\n{}", table::summary(all), OF_MEANS),
         }
         text += &format!("\n{}", strategies::explained(self.competitors));
-        text += &format!("\n{}\n", paragraph(&self.next()));
+        text += &self.next().map_or_else(String::new, |next| format!("\n{next}\n"));
         if self.all.len() > 1 && self.each {
             for one in self.all {
                 let title = paragraph(&format!("{}: {}", one.trace, one.about));
@@ -54,16 +56,17 @@ impl Screen<'_> {
         }
     }
 
-    /// Suggests the next step.
-    fn next(&self) -> String {
+    /// Suggests the next step: commands on lines of their own, to paste. For a trace without
+    /// allocations there is none.
+    fn next(&self) -> Option<String> {
         match self.all {
-            [one] => format!(
-                "Next: `pagewise tune {0}.pwt --for memory` finds parameters that suit it better, with --preload for a \
-                 program in C; `pagewise report {0}.pwt -o {0}.html` shows all of this.",
-                one.trace
-            ),
-            _ if self.each => "Each program:".to_owned(),
-            _ => MORE.to_owned(),
+            [one] if one.is_empty() => None,
+            [one] => Some(format!(
+                "{OF_ONE}\n  pagewise tune {0} --for memory\n  pagewise report {0}",
+                one.argument
+            )),
+            _ if self.each => Some("Each program:".to_owned()),
+            _ => Some(paragraph(MORE)),
         }
     }
 }
@@ -87,6 +90,11 @@ resident  peak memory in use, in a separate process
 held      peak bytes taken from the system, bookkeeping included, where known
 OS pages  pages of the system that contain blocks or bookkeeping
 ";
+
+/// Above the commands for one trace.
+const OF_ONE: &str = "\
+Next: find parameters that suit it better, with --preload for a program in C;
+make a page of all of this:";
 
 const MORE: &str = "Next: --each shows every program, --strategy all compares every strategy, \
                     `pagewise compare FILE.pwt` compares over a program of your own, `pagewise \

@@ -205,10 +205,11 @@ mod tests {
         };
         let compared = Compared {
             trace: "t".into(),
+            argument: String::new(),
             about: String::new(),
             threads: 1,
             rows: vec![stopped],
-            noise: 0.0,
+            noise: None,
         };
         assert!(of_trace(&compared).contains("out of memory at operation 9"));
     }

@@ -72,8 +72,9 @@ impl Rounds {
 pub(super) struct Timed {
     /// In the order of the competitors.
     pub(super) times: Vec<Result<Times, Stop>>,
-    /// By how much the slower of two identical competitors was slower, as a fraction.
-    pub(super) noise: f64,
+    /// By how much the slower of two identical competitors was slower, as a fraction; unknown if
+    /// they did not finish, or there is nothing to time.
+    pub(super) noise: Option<f64>,
 }
 
 /// Times every competitor over a trace, and SYSTEM twice more to measure the noise.
@@ -124,8 +125,10 @@ pub(super) fn all(
         times.last()
     };
     let noise = match (other, &twin) {
-        (Some(Ok(a)), Ok(b)) => difference(a.median(), b.median()),
-        _ => 0.0,
+        (Some(Ok(a)), Ok(b)) if workload.facts.pairs() > 0 => {
+            Some(difference(a.median(), b.median()))
+        }
+        _ => None,
     };
     times.truncate(competitors.len());
     Ok(Timed { times, noise })

@@ -15,24 +15,33 @@ use crate::competitor::SYSTEM;
 /// Returns the verdict: a sentence or two per measure, and the noise.
 pub(crate) fn of(all: &[&Compared]) -> Vec<String> {
     let Some(reference) = reference(all) else { return Vec::new() };
-    let noise = typical_noise(all);
+    if all.iter().all(|compared| compared.is_empty()) {
+        let have = if all.len() == 1 { "The trace has" } else { "The traces have" };
+        return vec![format!("{have} no allocations: there is nothing to time.")];
+    }
+    let known = typical_noise(all);
+    let noise = known.unwrap_or(0.0);
     let judged = MEASURES.iter().filter_map(|measure| judge(all, measure, reference, noise));
     let stopped = strategies(all).into_iter().filter_map(|strategy| {
         let missing = all.len() - finished(all, strategy);
         let traces = units::count(missing as u64, "trace");
-        (missing > 0).then(|| format!("{strategy} ran out of memory on {traces}."))
+        let mut rows = all.iter().flat_map(|compared| &compared.rows);
+        let first = rows.find_map(|row| row.stopped().filter(|_| row.strategy == strategy))?;
+        Some(format!("{strategy} has no result on {traces}: {first}."))
     });
     let once = timed_once(all);
-    let noise = format!(
-        "Noise: two identical runs of {SYSTEM} differed by {:.1} % in the median; smaller leads in \
-         time are called ties.",
-        noise * 100.0
-    );
-    advice::of(all, typical_noise(all))
+    let of_noise = known.map(|noise| {
+        format!(
+            "Noise: two identical runs of {SYSTEM} differed by {:.1} % in the median; smaller \
+             leads in time are called ties.",
+            noise * 100.0
+        )
+    });
+    advice::of(all, noise)
         .into_iter()
         .chain(judged)
         .chain(stopped)
-        .chain([noise])
+        .chain(of_noise)
         .chain(once)
         .chain(of_threads(all))
         .collect()
@@ -127,10 +136,11 @@ fn most_often(all: &[&Compared], measure: &Measure) -> String {
 /// Counts for each strategy the traces on which it is best or within the noise of the best; most
 /// wins first.
 fn wins<'c>(all: &[&'c Compared], measure: &Measure) -> Vec<(&'c str, usize)> {
-    let typical = typical_noise(all);
+    let typical = typical_noise(all).unwrap_or(0.0);
     let mut wins: Vec<(&str, usize)> = Vec::new();
     for compared in all {
-        let tolerance = if measure.is_noisy { compared.noise.max(typical) } else { 0.0 };
+        let tolerance =
+            if measure.is_noisy { compared.noise.unwrap_or(0.0).max(typical) } else { 0.0 };
         let values = compared.rows.iter().filter_map(measure.value);
         let Some(best) = values.min_by(f64::total_cmp) else { continue };
         for row in &compared.rows {
@@ -173,7 +183,8 @@ mod tests {
     }
 
     fn compared(noise: f64, rows: Vec<Row>) -> Compared {
-        Compared { trace: "t".into(), about: String::new(), threads: 1, rows, noise }
+        let (about, argument) = (String::new(), String::new());
+        Compared { trace: "t".into(), argument, about, threads: 1, rows, noise: Some(noise) }
     }
 
     #[test]
@@ -250,7 +261,9 @@ mod tests {
         let second = compared(0.0, vec![stopped, row(SYSTEM, 20.0, 9000)]);
         let verdict = of(&[&first, &second]);
         assert!(verdict[0].starts_with("Fastest: SYSTEM."), "{}", verdict[0]);
-        assert!(verdict.iter().any(|line| line == "NOFREE ran out of memory on 1 trace."));
+        assert!(
+            verdict.iter().any(|line| line == "NOFREE has no result on 1 trace: out of memory.")
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use pagewise::Strategy;
+use pagewise_replay::text::{self, paragraph};
 use pagewise_replay::usage::Usage;
 use pagewise_replay::workload::{Stop, Workload};
 use pagewise_replay::{input, output, units};
@@ -17,6 +18,7 @@ use serde::Serialize;
 use self::audit::Audit;
 use crate::compare::{self, Row};
 use crate::competitor::{Competitor, ConfigArgs};
+use crate::development;
 use crate::timeline::{self, Timeline, sparkline};
 
 /// Replay a trace under one strategy, and report time, memory and bookkeeping
@@ -66,11 +68,6 @@ with exit status 1.";
 /// Maximum parts of a plotted curve.
 const PLOTTED: u64 = 400;
 
-/// Printed below the results.
-const NEXT: &str = "
-Next: --audit checks the heap as it goes, --plot FILE.svg draws it over time;
-`pagewise compare` compares it with others.";
-
 /// The results of a replay.
 #[derive(Debug, Serialize)]
 struct Replayed {
@@ -109,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.for_trace(&trace)?;
     let row = compare::once(&workload, &trace, competitor, &config)?;
     if let Some(reason) = row.stopped() {
-        bail!("{}: {} {reason}", workload.name, row.strategy());
+        bail!("{}: {}: {reason}", workload.name, row.strategy());
     }
     let mut replayed = Replayed { row, audits: None, timeline: None };
     if is_strategy {
@@ -124,14 +121,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(every) = args.audit {
             let mut strategy = server.strategy()?;
             let audits = audit(&workload, &mut *strategy, every)
-                .map_err(|stop| anyhow!("{}: {} {stop}", workload.name, competitor.name()))?;
+                .map_err(|stop| anyhow!("{}: {}: {stop}", workload.name, competitor.name()))?;
             replayed.audits = Some(audits);
         }
     }
     if args.json {
         output::print_json(&replayed)?;
     } else {
-        output::print(&text(&workload, &replayed, &parameters))?;
+        let more = [
+            (is_strategy && args.audit.is_none()).then_some("--audit checks the heap as it goes"),
+            (is_strategy && args.plot.is_none()).then_some("--plot FILE.svg draws it over time"),
+            Some("`pagewise compare` compares it with others"),
+        ];
+        let text = text(&workload, &replayed, &parameters);
+        output::print(&format!("{text}\n{}\n", text::next(more)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -158,7 +161,8 @@ fn audit(workload: &Workload, strategy: &mut (dyn Strategy + '_), every: u64) ->
 /// Formats the results of a replay for people.
 fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
     let facts = workload.facts;
-    let mut lines = vec![
+    let mut lines: Vec<_> = development::warning().map(paragraph).into_iter().collect();
+    lines.extend([
         format!("{} under {} ({parameters})", workload.name, replayed.row.strategy()),
         format!(
             "  requests        {}, {}, {} live at the end",
@@ -166,7 +170,7 @@ fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
             units::count(facts.reallocations, "reallocation"),
             units::thousands(facts.live_at_end),
         ),
-    ];
+    ]);
     let described = replayed.row.described();
     lines.extend(described.into_iter().map(|(name, text)| format!("  {name:<15} {text}")));
     if let Some(timeline) = &replayed.timeline {
@@ -178,6 +182,5 @@ fn text(workload: &Workload, replayed: &Replayed, parameters: &str) -> String {
         let audits = units::count(audits, "audit");
         lines.push(format!("  audit           no fault in {audits} of the whole heap"));
     }
-    lines.push(NEXT.to_owned());
     lines.join("\n") + "\n"
 }

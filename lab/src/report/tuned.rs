@@ -85,6 +85,7 @@ fn family(tuned: &Tuned, found: &Found, index: usize) -> Markup {
         (figure("tuned", index, &format!("The front of the {title}"), &about))
         @if let Some(program) = &found.program { (in_program(program)) }
         (table(tuned, found, memory))
+        @for why in &found.held_out.stopped { p.quiet { "No result: " (why) "." } }
         @if !found.code.is_empty() {
             details {
                 summary { "The code to paste" }

@@ -18,6 +18,9 @@ use crate::competitor::{LEA, SYSTEM};
 pub(crate) struct Tuned {
     /// Names of the tuned traces.
     pub(crate) traces: Vec<String>,
+    /// The first of them as an argument of a command.
+    #[serde(skip)]
+    pub(crate) argument: String,
     pub(crate) goal: Goal,
     pub(crate) seed: u64,
     /// Whether the second halves of the traces were held out, rather than other traces.
@@ -240,6 +243,7 @@ mod tests {
                 .iter()
                 .map(|(name, one)| ((*name).into(), Some(standing(*one))))
                 .collect(),
+            stopped: Vec::new(),
             noise: Relative { time: 0.01, memory: 0.0, faults: 0.0 },
             gain: 1.0 - chosen,
             gained: chosen < 0.99,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
-use pagewise_replay::workload::CAPACITY;
+use pagewise_replay::workload::{CAPACITY, Stop};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, Family};
@@ -28,8 +28,11 @@ pub(super) const LEAST: f64 = 0.005;
 pub(crate) struct HeldOut {
     /// The choice's standing; the default's is 1.
     pub(crate) chosen: Standing,
-    /// The rivals' standings; the default's is 1. `None` for one that ran out of memory.
+    /// The rivals' standings; the default's is 1. `None` for one without a result.
     pub(crate) rivals: Vec<(String, Option<Standing>)>,
+    /// The rivals without a result, each with the trace and the reason.
+    #[serde(default)]
+    pub(crate) stopped: Vec<String>,
     /// The possible error of the default's measures, as a fraction: the difference between the
     /// default and the default measured again; for times the spread of the rounds, if larger.
     pub(crate) noise: Relative,
@@ -79,16 +82,29 @@ impl Lane {
         Self::new(&library.name, allocator)
     }
 
-    /// Returns the exact measures on one trace; `None` if memory did not suffice.
-    fn run(&self, family: Family, course: &Course) -> anyhow::Result<Option<Run>> {
+    /// Returns the exact measures on one trace, or why there are none.
+    fn run(&self, family: Family, course: &Course) -> anyhow::Result<Result<Run, String>> {
         let (server, library) = (&self.allocator.server, self.allocator.library.as_ref());
-        let memory = served::memory(&course.path, server, library)?;
-        let Some(memory) = finished(memory)? else { return Ok(None) };
+        let memory = match served::memory(&course.path, server, library)? {
+            Ok(memory) => memory,
+            Err(stop) => return self.stopped(course, stop).map(Err),
+        };
         let exact = match family {
             Family::Global | Family::Preload => Some((memory.resident, memory.faults)),
             Family::Arena => self.of_arena(course)?,
         };
-        Ok(Some(Run { exact, resident: memory.resident, times: Vec::new() }))
+        Ok(Ok(Run { exact, resident: memory.resident, times: Vec::new() }))
+    }
+
+    /// Says why there is no result on a trace.
+    ///
+    /// # Errors
+    /// If the trace could not be read.
+    fn stopped(&self, course: &Course, stop: Stop) -> anyhow::Result<String> {
+        match stop {
+            Stop::Trace(error) => Err(error),
+            stop => Ok(format!("{} on {}: {stop}", self.name, course.workload.name)),
+        }
     }
 
     /// Returns the peak of the bytes held, and page faults as the search counts them for an arena;
@@ -164,21 +180,30 @@ pub(super) fn judge<'c>(
     lanes.push(Lane::of_server(SYSTEM, Server::Malloc));
     lanes.extend(contest.libraries.iter().map(Lane::of_library));
     let runs = measure(contest.family, &lanes, &courses)?;
-    let [Some(default), Some(twin), ..] = &runs[..] else {
-        anyhow::bail!("out of memory on the held-out part");
-    };
+    let [Ok(default), Ok(twin), ..] = &runs[..] else { return Err(without_result(&runs)) };
     let rivals = || {
         let rivals = lanes.iter().zip(&runs).skip(rivals_from);
-        let standing = |runs: &Option<Vec<Run>>| Some(standing(runs.as_ref()?, default));
+        let standing = |runs: &Runs| Some(standing(runs.as_ref().ok()?, default));
         rivals.map(|(lane, runs)| (lane.name.clone(), standing(runs))).collect()
     };
+    let stopped = || runs[rivals_from..].iter().filter_map(|runs| runs.as_ref().err().cloned());
     let judged = candidates.iter().zip(&runs[2..]).filter_map(|(&candidate, runs)| {
-        Some((candidate, contest.judged(runs.as_ref()?, (default, twin), &courses, rivals())))
+        let judged = contest.judged(runs.as_ref().ok()?, (default, twin), &courses, rivals());
+        Some((candidate, HeldOut { stopped: stopped().collect(), ..judged }))
     });
     let judged: Vec<_> = judged.collect();
     let gains = judged.iter().position(|(_, one)| one.gained && one.keeps_cap);
     let chosen = judged.into_iter().nth(gains.unwrap_or(0));
-    chosen.ok_or_else(|| anyhow::anyhow!("out of memory on the held-out part"))
+    chosen.ok_or_else(|| without_result(&runs))
+}
+
+/// The runs of a lane, one for each trace, or why there are none.
+type Runs = Result<Vec<Run>, String>;
+
+/// Returns the error about the first lane without a result.
+fn without_result(runs: &[Runs]) -> anyhow::Error {
+    let why = runs.iter().find_map(|runs| runs.as_ref().err());
+    anyhow::anyhow!("no result on the held-out part: {}", why.map_or("no candidate", |why| why))
 }
 
 impl Contest<'_> {
@@ -200,8 +225,8 @@ impl Contest<'_> {
         let exact = |allocator: Allocator| {
             let lane = Lane::new("", allocator);
             let run = |course: &Course| lane.run(self.family, course);
-            let runs = courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?;
-            anyhow::Ok(runs.map(|runs| runs.iter().map(Run::measured).collect::<Vec<_>>()))
+            let runs = courses.iter().map(run).collect::<anyhow::Result<Runs>>()?;
+            anyhow::Ok(runs.ok().map(|runs| runs.iter().map(Run::measured).collect::<Vec<_>>()))
         };
         let default = exact(self.default())?;
         for candidate in candidates {
@@ -241,6 +266,7 @@ impl Contest<'_> {
         HeldOut {
             chosen: standing(runs, default),
             rivals,
+            stopped: Vec::new(),
             noise,
             gain,
             gained: gain > self.goal.noise(&noise).max(LEAST),
@@ -249,17 +275,13 @@ impl Contest<'_> {
     }
 }
 
-/// Measures every lane on every course; `None` for one that ran out of memory.
-fn measure(
-    family: Family,
-    lanes: &[Lane],
-    courses: &[Course],
-) -> anyhow::Result<Vec<Option<Vec<Run>>>> {
+/// Measures every lane on every course.
+fn measure(family: Family, lanes: &[Lane], courses: &[Course]) -> anyhow::Result<Vec<Runs>> {
     let progress = Progress::new(((ROUNDS + 1) * lanes.len()) as u64);
-    let mut runs: Vec<Option<Vec<Run>>> = Vec::new();
+    let mut runs: Vec<Runs> = Vec::new();
     for lane in lanes {
         let run = |course: &Course| lane.run(family, course);
-        runs.push(courses.iter().map(run).collect::<anyhow::Result<Option<Vec<_>>>>()?);
+        runs.push(courses.iter().map(run).collect::<anyhow::Result<Runs>>()?);
         progress.step(1, || format!("held out: memory of {}", lane.name));
     }
     let _pinned = Pinned::to_one_cpu();
@@ -267,10 +289,16 @@ fn measure(
         for place in 0..lanes.len() {
             let index = (round + place) % lanes.len();
             let lane = &lanes[index];
+            let mut stopped = None;
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {
                 let library = lane.allocator.library.as_ref();
-                let time = served::time(&course.path, &lane.allocator.server, library)?;
-                run.times.extend(finished(time)?.map(|time| time.as_nanos() as f64));
+                match served::time(&course.path, &lane.allocator.server, library)? {
+                    Ok(time) => run.times.push(time.as_nanos() as f64),
+                    Err(stop) => stopped = Some(lane.stopped(course, stop)?),
+                }
+            }
+            if let Some(why) = stopped {
+                runs[index] = Err(why);
             }
             progress.step(1, || format!("held out: timing, round {}", round + 1));
         }

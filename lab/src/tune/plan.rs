@@ -56,6 +56,7 @@ impl Plan<'_> {
         let codes: Vec<_> = codes.map(|found| (found.family, &*found.code)).collect();
         Ok(Tuned {
             traces: self.traces.iter().map(|path| input::trace_name(path)).collect(),
+            argument: self.traces.first().map_or_else(String::new, |path| input::argument(path)),
             goal: self.goal,
             seed: self.seed,
             second_halves: self.held_out.is_empty(),

@@ -7,12 +7,14 @@ use super::candidate::Family;
 use super::found::{Found, Tuned};
 use super::held_out::Standing;
 use super::program::{InProgram, OfProgram};
+use crate::development;
 use pagewise_replay::text::{last_column, paragraph};
 
 /// Formats, for each family, the verdict in words, the choice, the held-out measures and the front;
 /// then the code, and the next step.
 pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
-    let mut text = String::new();
+    let warning = development::warning();
+    let mut text = warning.map_or_else(String::new, |warning| paragraph(warning) + "\n\n");
     for found in &tuned.families {
         text += &family(found, tuned);
     }
@@ -48,7 +50,6 @@ pub(super) fn text(tuned: &Tuned, verified: bool) -> String {
 
 /// Suggests the next step.
 fn next(tuned: &Tuned, is_preload: bool, is_measured: bool) -> String {
-    let trace = tuned.traces.first().map_or("TRACE", |trace| trace);
     let gains = !tuned.code.is_empty();
     let measure = match gains && !is_measured {
         true => {
@@ -63,11 +64,8 @@ fn next(tuned: &Tuned, is_preload: bool, is_measured: bool) -> String {
         (true, true) => "run the program this way (docs/c.md)",
         (true, false) => "build the program with it",
     };
-    let report = "-o tune.json here, then `pagewise report";
-    let text = format!(
-        "Next: {measure}{run}. For charts: {report} {trace}.pwt --tune tune.json -o tune.html`."
-    );
-    format!("\n{}\n", paragraph(&text))
+    let text = format!("Next: {measure}{run}. For charts, add -o tune.json to this command, then:");
+    format!("\n{}\n  pagewise report {} --tune tune.json\n", paragraph(&text), tuned.argument)
 }
 
 fn family(found: &Found, tuned: &Tuned) -> String {
@@ -99,9 +97,12 @@ fn family(found: &Found, tuned: &Tuned) -> String {
     let measured = units::count(found.measured as u64, "candidate");
     let chosen = format!("{}.", found.choice());
     let program = found.program.as_ref().map(in_program).unwrap_or_default();
+    let stopped =
+        held_out.stopped.iter().map(|why| paragraph(&format!("No result: {why}.")) + "\n");
+    let stopped: String = stopped.collect();
     format!(
         "== {}, {what} ==\n\n{}\n{}\n\n{program}On {part}, which the search has not seen;\n{default} = \
-         1\n{}\nOn the searched part: {measured}, seed {}; those that no other\nbeats in time, \
+         1\n{}{stopped}\nOn the searched part: {measured}, seed {}; those that no other\nbeats in time, \
          memory and faults at once; * was chosen\n{}\n",
         found.family.title(),
         paragraph(&found.words(tuned.goal)),

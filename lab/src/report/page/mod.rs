@@ -16,6 +16,7 @@ use super::collected::{Charts, Collected};
 use super::parts::{figure, verdict};
 use super::tuned::{self, Front};
 use crate::compare::{self, Compared, Grid, Mean};
+use crate::development;
 use crate::simulate::{Row, Simulated};
 use crate::strategies;
 use crate::tune::Tuned;
@@ -134,12 +135,18 @@ fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
+/// Returns the verdict's sentences.
+fn sentences(compared: &[&Compared]) -> Vec<String> {
+    let warning = development::warning().map(str::to_owned);
+    warning.into_iter().chain(compare::verdict(compared)).collect()
+}
+
 /// Writes the section on all traces together.
 fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
     html! {
         section {
             h2 { "Over all traces" }
-            (verdict(compare::verdict(compared)))
+            (verdict(sentences(compared)))
             @if let Some((caption, grid)) = compare::means(compared) {
                 (table(&caption, &grid))
                 (figure("means", 0, "Time against memory, over all traces",
@@ -158,7 +165,7 @@ fn overall(compared: &[&Compared], names: &[&str]) -> Markup {
 /// Writes the section on one trace.
 fn section(one: &Collected, index: usize, is_one_of_several: bool) -> Markup {
     let page = bytes(one.simulated.page_size as u64);
-    let sentences = compare::verdict(&[&one.compared]);
+    let sentences = sentences(&[&one.compared]);
     html! {
         section id={ "trace-" (index) } {
             @if is_one_of_several { h2 { (one.info.trace) } }
