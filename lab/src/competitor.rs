@@ -265,6 +265,25 @@ impl ConfigArgs {
         ))
     }
 
+    /// Like [`check`](Self::check); returns the parameters that one competitor can have.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(crate) fn check_for(&self, competitor: Competitor) -> Result<String, Usage> {
+        self.check()?;
+        let is_paged = matches!(competitor, Competitor::Strategy(_));
+        let is_hybrid = matches!(competitor, Competitor::Hybrid);
+        let its = Self {
+            page_size: self.page_size.filter(|_| is_paged),
+            ffcrossover: self.ffcrossover.filter(|_| is_paged),
+            freetol: self.freetol.filter(|_| is_paged),
+            sizemap: self.sizemap.filter(|_| is_paged),
+            hc: self.hc.filter(|_| is_hybrid),
+            seed: self.seed,
+        };
+        its.check()
+    }
+
     /// Adds HC to the competitors if it has settings and is not listed.
     pub(crate) fn add_hc(&self, competitors: &mut Vec<Competitor>) {
         if self.hc.is_some() && competitors.iter().all(|one| one.name() != HC) {

@@ -227,6 +227,21 @@ fn the_commands_suggested_for_a_trace_can_be_pasted() {
     assert!(said.contains("\n  pagewise tune TRACE --for memory\n"), "{said}");
 }
 
+/// (Regression: all that were given were named.)
+#[test]
+fn a_replay_is_headed_by_the_parameters_of_its_strategy() {
+    let bench = Workbench::new();
+    let given = ["--hc", "QL_HIGH=144", "--freetol", "512"];
+    let said = |strategy| {
+        let args = ["replay", &bench.trace(), "--strategy", strategy];
+        pagewise(&[&args[..], &given].concat()).succeeds()
+    };
+    let (paged, hybrid, system) = (said("MRU"), said("HC"), said("SYSTEM"));
+    assert!(paged.contains("FREETOL 512") && !paged.contains("HC "), "{paged}");
+    assert!(hybrid.contains("QL_HIGH=144") && !hybrid.contains("FREETOL"), "{hybrid}");
+    assert!(system.contains("small under SYSTEM (default parameters, seed"), "{system}");
+}
+
 /// What was asked for is not suggested. (Regression: it was, and what is refused as well.)
 #[test]
 fn suggestions_are_of_what_was_not_asked_for() {

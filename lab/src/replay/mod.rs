@@ -85,8 +85,8 @@ struct Replayed {
 /// An unknown strategy, a trace that cannot be read, a strategy that ran out of memory, and the
 /// first fault that an audit finds.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let parameters = args.config.check()?;
     let competitor = Competitor::find(&args.strategy)?;
+    let parameters = args.config.check_for(competitor)?;
     let is_strategy = matches!(competitor, Competitor::Strategy(_) | Competitor::Hybrid);
     if !is_strategy && args.audit.is_some() {
         let name = competitor.name();
