@@ -99,7 +99,7 @@ impl NewLock for Yielding {
 /// Returns the value of a lock that the calling thread holds: not [`FREE`].
 #[inline(always)]
 fn holder() -> usize {
-    thread::address() & !PROCESS | fork::generation() as usize % PROCESS + 1
+    (thread::address() & !PROCESS) | (fork::generation() as usize % PROCESS + 1)
 }
 
 /// Stops the process: to wait for the lock would never end.

@@ -103,9 +103,9 @@ pub(in crate::global::native) fn allocate_tagged(
 /// it](from_near), if that may be resident; `None` if each heap would have to grow, or to take back
 /// what went to the system.
 fn allocate_held(own: &'static Heap, layout: Layout) -> Option<NonNull<u8>> {
-    let mut take = |state: &mut State| state.allocate_held(layout);
+    let take = |state: &mut State| state.allocate_held(layout);
     let has_room = own.free() >= layout.size();
-    let of_own = has_room.then(|| own.with_relief(&mut take)).flatten().flatten();
+    let of_own = has_room.then(|| own.with_relief(take)).flatten().flatten();
     of_own.or_else(|| from_near(own, layout.size(), take))
 }
 
