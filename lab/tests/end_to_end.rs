@@ -165,8 +165,8 @@ fn the_global_allocator_is_named_wherever_a_strategy_is() {
     assert!(names.contains("GLOBAL") && names.contains("SYSTEM"), "{names}");
 }
 
-/// Without `libpagewise.so`, which the loader cannot be told of there. (Regression: it was taken for
-/// an allocator that did not load, and the command failed.)
+/// Without `libpagewise.so`, which the loader cannot be told of there. (Regression: it was taken
+/// for an allocator that did not load, and the command failed.)
 #[test]
 fn allocators_are_compared_in_a_folder_whose_name_has_a_space() {
     let bench = Workbench::new();

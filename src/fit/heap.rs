@@ -7,10 +7,10 @@
 //!            1                                                               extend ▶
 //! ```
 //! The module `tags` describes the tags. The first block starts at cell `first`: 1, as here, where
-//! the cell below holds only its header, or behind the anchors of an index that keeps some there. H'
-//! is the header of an empty block in use, so that neither end is a special case. A free block that
-//! reaches the end is the *wilderness*: it is in no index, is used last (§3.9), and grows when the
-//! source is asked for more memory. All other free blocks are in the policy's index.
+//! the cell below holds only its header, or behind the anchors of an index that keeps some there.
+//! H' is the header of an empty block in use, so that neither end is a special case. A free block
+//! that reaches the end is the *wilderness*: it is in no index, is used last (§3.9), and grows when
+//! the source is asked for more memory. All other free blocks are in the policy's index.
 //!
 //! Three policies determine the fit: which free block serves a request (`index.rs`), when a freed
 //! block becomes free memory (`reclaim.rs`, `collect.rs`), and whether requests are served from a

@@ -15,8 +15,8 @@
 //! next block. A link is the start of another block, or [`NONE`]. Tags and links do not overlap, so
 //! tags may be rewritten while links still have to be read. In a block of one cell only these four
 //! words are written; a longer free block may hold two more links, and an index may use the cells
-//! below the first block. A heap whose blocks have an owner keeps it where F would be, and hands out
-//! 4 bytes less.
+//! below the first block. A heap whose blocks have an owner keeps it where F would be, and hands
+//! out 4 bytes less.
 //!
 //! The 30 bits of a size bound a heap to 16 GiB. In return the least block takes 16 bytes, free or
 //! not, where pointers and words of 64 bits would take 32.

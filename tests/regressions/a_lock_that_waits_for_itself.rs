@@ -1,5 +1,5 @@
-//! A visitor that used the arena that it walks waited for itself for ever, without a word, under the
-//! default lock. (In `tests/arena_global.rs` the arena is the program's global allocator.)
+//! A visitor that used the arena that it walks waited for itself for ever, without a word, under
+//! the default lock. (In `tests/arena_global.rs` the arena is the program's global allocator.)
 
 use pagewise::PageHeap;
 use pagewise::arena::Arena;

@@ -13,8 +13,8 @@ pub(crate) fn return_addresses(calls: &mut [usize]) {
     return_addresses_beyond(0, calls);
 }
 
-/// Writes the return addresses of the calling thread's innermost calls to `calls`, without functions
-/// whose variables are at `beyond` or further in. The unwinder may allocate.
+/// Writes the return addresses of the calling thread's innermost calls to `calls`, without
+/// functions whose variables are at `beyond` or further in. The unwinder may allocate.
 pub(crate) fn return_addresses_beyond(beyond: usize, calls: &mut [usize]) {
     let mut calls = calls.iter_mut();
     if cfg!(not(miri)) {

@@ -27,8 +27,8 @@ pub(in crate::global::native) fn token() -> u32 {
 /// Returns the token of a thread whose thread-local variables are at `address`.
 #[inline(always)]
 fn token_at(address: usize) -> u32 {
-    // Threads' variables are at least 512 bytes apart, and within 256 GiB, but for those of the main
-    // thread of a static program.
+    // Threads' variables are at least 512 bytes apart, and within 256 GiB, but for those of the
+    // main thread of a static program.
     let place = (address >> 9) as u32 & ((1 << 29) - 1);
     (1 << 31) | (place << 2)
 }

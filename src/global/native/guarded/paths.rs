@@ -51,8 +51,8 @@ fn reserve_outside(len: usize) -> Option<*mut u8> {
     })
 }
 
-/// Returns a random address among the lowest that [may be outside](may_be_outside), an eighth of all
-/// addresses; `None` if there are none.
+/// Returns a random address among the lowest that [may be outside](may_be_outside), an eighth of
+/// all addresses; `None` if there are none.
 fn place_outside(random: u64) -> Option<usize> {
     /// Alignment of the addresses.
     const ALIGN: u64 = 64 << 10;
@@ -60,7 +60,8 @@ fn place_outside(random: u64) -> Option<usize> {
     usize::try_from(place).ok()
 }
 
-/// All addresses that a system with pointers of 64 bits gives a process, unless it is asked for more.
+/// All addresses that a system with pointers of 64 bits gives a process, unless it is asked for
+/// more.
 const ADDRESSES: u64 = 1 << if cfg!(any(target_arch = "x86_64", windows)) { 47 } else { 48 };
 
 /// The first address behind all places of the heaps' [window](WINDOW).

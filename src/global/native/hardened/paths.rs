@@ -362,8 +362,8 @@ unsafe fn free_with<const SET: usize>(
     }
 }
 
-/// Stops the process if `size`, which the program gives for a small block in use, is not the `known`
-/// one. Without canaries that is unknown if the state, `code`, is [`FAR`].
+/// Stops the process if `size`, which the program gives for a small block in use, is not the
+/// `known` one. Without canaries that is unknown if the state, `code`, is [`FAR`].
 #[inline(always)]
 fn stop_if_wrong(parts: Parts, block: NonNull<u8>, code: u8, size: Option<usize>, known: usize) {
     if size.is_some_and(|size| size != known) && (parts.has_canaries() || code != FAR) {

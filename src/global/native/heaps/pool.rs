@@ -115,8 +115,9 @@ pub(in crate::global::native) fn is_on_node(heap: &Heap, node: u32) -> bool {
 }
 
 /// Returns another heap for a thread whose heap is busy: one of the next two, if it is of the same
-/// node, and would still have fewer threads than the busy one after this thread joined it. Where threads are spread evenly, they stay: a thread that
-/// moves leaves memory that goes back, and grows the other heap by as much.
+/// node, and would still have fewer threads than the busy one after this thread joined it. Where
+/// threads are spread evenly, they stay: a thread that moves leaves memory that goes back, and
+/// grows the other heap by as much.
 pub(in crate::global::native) fn alternative_to(busy: &Heap) -> Option<&'static Heap> {
     let threads = busy.threads.load(Relaxed);
     if threads < 2 {

@@ -123,9 +123,9 @@ pub(super) fn end_search(heap: &Heap) {
     heap.lists_at.store(ptr::null_mut(), Relaxed);
 }
 
-/// Puts back the blocks on all threads' medium lists and on the quick lists of ended threads, unmaps
-/// all kept mappings, and retries what the system refused to take back. Returns whether there was
-/// anything.
+/// Puts back the blocks on all threads' medium lists and on the quick lists of ended threads,
+/// unmaps all kept mappings, and retries what the system refused to take back. Returns whether
+/// there was anything.
 pub(in crate::global::native) fn put_back_all() -> bool {
     let is_usual = !mode::is_hardened();
     let mut any = is_usual && kept::give_back(usize::MAX);

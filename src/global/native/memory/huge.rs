@@ -4,9 +4,9 @@
 //! The kernel chooses the page size at the first touch, and a huge page takes 2 MiB wherever it is
 //! touched. So only memory that is, or will probably be, written densely gets the advice: a table
 //! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
-//! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages; in a small
-//! extent a larger share, so that at most [a quarter](SAMPLED_PART) of it rests on one sample. The
-//! last memory without them is the *sample* that tells whether the kind is dense.
+//! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages; in a
+//! small extent a larger share, so that at most [a quarter](SAMPLED_PART) of it rests on one
+//! sample. The last memory without them is the *sample* that tells whether the kind is dense.
 //!
 //! | memory | gets huge pages |
 //! |---|---|
@@ -300,8 +300,8 @@ impl Huge {
         self.region_density.decide(region.addr(), HUGE, self.one_in(region, HUGE))
     }
 
-    /// Returns the number of blocks or regions of `len` bytes that share one sample, itself included,
-    /// when the extent ends at `end`: at most [`SAMPLED_PART`] of it rests on a sample.
+    /// Returns the number of blocks or regions of `len` bytes that share one sample, itself
+    /// included, when the extent ends at `end`: at most [`SAMPLED_PART`] of it rests on a sample.
     fn one_in(&self, end: *mut u8, len: usize) -> u8 {
         let most = end.addr().saturating_sub(self.start) / SAMPLED_PART / len;
         // Fits: it is at most `SAMPLE_ONE_IN`.

@@ -380,11 +380,11 @@ pub(in crate::global::native) const WINDOW: Range<usize> = 13..20;
 
 /// Finds unused addresses for slots and tables. Returns the base and the bytes of the slots.
 ///
-/// The window lies at random between 13 and 20 [thirty-seconds](WINDOW) of all addresses. The system places
-/// mappings from the top downwards, to the programs at two thirds, or from one third upwards.
-/// Programs that map memory at addresses of their own choice do so elsewhere. On x86-64, where the
-/// window lies between 52 and 80 TiB, GNU CLISP does so from 16 to 32 TiB, Clozure CL from 48 TiB,
-/// and the thread sanitizer up to 32 TiB and from 48 to 52 TiB.
+/// The window lies at random between 13 and 20 [thirty-seconds](WINDOW) of all addresses. The
+/// system places mappings from the top downwards, to the programs at two thirds, or from one third
+/// upwards. Programs that map memory at addresses of their own choice do so elsewhere. On x86-64,
+/// where the window lies between 52 and 80 TiB, GNU CLISP does so from 16 to 32 TiB, Clozure CL
+/// from 48 TiB, and the thread sanitizer up to 32 TiB and from 48 to 52 TiB.
 fn window() -> Option<(*mut u8, usize)> {
     /// Number of places to try.
     const TRIES: usize = 16;

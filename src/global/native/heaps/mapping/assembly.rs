@@ -121,8 +121,8 @@ impl Assembly {
         Some(self.base)
     }
 
-    /// Adds `missing` bytes of new memory behind what is here. Returns whether it did; if not, or if
-    /// nothing is here, the reservation is released.
+    /// Adds `missing` bytes of new memory behind what is here. Returns whether it did; if not, or
+    /// if nothing is here, the reservation is released.
     ///
     /// # Safety
     /// The invariant holds; if the result is `false`, the reservation is not used any more.

@@ -677,8 +677,9 @@ fn not_together() {
     assert!(allocate_kept(5 * HUGE, 64, 60_000, Lengthen::No).is_some(), "they serve as they are");
 }
 
-/// A length for which the system has no memory is refused, and the huge pages that are kept stay. (Regression: it
-/// was put together from kept memory and a reservation made accessible, of any length.)
+/// A length for which the system has no memory is refused, and the huge pages that are kept stay.
+/// (Regression: it was put together from kept memory and a reservation made accessible, of any
+/// length.)
 #[cfg(target_os = "linux")]
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]

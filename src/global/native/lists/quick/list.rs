@@ -135,9 +135,9 @@ impl List {
         self.last_place.get() <= self.bottom() && self.most > 0
     }
 
-    /// Returns whether the last [`STREAK`] batches were taken, on a [wide](Self::is_wide) list. Then
-    /// it should take larger ones: a thread that only takes blocks of a class usually goes on for a
-    /// while.
+    /// Returns whether the last [`STREAK`] batches were taken, on a [wide](Self::is_wide) list.
+    /// Then it should take larger ones: a thread that only takes blocks of a class usually goes on
+    /// for a while.
     pub(super) fn goes_on_taking(&self) -> bool {
         self.streak.get() >= STREAK && self.is_wide()
     }
