@@ -18,9 +18,6 @@ use crate::global::tuning::{CLASSES, GRANULE, SMALL_MAX, Tuning, UNIT};
 /// Table entries: one for each multiple of the unit.
 const ENTRIES: usize = SMALL_MAX / UNIT + 1;
 
-/// The largest offset that the tables can hold.
-pub(in crate::global::native) const MOST_OFFSET: usize = u16::MAX as usize;
-
 /// Words of eight bytes from the start of a thread's lists to the first list, and from each list to
 /// the next.
 pub(in crate::global::native) const FIRST: usize = 3954;

@@ -24,7 +24,7 @@ use crate::os;
 /// class.
 const MAX_WORDS: usize = (21 << 10) + MEDIUM / WORD;
 
-const _: () = assert!(MAX_WORDS <= sizes::MOST_OFFSET);
+const _: () = assert!(MAX_WORDS <= u16::MAX as usize, "the tables of sizes hold offsets");
 
 /// Words of eight bytes that a thread's lists take.
 static WORDS: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
