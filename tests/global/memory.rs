@@ -331,12 +331,12 @@ fn free_memory_up_to_an_eighth_of_use_is_kept() {
 /// While one heap grows, another keeps free memory up to an eighth of all memory in use. Beyond
 /// that, twice the growth goes back, each time up to the end of a huge page; less if that takes
 /// long, but always some. On Windows, where time goes on while other programs run, it may take a
-/// few more growths. (The blocks are too small to come from the other heap.)
+/// few more growths. (Small blocks do not come from the other heap.)
 #[test]
 #[ignore = "in a process of its own"]
 fn beside() {
     const MIB: usize = 1 << 20;
-    let blocks = |mib: usize| vec![vec![1_u8; MIB / 16]; 16 * mib];
+    let blocks = |mib: usize| vec![vec![1_u8; 1 << 10]; mib << 10];
     let (free, to_free) = sync_channel::<()>(0);
     let (freed, has_freed) = sync_channel::<()>(0);
     let other = thread::spawn(move || {
@@ -344,7 +344,7 @@ fn beside() {
         freed.send(()).expect("the test waits");
         for left in [188, 120] {
             to_free.recv().expect("the test says so");
-            kept.truncate(16 * left);
+            kept.truncate(left << 10);
             freed.send(()).expect("the test waits");
         }
         to_free.recv().expect("the test says so");
