@@ -56,7 +56,8 @@ impl Yielding {
                         b"pagewise: an arena was in use by another thread during a fork; the child cannot use it\n",
                     );
                 }
-                if found == own && thread::IS_KNOWN {
+                // Where threads are not told apart, all have the same bits.
+                if found == own && own > PROCESS {
                     stop(
                         b"pagewise: an arena was used by the thread that is in it: by a visitor of its walk, a signal handler, or the message of a panic\n",
                     );
@@ -120,8 +121,6 @@ fn stop(message: &[u8]) -> ! {
     not(pagewise_forwarding)
 ))]
 mod thread {
-    pub(super) const IS_KNOWN: bool = true;
-
     /// Returns an address of the calling thread, at least 512 bytes from any other thread's.
     #[inline(always)]
     pub(super) fn address() -> usize {
@@ -129,14 +128,12 @@ mod thread {
     }
 }
 
-/// This system does not tell threads apart, or not without allocating.
+/// This system does not tell threads apart, or not without allocating: 0 for each.
 #[cfg(not(all(
     any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
     not(pagewise_forwarding)
 )))]
 mod thread {
-    pub(super) const IS_KNOWN: bool = false;
-
     #[inline(always)]
     pub(super) fn address() -> usize {
         0

@@ -1,5 +1,5 @@
-//! Stands in for `guarded` without the feature. It contains no block, so nothing calls the
-//! functions that take one.
+//! Stands in for `guarded` without the feature: no block is guarded, so `known_len`, `len_bound`
+//! and `free` are never called.
 
 use core::ptr::NonNull;
 

@@ -23,7 +23,7 @@ impl Cooldown {
     }
 
     /// Begins again, with `millis` milliseconds, at most [`LONGEST`], if it is over at the time
-    /// `now`. Returns whether it did: to one of several threads that call this at once.
+    /// `now`. Returns whether it did. If several threads call this at once, one of them begins it.
     pub(in crate::global::native) fn begin_again(&self, now: u64, millis: u32) -> bool {
         let end = self.0.load(Relaxed);
         let new_end = (now as u32).wrapping_add(millis.min(LONGEST)).max(1);
@@ -62,6 +62,7 @@ mod tests {
         let ahead = [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX];
         let left = ahead.map(|ahead| left(7_u32.wrapping_add(ahead), 7));
         assert_eq!(left, [0, 1, u32::MAX / 2, 0, 0]);
+        assert_eq!(self::left(5, 86_400_000), 0, "a day later");
     }
 
     /// What was never done may be done at once, however long the system has been running.

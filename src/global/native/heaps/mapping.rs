@@ -215,12 +215,16 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             let in_use = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
             kept::Balance { in_use, most_kept: IN_USE.most.load(Relaxed).saturating_sub(in_use) }
         };
-        if may_keep && kept::keep(base, len, balance, delay) {
-            return true;
+        let is_kept = if may_keep {
+            kept::keep(base, len, balance, delay)
+        } else {
+            kept::forget_sample(base, len);
+            false
+        };
+        if !is_kept {
+            refused::release(base, len);
         }
-        kept::forget_sample(base, len);
-        refused::release(base, len);
-        false
+        is_kept
     }
 }
 

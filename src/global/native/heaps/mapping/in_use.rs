@@ -63,11 +63,11 @@ pub(super) fn count_bytes(added: usize, removed: usize) {
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
-/// Counts `bytes` of a mapping that was being made as made. (The child of a fork may have forgotten
-/// them, if its thread forked in a signal handler meanwhile.)
+/// Notes that `bytes` are not coming any more: their mapping is made, or could not be. (The child
+/// of a fork has forgotten them, if its thread forked in a signal handler meanwhile.)
 pub(super) fn note_come(bytes: usize) {
-    let made = |coming: usize| Some(coming.saturating_sub(bytes));
-    let _ = IN_USE.coming.fetch_update(Relaxed, Relaxed, made);
+    let left = |coming: usize| Some(coming.saturating_sub(bytes));
+    let _ = IN_USE.coming.fetch_update(Relaxed, Relaxed, left);
 }
 
 /// In the child of a fork: forgets the mappings that threads which stayed behind were making.

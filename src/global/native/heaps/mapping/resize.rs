@@ -96,11 +96,12 @@ unsafe fn shorten(mapping: OsPageRun, block: *mut u8, new: NewSize) {
     // SAFETY: the caller guarantees that it is in use, and that the end is not used any more.
     unsafe {
         (*header(block)).size = new.size;
-        if new.len < len {
-            kept::forget_sample(base, len);
+        if new.len == len {
+            return;
         }
+        kept::forget_sample(base, len);
         // An end that cannot be unmapped stays as room.
-        if new.len < len && os::release(base.wrapping_add(new.len), len - new.len) {
+        if os::release(base.wrapping_add(new.len), len - new.len) {
             write_header(block, OsPageRun { start: base, len: new.len }, 0, new.size);
             count_bytes(new.len, len);
         }
