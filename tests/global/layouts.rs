@@ -168,6 +168,45 @@ fn contents_survive_every_change_of_size() {
     }
 }
 
+/// Blocks that need an alignment of 8 at most have sizes between those that C's blocks have.
+#[test]
+fn blocks_that_need_little_alignment_take_less() {
+    for (sizes, aligned_to_8, aligned_to_16) in
+        [(1..=8, 8, 16), (9..=16, 16, 16), (17..=24, 24, 32), (33..=40, 40, 48), (49..=56, 56, 64)]
+    {
+        for size in sizes {
+            for (align, usable) in
+                [(1, aligned_to_8), (8, aligned_to_8), (16, aligned_to_16), (32, 0)]
+            {
+                let layout = Layout::from_size_align(size, align).expect("it is a layout");
+                with_block(layout, |block| {
+                    // SAFETY: the block is in use.
+                    let found = unsafe { ALLOCATOR.usable_size(block) };
+                    assert!(
+                        found == usable || align == 32 && found.is_multiple_of(32),
+                        "{layout:?}"
+                    );
+                });
+            }
+            let blocks = [ALLOCATOR.allocate(size), ALLOCATOR.allocate_zeroed(size)];
+            for block in blocks {
+                // SAFETY: the block is in use, and freed once.
+                unsafe {
+                    assert_eq!(ALLOCATOR.usable_size(block), aligned_to_16, "{size}");
+                    assert!(block.addr().is_multiple_of(16));
+                    ALLOCATOR.free(block);
+                }
+            }
+        }
+    }
+    for align in [1, 8, 16, 64] {
+        let block = ALLOCATOR.allocate_aligned(0, align);
+        assert!(!block.is_null() && block.addr().is_multiple_of(align.max(16)), "{align}");
+        // SAFETY: the block is in use, and freed once.
+        unsafe { ALLOCATOR.free(block) };
+    }
+}
+
 #[test]
 fn a_block_of_a_c_interface_needs_no_layout() {
     // SAFETY: every block is in use until it is freed, once.

@@ -95,6 +95,19 @@ stops! {
         unsafe { ALLOCATOR.free(blocks[1].add(32)) };
     }
 
+    half_a_unit_into_a_block("checks", [64, 3000, 16_384, 100_000], "a block was freed twice, or the pointer is not a block") half_a_unit {
+        let blocks = four_blocks(size_of_child());
+        // SAFETY: this is the misuse to be detected.
+        unsafe { ALLOCATOR.free(blocks[1].add(8)) };
+    }
+
+    half_a_unit_into_a_block_resized("checks", [64, 3000, 16_384, 100_000], "resized or measured, or the pointer is not a block") half_a_unit_resized {
+        let size = size_of_child();
+        let blocks = four_blocks(size);
+        // SAFETY: this is the misuse to be detected.
+        let _ = unsafe { ALLOCATOR.reallocate(blocks[1].add(8), size + 1) };
+    }
+
     a_wrong_size("checks", NOT_TINY, "a size that is not its own") wrong_size {
         let size = size_of_child();
         let block = ALLOCATOR.allocate(size);

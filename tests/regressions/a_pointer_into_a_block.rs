@@ -1,7 +1,7 @@
 //! `free(p + 16)` freed the live block `p`, and `free(p + 1)` misaligned the next block of that
 //! class. Either stops the process with one line, in every build.
 //!
-//! Not detected: a pointer at a multiple of 16 inside a small block, if the same thread is given it
+//! Not detected: a pointer at a multiple of 8 inside a small block, if the same thread is given it
 //! again from its quick list before the list is returned; and a pointer to the start of another
 //! block.
 
@@ -47,8 +47,10 @@ freed_within! {
     sixteen_bytes_into_a_block_after_others: after_others, 100, 16, 20, AT_PUT_BACK;
     the_last_bytes_of_a_large_class: last_bytes, 14_000, 13_984, 1, AT_PUT_BACK;
     one_byte_into_a_block: one, 100, 1, 0, AT_ONCE;
-    eight_bytes_into_a_block: eight, 24, 8, 3, AT_ONCE;
+    four_bytes_into_a_block: four, 24, 4, 3, AT_ONCE;
+    eight_bytes_into_a_block: eight, 24, 8, 3, AT_PUT_BACK;
     one_byte_into_a_medium_block: medium, 50_000, 1, 0, AT_ONCE;
+    eight_bytes_into_a_medium_block: medium_8, 50_000, 8, 0, AT_PUT_BACK;
     sixteen_bytes_into_a_medium_block: medium_16, 50_000, 16, 0, AT_PUT_BACK;
     one_byte_into_a_mapping: mapping, 40 << 20, 1, 0, AT_ONCE;
     a_page_into_a_mapping: mapping_page, 40 << 20, 4096, 0, AT_ONCE;

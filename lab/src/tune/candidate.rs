@@ -26,8 +26,13 @@ const GROWING: [&str; 3] = ["BEST-FIT", "FIRST-FIT", "BUDDY"];
 /// Strategies without parameters.
 const FIXED: [&str; 1] = ["KINGSLEY"];
 /// Pages of 2 to 256 KiB; FFCROSSOVER is a share of them.
-const LIMITS: Limits =
-    Limits { page_sizes: 11..=18, units: &[8, 16], crossover: usize::MAX, classes: usize::MAX };
+const LIMITS: Limits = Limits {
+    page_sizes: 11..=18,
+    units: &[8, 16],
+    crossover: usize::MAX,
+    classes: usize::MAX,
+    half_units: false,
+};
 
 /// The use of the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

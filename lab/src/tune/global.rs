@@ -14,8 +14,13 @@ use rand_chacha::ChaCha8Rng;
 use super::pages::{Limits, Pages, size};
 
 /// The limits of [`Tuning::check`] on pages.
-const LIMITS: Limits =
-    Limits { page_sizes: 14..=18, units: &[16], crossover: 32 << 10, classes: MOST_CLASSES };
+const LIMITS: Limits = Limits {
+    page_sizes: 14..=18,
+    units: &[16],
+    crossover: 32 << 10,
+    classes: MOST_CLASSES,
+    half_units: true,
+};
 /// Binary logarithms of the other parameters' values: blocks, and bytes.
 const QUICK_BLOCKS: RangeInclusive<u32> = 1..=9;
 const QUICK_BYTES: RangeInclusive<u32> = 8..=18;

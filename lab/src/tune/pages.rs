@@ -22,6 +22,8 @@ pub(super) struct Limits {
     pub(super) crossover: usize,
     /// Maximum number of classes of a listed SIZEMAP.
     pub(super) classes: usize,
+    /// Whether odd multiples of 8 bytes can be classes even though the unit is 16.
+    pub(super) half_units: bool,
 }
 
 /// The pages of a strategy, or of the global allocator.
@@ -48,16 +50,36 @@ pub(super) enum Map {
 }
 
 impl Map {
-    fn sizemap(self, demand: &[Demand], pages: &Pages) -> SizeMap {
+    fn sizemap(self, demand: &[Demand], pages: &Pages, limits: &Limits) -> SizeMap {
         let Pages { page_size, unit, ffcrossover, .. } = *pages;
         match self {
             Self::PageFitting => SizeMap::PageFitting,
             Self::Geometric(ratio) => SizeMap::Geometric { ratio },
             // Leaks a few hundred bytes for each of at most some thousand maps.
             Self::Optimal => {
-                SizeMap::Classes(optimise(demand, unit, ffcrossover, page_size).leak())
+                let mut classes = optimise(demand, unit, ffcrossover, page_size);
+                if limits.half_units {
+                    add_half_units(&mut classes);
+                }
+                SizeMap::Classes(classes.leak())
             }
             Self::Doublings => Tuning::new().pages.sizemap,
+        }
+    }
+}
+
+/// Adds the default's classes that are odd multiples of 8 bytes, where the class 8 bytes less is
+/// there (or would be of 0 bytes). The demand does not say which blocks need an alignment of 16, so
+/// it is not asked.
+fn add_half_units(classes: &mut Vec<u32>) {
+    let SizeMap::Classes(defaults) = Tuning::new().pages.sizemap else { return };
+    for &half in defaults.iter().filter(|class| !class.is_multiple_of(16)) {
+        match classes.binary_search(&(half - 8)) {
+            Err(at) if half == 8 => classes.insert(at, half),
+            Ok(at) if classes.get(at + 1).is_some_and(|&next| next > half) => {
+                classes.insert(at + 1, half);
+            }
+            _ => {}
         }
     }
 }
@@ -116,7 +138,7 @@ impl Pages {
         if self.map == Map::Doublings && self.page_size < Tuning::new().pages.ffcrossover {
             self.map = Map::PageFitting;
         }
-        self.sizemap = self.map.sizemap(demand, self);
+        self.sizemap = self.map.sizemap(demand, self, limits);
         if matches!(self.sizemap, SizeMap::Classes(classes) if classes.len() > limits.classes) {
             (self.map, self.sizemap) = (Map::PageFitting, SizeMap::PageFitting);
         }
@@ -186,6 +208,19 @@ impl fmt::Display for Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The global allocator serves such classes only right behind the class 8 bytes less.
+    #[test]
+    fn odd_multiples_of_8_follow_the_class_before() {
+        let with = |classes: &[u32]| {
+            let mut classes = classes.to_vec();
+            add_half_units(&mut classes);
+            classes
+        };
+        assert_eq!(with(&[16, 32, 80, 96]), [8, 16, 24, 32, 40, 80, 96]);
+        assert_eq!(with(&[48, 64]), [8, 48, 56, 64]);
+        assert_eq!(with(&[32]), [8, 32]);
+    }
 
     #[test]
     fn the_model_prefers_less_waste() {

@@ -21,7 +21,7 @@
 //!
 //! | term | meaning |
 //! |---|---|
-//! | unit, granule | 16 bytes, the least distance of blocks; 16 KiB, for which the tables beside the heaps have an entry |
+//! | unit, half unit, granule | 16 bytes, the usual alignment; 8 bytes, the least one; 16 KiB, for which the tables beside the heaps have an entry |
 //! | window, slot | the addresses of all heaps; the addresses of one heap. A block in no slot is a mapping or a guarded block. (In [`pages`](crate::pages), a window is the free blocks that a class serves next.) |
 //! | small | a block up to FFCROSSOVER, which quick lists serve |
 //! | tagged | a larger block in a heap, with a boundary tag before it: neither small nor a mapping |

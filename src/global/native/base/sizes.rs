@@ -13,10 +13,14 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
 
 use super::mode;
 use super::sealed::Sealed;
-use crate::global::tuning::{CLASSES, GRANULE, SMALL_MAX, Tuning, UNIT};
+use crate::global::tuning::{CLASSES, GRANULE, HALF_UNIT, SMALL_MAX, Tuning, UNIT};
 
-/// Table entries: one for each multiple of the unit.
-const ENTRIES: usize = SMALL_MAX / UNIT + 1;
+/// Table entries: one for each multiple of half a unit.
+const ENTRIES: usize = SMALL_MAX / HALF_UNIT + 1;
+
+/// The entry of one unit. Entry 0, for blocks of no bytes, is the same, so that these are aligned to
+/// a unit as well.
+const OF_UNIT: usize = UNIT / HALF_UNIT;
 
 /// Words of eight bytes from the start of a thread's lists to the first list, and from each list to
 /// the next.
@@ -55,19 +59,26 @@ impl Tables {
             sizes: [const { AtomicU16::new(0) }; ENTRIES],
             most_small: AtomicUsize::new(most),
         };
-        let (mut entry, mut class) = (0, 0);
-        while entry * UNIT <= most {
-            if entry * UNIT > CLASSES[class] as usize {
+        let (mut entry, mut class) = (1, 0);
+        while entry * HALF_UNIT <= most {
+            if entry * HALF_UNIT > CLASSES[class] as usize {
                 class += 1;
             }
-            let offset = offset_of_list(class);
-            tables.offsets[entry] = AtomicU16::new(offset as u16);
-            tables.popped[entry] = AtomicU32::new(offset);
-            tables.freed[entry] = AtomicU32::new(offset);
-            tables.sizes[entry] = AtomicU16::new(CLASSES[class] as u16);
+            tables.set(entry, offset_of_list(class), CLASSES[class] as u16);
+            if entry == OF_UNIT {
+                tables.set(0, offset_of_list(class), CLASSES[class] as u16);
+            }
             entry += 1;
         }
         tables
+    }
+
+    /// Sets an entry.
+    const fn set(&mut self, entry: usize, offset: u32, size: u16) {
+        self.offsets[entry] = AtomicU16::new(offset as u16);
+        self.popped[entry] = AtomicU32::new(offset);
+        self.freed[entry] = AtomicU32::new(offset);
+        self.sizes[entry] = AtomicU16::new(size);
     }
 }
 
@@ -84,17 +95,19 @@ pub(in crate::global::native) fn seal() {
 /// Enters the lists of these classes, block sizes in bytes below 64 KiB, for all sizes up to `most`
 /// that they serve, and none for larger ones.
 pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, most: usize) {
-    let mut from = 0;
+    let mut from = 1;
     for (class, size) in classes.enumerate() {
-        let end = (size.min(most) / UNIT + 1).clamp(from, ENTRIES);
+        let end = (size.min(most) / HALF_UNIT + 1).clamp(from, ENTRIES);
         set_entries(from..end, size, offset_of_list(class));
         from = end;
     }
     set_entries(from..ENTRIES, 0, 0);
+    let of_unit = TABLES.offsets[OF_UNIT].load(Relaxed).into();
+    set_entries(0..1, TABLES.sizes[OF_UNIT].load(Relaxed).into(), of_unit);
 }
 
-/// Sets these entries, unless they have the values already. Before that they are in ascending
-/// order, zeros last.
+/// Sets these entries, unless they have the values already. From entry 1 on, they are in ascending
+/// order before that, zeros last.
 fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
     // Borrowed once: Miri takes milliseconds for each reference to all tables.
     let tables: &Tables = &TABLES;
@@ -141,7 +154,7 @@ pub(in crate::global::native) const NEVER_MEDIUM: usize = 14 << 10;
 /// tables are written.
 pub(in crate::global::native) fn set_medium_fast_path(enabled: bool) {
     let served = TABLES.offsets.partition_point(|entry| entry.load(Relaxed) > 0);
-    let most = served.saturating_sub(1) * UNIT;
+    let most = served.saturating_sub(1) * HALF_UNIT;
     let most = if enabled { most.max(NEVER_MEDIUM) } else { usize::MAX };
     if most_small() != most {
         TABLES.most_small.store(most, Relaxed);
@@ -161,7 +174,7 @@ pub(in crate::global::native) fn disable_fast_paths(most: usize) {
     set_medium_fast_path(false);
     for entry in 0..ENTRIES {
         TABLES.freed[entry].fetch_and(LOOKED_UP, Relaxed);
-        if entry * UNIT > most {
+        if entry * HALF_UNIT > most {
             TABLES.popped[entry].store(0, Relaxed);
         }
     }
@@ -178,33 +191,45 @@ pub(in crate::global::native) fn enable_fast_paths() {
     }
 }
 
-/// Returns the list for blocks of `size` bytes, at most [`SMALL_MAX`].
+/// Returns the entry that serves `size` bytes, aligned to `align`, at most [`UNIT`]. The entries of
+/// whole units name classes of whole units, whose blocks are aligned to one.
 #[allow(
     clippy::manual_div_ceil,
     reason = "it would allow for an overflow, in two instructions more"
 )]
 #[inline(always)]
+const fn entry(size: usize, align: usize) -> usize {
+    debug_assert!(size <= SMALL_MAX && align <= UNIT);
+    if align <= HALF_UNIT {
+        (size + (HALF_UNIT - 1)) / HALF_UNIT
+    } else {
+        (size + (UNIT - 1)) / UNIT * OF_UNIT
+    }
+}
+
+/// Returns the list for blocks of `size` bytes, at most [`SMALL_MAX`], at multiples of [`UNIT`].
+#[inline(always)]
 pub(in crate::global::native) fn offset(size: usize) -> u32 {
-    debug_assert!(size <= SMALL_MAX);
-    TABLES.offsets.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed).into())
+    offset_at(size, UNIT)
 }
 
-/// Returns the list for popping a block of `size` bytes, at most [`SMALL_MAX`], on the fast path; 0
-/// names the slow path.
-#[allow(clippy::manual_div_ceil, reason = "as above")]
+/// As [`offset`], at multiples of `align`, which may be less than a unit.
 #[inline(always)]
-pub(in crate::global::native) fn offset_of_popped(size: usize) -> u32 {
-    debug_assert!(size <= SMALL_MAX);
-    TABLES.popped.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed))
+pub(in crate::global::native) fn offset_at(size: usize, align: usize) -> u32 {
+    TABLES.offsets.get(entry(size, align)).map_or(0, |list| list.load(Relaxed).into())
 }
 
-/// Returns the list for a block that is freed with its size, `size` bytes, at most [`SMALL_MAX`]; 0
-/// and [`LOOKED_UP`] name the slow path.
-#[allow(clippy::manual_div_ceil, reason = "as above")]
+/// As [`offset_at`], for popping a block on the fast path; 0 names the slow path.
 #[inline(always)]
-pub(in crate::global::native) fn offset_of_freed(size: usize) -> u32 {
-    debug_assert!(size <= SMALL_MAX);
-    TABLES.freed.get((size + (UNIT - 1)) / UNIT).map_or(0, |list| list.load(Relaxed))
+pub(in crate::global::native) fn offset_of_popped(size: usize, align: usize) -> u32 {
+    TABLES.popped.get(entry(size, align)).map_or(0, |list| list.load(Relaxed))
+}
+
+/// As [`offset_at`], for a block that is freed with its size and alignment; 0 and [`LOOKED_UP`] name
+/// the slow path.
+#[inline(always)]
+pub(in crate::global::native) fn offset_of_freed(size: usize, align: usize) -> u32 {
+    TABLES.freed.get(entry(size, align)).map_or(0, |list| list.load(Relaxed))
 }
 
 /// Returns the list for blocks of this size and alignment; 0 if they are not small.
@@ -213,13 +238,13 @@ pub(in crate::global::native) fn offset_aligned(
     align: usize,
     page_size: usize,
 ) -> u32 {
-    size_aligned(size, align, page_size).map_or(0, offset)
+    size_aligned(size, align, page_size).map_or(0, |size| offset_at(size, HALF_UNIT))
 }
 
 /// As [`offset_of_popped`], for blocks of this size and alignment.
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: usize) -> u32 {
-    size_aligned(size, align, GRANULE).map_or(0, offset_of_popped)
+    size_aligned(size, align, GRANULE).map_or(0, |size| offset_of_popped(size, HALF_UNIT))
 }
 
 /// Returns a size whose class is the least that has blocks of this size and alignment, if the
@@ -229,7 +254,7 @@ pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: us
 fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
     let mut wanted = size.max(1);
     while wanted <= SMALL_MAX && align <= page_size {
-        let class = TABLES.sizes[wanted.div_ceil(UNIT)].load(Relaxed) as usize;
+        let class = TABLES.sizes[wanted.div_ceil(HALF_UNIT)].load(Relaxed) as usize;
         if class == 0 || class & (align - 1) == 0 {
             return (class > 0).then_some(wanted);
         }
@@ -242,8 +267,9 @@ fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
 /// no lists.
 pub(in crate::global::native) fn class_size(offset: u32) -> usize {
     let is_before = |entry: u32| entry > 0 && entry + STEP as u32 <= offset;
-    let index = TABLES.offsets.partition_point(|entry| is_before(entry.load(Relaxed).into()));
-    TABLES.sizes[index].load(Relaxed) as usize
+    let (offsets, sizes) = (&TABLES.offsets[1..], &TABLES.sizes[1..]);
+    let index = offsets.partition_point(|entry| is_before(entry.load(Relaxed).into()));
+    sizes[index].load(Relaxed) as usize
 }
 
 /// Returns the class of these blocks, for callers that may have no lists.
@@ -255,13 +281,13 @@ pub(in crate::global::native) fn class(offset: u32) -> u32 {
 
 /// Calls `visit` with the offset of every list.
 pub(in crate::global::native) fn for_each(mut visit: impl FnMut(u32)) {
-    let mut entry = 0;
+    let mut entry = 1;
     // The entries of sizes that are not small are 0, and come last.
     while let Some(offset) = TABLES.offsets.get(entry).map(|offset| offset.load(Relaxed))
         && offset > 0
     {
         visit(offset.into());
-        entry = TABLES.sizes[entry].load(Relaxed) as usize / UNIT + 1;
+        entry = TABLES.sizes[entry].load(Relaxed) as usize / HALF_UNIT + 1;
     }
 }
 
@@ -270,6 +296,7 @@ mod tests {
     use super::*;
     use crate::global::Pagewise;
     use crate::global::native::lists::registry;
+    use crate::global::tuning::unit_of;
     use crate::sizemap::SizeMap;
 
     /// While no block is sampled, blocks are popped and freed by the list of their size.
@@ -287,11 +314,16 @@ mod tests {
         let most = sizes[sizes.len() - 1];
         assert_eq!(most_small(), most);
         for size in 0..=SMALL_MAX {
-            let list = offset(size);
-            assert_eq!((offset_of_popped(size), offset_of_freed(size)), (list, list), "{size}");
-            assert_eq!(list > 0, size <= most, "{size}");
-            let serves = sizes.iter().find(|&&served| size <= served);
-            assert!(list == 0 || Some(&class_size(list)) == serves, "{size}");
+            for align in [1, HALF_UNIT, UNIT] {
+                let list = offset_at(size, align);
+                let fast = (offset_of_popped(size, align), offset_of_freed(size, align));
+                assert_eq!(fast, (list, list), "{size} at {align}");
+                assert_eq!(list > 0, size <= most, "{size} at {align}");
+                let align = if size == 0 { UNIT } else { align };
+                let serves = |&&served: &&usize| size <= served && served.is_multiple_of(align);
+                let serves = sizes.iter().find(serves);
+                assert!(list == 0 || Some(&class_size(list)) == serves, "{size} at {align}");
+            }
             for align in [32, 64, 4096, GRANULE] {
                 let list = offset_aligned(size, align, Tuning::new().pages.page_size);
                 assert_eq!(offset_of_popped_aligned(size, align), list, "{size} at {align}");
@@ -314,7 +346,7 @@ mod tests {
     fn disabled() {
         const TRIAL: usize = 1024;
         let sizes = served();
-        let lists = |size: usize| (offset_of_popped(size), offset_of_freed(size));
+        let lists = |size: usize| (offset_of_popped(size, UNIT), offset_of_freed(size, UNIT));
         disable_fast_paths(TRIAL);
         assert_eq!(most_small(), usize::MAX);
         for size in 0..=SMALL_MAX {
@@ -333,6 +365,8 @@ mod tests {
     fn the_tables_are_those_of_the_tuning() {
         crate::os::alone::passes("global::native::base::sizes::tests::more_classes");
         crate::os::alone::passes("global::native::base::sizes::tests::fewer_classes");
+        crate::os::alone::passes("global::native::base::sizes::tests::half_classes");
+        crate::os::alone::passes("global::native::base::sizes::tests::no_half_classes");
     }
 
     #[cfg(not(miri))]
@@ -348,7 +382,50 @@ mod tests {
     fn fewer_classes() {
         look_up_freed();
         serves(SizeMap::Classes(&[64, 128, 1024, 4000]), 1024);
-        assert!((0..=SMALL_MAX).all(|size| offset_of_freed(size) == LOOKED_UP));
+        assert!((0..=SMALL_MAX).all(|size| offset_of_freed(size, HALF_UNIT) == LOOKED_UP));
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn half_classes() {
+        serves(SizeMap::Classes(&[16, 24, 32, 48, 56, 208, 256]), 256);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn no_half_classes() {
+        serves(SizeMap::Classes(&[16, 40, 48, 56, 256]), 256);
+    }
+
+    /// Classes that are odd multiples of half a unit come right behind the class before, and there
+    /// are no more classes than a thread's lists have room for.
+    #[test]
+    fn half_units_are_a_limited_choice() {
+        const ALL: [u32; SMALL_MAX / HALF_UNIT] = {
+            let mut all = [0; SMALL_MAX / HALF_UNIT];
+            let mut index = 0;
+            while index < all.len() {
+                all[index] = ((index + 1) * HALF_UNIT) as u32;
+                index += 1;
+            }
+            all
+        };
+        let choices: [(&'static [u32], usize); 8] = [
+            (&ALL[..SMALL_MAX / UNIT], HALF_UNIT),
+            (&ALL[..SMALL_MAX / UNIT + 1], UNIT),
+            (&[8, 24], UNIT),
+            (&[16, 24, 40], UNIT),
+            (&[16, 20], UNIT),
+            (&[4, 8], UNIT),
+            (&[8], HALF_UNIT),
+            (CLASSES, HALF_UNIT),
+        ];
+        for (classes, unit) in choices {
+            assert_eq!(unit_of(&SizeMap::Classes(classes)), unit, "{classes:?}");
+        }
+        assert_eq!(unit_of(&SizeMap::Linear), UNIT);
     }
 
     /// Checks the tables of a process that opens with this SIZEMAP.
@@ -360,17 +437,18 @@ mod tests {
         // SAFETY: the block is freed once.
         unsafe { pagewise.free(pagewise.allocate(1)) };
         let pages = tuning.pages;
-        let mut classes = sizemap.classes(UNIT, ffcrossover, pages.page_size).enumerate();
-        let (mut class, mut least) = classes.next().expect("there is one");
-        for size in 1..=SMALL_MAX {
-            if size > least {
-                (class, least) = classes.next().unwrap_or((0, usize::MAX));
-            }
-            let list = if size <= ffcrossover { offset_of_list(class) } else { 0 };
-            assert_eq!((offset(size), offset_of_popped(size)), (list, list), "{size}");
-            assert!(list == 0 || class_size(list) == least && self::class(list) as usize == class);
-            let freed = offset_of_freed(size);
-            assert!(freed == list || freed == LOOKED_UP, "{size}");
+        let classes = sizemap.classes(unit_of(&sizemap), ffcrossover, pages.page_size);
+        let classes: Vec<usize> = classes.collect();
+        for (size, align) in (1..=SMALL_MAX).flat_map(|size| [(size, HALF_UNIT), (size, UNIT)]) {
+            let holds = |&least: &usize| least >= size && least.is_multiple_of(align);
+            let class = classes.iter().position(holds).filter(|_| size <= ffcrossover);
+            let list = class.map_or(0, offset_of_list);
+            let found = (offset_at(size, align), offset_of_popped(size, align));
+            assert_eq!(found, (list, list), "{size} at {align}");
+            assert!(class.is_none_or(|class| class_size(list) == classes[class]));
+            assert!(class.is_none_or(|class| self::class(list) as usize == class));
+            let freed = offset_of_freed(size, align);
+            assert!(freed == list || freed == LOOKED_UP, "{size} at {align}");
         }
         assert_eq!(most_small(), ffcrossover.max(NEVER_MEDIUM));
     }
@@ -389,16 +467,16 @@ mod tests {
         let served = served();
         assert!(served.is_sorted_by(|a, b| a < b) && served[0] <= 2 * UNIT);
         let most = Tuning::new().pages.ffcrossover;
-        for size in 1..=SMALL_MAX {
-            let list = offset(size);
-            let least = served.iter().find(|&&class| class >= size).filter(|_| size <= most);
-            match least {
+        for (size, align) in (1..=SMALL_MAX).flat_map(|size| [(size, HALF_UNIT), (size, UNIT)]) {
+            let list = offset_at(size, align);
+            let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
+            match served.iter().find(holds).filter(|_| size <= most) {
                 Some(&class) => {
-                    assert_eq!(class_size(list), class, "{size} bytes");
+                    assert_eq!(class_size(list), class, "{size} bytes at {align}");
                     let index = served.iter().position(|&other| other == class);
                     assert_eq!(Some(self::class(list) as usize), index, "{size} bytes");
                 }
-                None => assert_eq!(list, 0, "{size} bytes"),
+                None => assert_eq!(list, 0, "{size} bytes at {align}"),
             }
         }
     }

@@ -270,12 +270,12 @@ pub(super) fn stop_beyond_heap(block: NonNull<u8>, list: u32) {
 }
 
 /// Returns where a block's state is kept, and the state. Stops the process with `fault` if the
-/// block is not in use.
+/// block is not in use, or is no multiple of a unit, as every block in hardened mode is.
 #[inline(always)]
 pub(super) fn checked_state(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
     let state = states::of(block);
     let code = state.load(Relaxed);
-    if !states::is_in_use(code) {
+    if !states::is_in_use(code) || !block.addr().get().is_multiple_of(UNIT) {
         fault::stop(fault, block.as_ptr());
     }
     (state, code)

@@ -15,9 +15,9 @@ use crate::global::native::memory::purge::{self, Granularity, Plan, Purge};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::memory::zero::{KnownZeros, Zeros};
-use crate::global::tuning::{Tuning, UNIT};
+use crate::global::tuning::{Tuning, UNIT, unit_of};
 use crate::os;
-use crate::pages::PageHeap;
+use crate::pages::{Config, PageHeap};
 use crate::source::Source;
 use crate::strategy::Strategy;
 
@@ -50,13 +50,20 @@ fn paired(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(PageHeap::<Slot>::paired(layout.size()), layout.align()).ok()
 }
 
+/// Returns the configuration of a heap's pages. Hardened mode keeps a state for each unit, so its
+/// classes are whole units.
+fn config(tuning: &Tuning) -> Config {
+    let unit = if mode::is_hardened() { UNIT } else { unit_of(&tuning.pages.sizemap) };
+    tuning.pages.unit(unit)
+}
+
 impl State {
     /// Makes a state for this memory, without an engine in it yet: see [`begin`](Self::begin).
     #[inline(always)]
     pub(super) fn new(memory: Slot, tuning: &Tuning) -> Self {
         Self {
             zeros: Zeros::new(memory.extent().start),
-            engine: PageHeap::new(tuning.pages, memory, ()),
+            engine: PageHeap::new(config(tuning), memory, ()),
             purge: Purge::new(tuning.purge_delay),
             is_wanted: false,
             rest: Rest::new(),

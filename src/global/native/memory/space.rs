@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize
 
 use crate::global::native::base::mode;
 use crate::global::native::base::sealed::Sealed;
-use crate::global::tuning::{GRANULE, LARGEST_SLOT, UNIT};
+use crate::global::tuning::{GRANULE, HALF_UNIT, LARGEST_SLOT, UNIT};
 use crate::os;
 
 /// The largest space in bytes; a reservation tries this size first.
@@ -55,20 +55,20 @@ pub(super) const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// The address space.
 ///
 /// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
-/// between `base` and `table`; those with a heap are the first `units` units. `table` has an entry
-/// for each granule, and the marks follow it, one for each granule. Only these still change:
-/// `units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its granule are
+/// between `base` and `table`; those with a heap are the first `half_units` half units. `table` has an
+/// entry for each granule, and the marks follow it, one for each granule. Only these still change:
+/// `half_units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its granule are
 /// handed out; and the marks.
 ///
-/// `table` is stored last. Code that accepts any address (null, another allocator's) loads `units`
-/// first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
+/// `table` is stored last. Code that accepts any address (null, another allocator's) loads
+/// `half_units` first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
 /// visible anyway.
 #[derive(Debug)]
 pub(in crate::global::native) struct Space {
     /// Where slot 0 starts.
     base: AtomicPtr<u8>,
-    /// Units of the slots that have a heap.
-    units: AtomicUsize,
+    /// Half units of the slots that have a heap.
+    half_units: AtomicUsize,
     /// For each granule, the list offset of its small blocks.
     table: AtomicPtr<AtomicU32>,
     /// Address that the mark of address 0 would have.
@@ -94,7 +94,7 @@ impl Space {
     const fn new() -> Self {
         Self {
             base: AtomicPtr::new(ptr::null_mut()),
-            units: AtomicUsize::new(0),
+            half_units: AtomicUsize::new(0),
             table: AtomicPtr::new(ptr::null_mut()),
             marks: AtomicPtr::new(ptr::null_mut()),
             states: AtomicPtr::new(ptr::null_mut()),
@@ -138,7 +138,7 @@ impl Space {
 
     /// Publishes that the first `slots` slots have heaps: addresses in other slots are no block's.
     pub(in crate::global::native) fn publish_heaps(&self, slots: usize) {
-        self.units.store((slots << self.slot_shift.load(Relaxed)) / UNIT, Release);
+        self.half_units.store((slots << self.slot_shift.load(Relaxed)) / HALF_UNIT, Release);
     }
 
     /// Makes these addresses count as slots, in a process without heaps.
@@ -286,14 +286,14 @@ impl Space {
         block.addr().wrapping_sub(self.base.load(Relaxed).addr())
     }
 
-    /// Returns the units from the base to any address. `None` if the address is in no heap's slot,
-    /// or not a multiple of a unit as every block's is. One comparison checks both: the rotation
-    /// makes a large number of a remainder.
+    /// Returns the half units from the base to any address. `None` if the address is in no heap's
+    /// slot, or not a multiple of half a unit as every block's is. One comparison checks both: the
+    /// rotation makes a large number of a remainder.
     #[inline(always)]
     fn find(&self, block: *mut u8) -> Option<usize> {
-        let units = self.units.load(Acquire);
-        let unit = self.offset(block).rotate_right(UNIT.trailing_zeros());
-        (unit < units).then_some(unit)
+        let half_units = self.half_units.load(Acquire);
+        let found = self.offset(block).rotate_right(HALF_UNIT.trailing_zeros());
+        (found < half_units).then_some(found)
     }
 
     /// Returns whether a block is in a heap's slot.
@@ -336,7 +336,7 @@ impl Space {
     /// address is in no heap's slot or is not aligned.
     #[inline(always)]
     pub(in crate::global::native) fn list_of(&self, block: *mut u8) -> Option<u32> {
-        self.find(block).map(|unit| self.entry(unit / (GRANULE / UNIT)).load(Relaxed))
+        self.find(block).map(|found| self.entry(found / (GRANULE / HALF_UNIT)).load(Relaxed))
     }
 
     /// Stores the quick list for the blocks in all granules of these `len` bytes, at least one: 0

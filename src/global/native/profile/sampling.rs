@@ -107,7 +107,7 @@ pub(in super::super) fn decide_sample(asked: &Tuning, size: usize, align: usize)
         return false;
     }
     let is_listed = || match align <= UNIT {
-        true => sizes::offset(size) > 0,
+        true => sizes::offset_at(size, align) > 0,
         false => {
             let page_size = registry::tuning(asked).pages.page_size;
             sizes::offset_aligned(size, align, page_size) > 0
@@ -343,7 +343,7 @@ mod tests {
         let pagewise = Pagewise::new();
         assert!(!pagewise.allocate(100).is_null());
         start(&pagewise.tuning, 1).expect("there is memory");
-        let is_on = || (mode::is_profiled(), sizes::offset_of_freed(100) == 0);
+        let is_on = || (mode::is_profiled(), sizes::offset_of_freed(100, UNIT) == 0);
         after_fork_in_child();
         assert_eq!(is_on(), (true, true));
         let (taken, is_taken) = std::sync::mpsc::channel();
@@ -382,7 +382,7 @@ mod tests {
         let pagewise = Pagewise::new();
         let list = SPACE.list_of(pagewise.allocate(100));
         assert!(list.is_some_and(|list| list > 0));
-        let is_fast = || sizes::offset_of_freed(100) > 0;
+        let is_fast = || sizes::offset_of_freed(100, UNIT) > 0;
         assert!(is_fast());
         // At this rate every block is sampled.
         start(&pagewise.tuning, 1).expect("there is memory");

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{by_address, paths};
 use crate::global::native::process::statistics;
-use crate::global::tuning::{SMALL_MAX, UNIT};
+use crate::global::tuning::{HALF_UNIT, SMALL_MAX, UNIT};
 use crate::global::{ClassStats, Pagewise, Stats};
 
 impl Pagewise {
@@ -183,12 +183,18 @@ impl Pagewise {
 unsafe impl GlobalAlloc for Pagewise {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        paths::allocate(&self.tuning, layout.size(), layout.align())
+        match layout.align() {
+            ..=HALF_UNIT => paths::allocate(&self.tuning, layout.size(), HALF_UNIT),
+            align => paths::allocate_aligned(&self.tuning, layout.size(), align),
+        }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        paths::allocate_zeroed(&self.tuning, layout.size(), layout.align())
+        match layout.align() {
+            ..=HALF_UNIT => paths::allocate_zeroed(&self.tuning, layout.size(), HALF_UNIT),
+            align => paths::allocate_aligned_zeroed(&self.tuning, layout.size(), align),
+        }
     }
 
     #[inline]
@@ -196,10 +202,10 @@ unsafe impl GlobalAlloc for Pagewise {
         // SAFETY: the caller guarantees that the block is in use, and was allocated with this
         // layout.
         unsafe {
-            if layout.size() > SMALL_MAX || layout.align() > UNIT {
+            if layout.size() > SMALL_MAX || layout.align() > HALF_UNIT {
                 return paths::free_any_sized(&self.tuning, block, layout.size());
             }
-            paths::free_sized(&self.tuning, block, layout.size());
+            paths::free_sized(&self.tuning, block, layout.size(), HALF_UNIT);
         }
     }
 

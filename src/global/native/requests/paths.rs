@@ -42,12 +42,25 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let lists = current::lists();
     if size <= SMALL_MAX && align <= UNIT {
         // SAFETY: `lists` are this thread's; the offset is from the tables.
-        if let Some(block) = unsafe { quick::pop(lists, sizes::offset_of_popped(size)) } {
+        if let Some(block) = unsafe { quick::pop(lists, sizes::offset_of_popped(size, align)) } {
             return block.as_ptr();
         }
     }
     // SAFETY: `lists` are this thread's.
     unsafe { allocate_slowly(asked, size, align, lists) }
+}
+
+/// As [`allocate`], for an alignment that most callers do not ask for. A separate function, so that
+/// the usual one is a constant there.
+#[inline(never)]
+pub(super) fn allocate_aligned(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    allocate(asked, size, align.max(UNIT))
+}
+
+/// As [`allocate_aligned`], with zeros in the block.
+#[inline(never)]
+pub(super) fn allocate_aligned_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
+    allocate_zeroed(asked, size, align.max(UNIT))
 }
 
 /// As [`allocate`], with zeros in the block.
@@ -61,7 +74,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         // SAFETY: `lists` are this thread's; the offset is from the tables; the block has `size`
         // bytes.
         unsafe {
-            if let Some(block) = quick::pop(lists, sizes::offset_of_popped(size)) {
+            if let Some(block) = quick::pop(lists, sizes::offset_of_popped(size, align)) {
                 block.write_bytes(0, size);
                 return block.as_ptr();
             }
@@ -156,19 +169,19 @@ fn allocate_unusually(parts: Parts, asked: &Tuning, size: usize, align: usize) -
     }
 }
 
-/// Frees a block of up to [`SMALL_MAX`] bytes, aligned to the unit at most, whose size the caller
-/// knows.
+/// Frees a block of up to [`SMALL_MAX`] bytes, aligned to the unit at most, whose size and
+/// alignment the caller knows.
 ///
 /// # Safety
-/// The block is in use, was allocated with this size, and is not used afterwards.
+/// The block is in use, was allocated with this size and alignment, and is not used afterwards.
 #[inline(always)]
-pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
-    // SAFETY: the caller guarantees that the block is in use and has this size; `lists` are this
-    // thread's.
+pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize, align: usize) {
+    // SAFETY: the caller guarantees that the block is in use and has this size and alignment;
+    // `lists` are this thread's.
     unsafe {
         let (address, lists) = (NonNull::new_unchecked(block), current::lists());
         if guarded::may_be_outside(block)
-            || !quick::push(lists, sizes::offset_of_freed(size), address)
+            || !quick::push(lists, sizes::offset_of_freed(size, align), address)
         {
             free_any_sized(asked, block, size);
         }
@@ -333,7 +346,7 @@ pub(super) unsafe fn reallocate_sized(
 ) -> *mut u8 {
     let small = size <= SMALL_MAX && new_size <= SMALL_MAX && align <= UNIT;
     let (list, new_list) = match small {
-        true => (sizes::offset_of_freed(size), sizes::offset(new_size)),
+        true => (sizes::offset_of_freed(size, align), sizes::offset_at(new_size, align)),
         false => (0, 0),
     };
     let in_heap = !guarded::may_be_outside(block);
@@ -346,7 +359,9 @@ pub(super) unsafe fn reallocate_sized(
     }
     // SAFETY: the callee has the same contract; the block was last allocated with `size`, so its
     // list is the size's.
-    unsafe { relocate(asked, block, size, align, new_size, || free_sized(asked, block, size)) }
+    unsafe {
+        relocate(asked, block, size, align, new_size, || free_sized(asked, block, size, align))
+    }
 }
 
 /// Resizes a block, and moves it if necessary; null, and nothing changed, if there is no memory. A

@@ -73,8 +73,8 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let _errno = KeepErrno::new();
     // Rounded up to its alignment, a power of two, no block has more than `isize::MAX` bytes. The
     // sizes below may be rounded up further, but stay below this bound.
-    let align = align.max(UNIT);
-    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - align {
+    let unit_align = align.max(UNIT);
+    if size.max(SMALL_MAX + 1) > isize::MAX as usize + 1 - unit_align {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
@@ -97,6 +97,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     if let Some(block) = mapped::allocate_kept(caller, tuning, size, align) {
         return block.as_ptr();
     }
+    let align = unit_align;
     // A small size gets here if its alignment is too large for a page.
     let rounded = medium::round_missed(size.max(tuning.pages.ffcrossover + 1), align);
     // SAFETY: checked above; a size that `round` changes is far smaller.

@@ -2,7 +2,7 @@
 
 use super::super::apart::Apart;
 use super::super::once::Once;
-use crate::global::tuning::UNIT;
+use crate::global::tuning::{HALF_UNIT, UNIT};
 use crate::sizemap::SizeMap;
 
 /// Most classes that are accepted.
@@ -21,8 +21,7 @@ struct Classes {
 /// read once, so there is one list.
 static CLASSES: Apart<Once<Classes>> = Apart::new(Once::new());
 
-/// Parses `linear`, `page-fitting`, `geometric=RATIO`, or classes separated by commas: ascending
-/// multiples of the unit.
+/// Parses `linear`, `page-fitting`, `geometric=RATIO`, or classes separated by commas.
 pub(super) fn parse(text: &str) -> Option<SizeMap> {
     match text.split_once('=') {
         None if text == "linear" => Some(SizeMap::Linear),
@@ -49,18 +48,22 @@ fn decimal(text: &str) -> Option<f64> {
     Some(number(whole)? + number(part)? / scale)
 }
 
-/// Parses classes separated by commas; `None` if they are no ascending multiples of the unit.
+/// Parses classes separated by commas: ascending multiples of [`UNIT`], or half a unit more than the
+/// class before; else `None`.
 fn read(text: &str) -> Option<Classes> {
     let mut classes = Classes { sizes: [0; MOST], count: 0 };
-    let mut last = 0;
+    let mut before = 0;
     for size in text.split(',') {
-        let size = size.trim().parse().ok()?;
-        if size <= last || !(size as usize).is_multiple_of(UNIT) {
+        let size: usize = size.trim().parse().ok()?;
+        let is_whole = size.is_multiple_of(UNIT);
+        if size <= before
+            || !(is_whole || size == before + HALF_UNIT && before.is_multiple_of(UNIT))
+        {
             return None;
         }
-        *classes.sizes.get_mut(classes.count)? = size;
+        *classes.sizes.get_mut(classes.count)? = u32::try_from(size).ok()?;
         classes.count += 1;
-        last = size;
+        before = size;
     }
     Some(classes)
 }
@@ -103,7 +106,10 @@ mod tests {
             "16,16",
             "32,16",
             "0,16",
+            "20",
             "24",
+            "16,20",
+            "8,16,24,40",
             "16,x",
             "-16",
             "99999999999",
@@ -113,6 +119,7 @@ mod tests {
         let many =
             |count: u32| (1..=count).map(|n| (16 * n).to_string()).collect::<Vec<_>>().join(",");
         assert!(read(&many(MOST as u32)).is_some() && read(&many(MOST as u32 + 1)).is_none());
+        assert!(read("8,16,24,32,48,56").is_some());
         // The process keeps one list.
         assert_eq!(parse("16, 48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
         assert_eq!(parse("16,48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));

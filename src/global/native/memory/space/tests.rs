@@ -49,11 +49,11 @@ fn an_address_belongs_to_the_slot_it_lies_in() {
         assert!(!space.contains(base) && space.list_of(base).is_none());
         let two = slots.min(2);
         space.publish_heaps(two);
-        for inside in [0, UNIT, len - UNIT, (two - 1) * len, two * len - UNIT] {
+        for inside in [0, HALF_UNIT, UNIT, len - UNIT, (two - 1) * len, two * len - UNIT] {
             assert!(space.contains(at(inside)), "{inside:#x}");
             assert_eq!(space.slot_of(at(inside)), inside / len);
         }
-        for outside in [1, 8, len - 1, two * len, two * len + UNIT] {
+        for outside in [1, 4, len - 1, two * len, two * len + UNIT] {
             assert!(!space.contains(at(outside)), "{outside:#x}");
         }
         assert!(!space.contains(base.wrapping_sub(UNIT)) && !space.contains(ptr::null_mut()));
