@@ -4,6 +4,8 @@ use std::alloc::{GlobalAlloc, Layout};
 #[cfg(unix)]
 use std::ffi::c_void;
 #[cfg(unix)]
+use std::mem::MaybeUninit;
+#[cfg(unix)]
 use std::ptr;
 #[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -129,11 +131,13 @@ stops! {
         static SIZE: AtomicUsize = AtomicUsize::new(0);
         SIZE.store(size_of_child(), Relaxed);
         let block = ALLOCATOR.allocate(SIZE.load(Relaxed));
-        let mut thread = 0;
-        // SAFETY: the function takes a pointer, and the thread is joined.
+        let mut thread = MaybeUninit::uninit();
+        let thread = thread.as_mut_ptr();
+        // SAFETY: the function takes a pointer, and the thread is joined if it was created.
         unsafe {
-            libc::pthread_create(&raw mut thread, ptr::null(), free_with_wrong_size, block.cast());
-            libc::pthread_join(thread, ptr::null_mut());
+            let done = libc::pthread_create(thread, ptr::null(), free_with_wrong_size, block.cast());
+            assert_eq!(done, 0);
+            libc::pthread_join(*thread, ptr::null_mut());
         }
     }
 

@@ -172,15 +172,13 @@ fn put_back(
     (any, lists[..count].get(looked).copied().unwrap_or(at))
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(miri), target_pointer_width = "64"))]
 mod tests {
     use super::*;
-    #[cfg(target_pointer_width = "64")]
     use crate::global::tuning::Tuning;
 
     /// A turn visits a few of the wanted lists. The next turn begins with the lists behind those,
     /// or with the first that this one did not get to.
-    #[cfg(target_pointer_width = "64")]
     #[test]
     fn lists_are_looked_at_a_few_at_a_time() {
         const FEW: usize = medium::AT_ONCE;
@@ -215,7 +213,6 @@ mod tests {
 
     /// The search for a heap's blocks before a purge goes on where the last visit ended, a bounded
     /// number of lists at a time, so that it ends however many threads there are.
-    #[cfg(target_pointer_width = "64")]
     #[test]
     fn the_search_before_a_purge_goes_on() {
         let heap = registry::heap_for_test();

@@ -680,14 +680,14 @@ fn not_together() {
 /// A length for which the system has no memory is refused, and the huge pages that are kept stay.
 /// (Regression: it was put together from kept memory and a reservation made accessible, of any
 /// length.)
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 #[cfg_attr(pagewise_portable_os, ignore = "nothing can be moved there")]
 fn nothing_is_put_together_beyond_the_memory_there_is() {
     alone::passes("global::native::heaps::mapping::tests::beyond_memory");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 #[ignore = "in a process of its own"]
 fn beyond_memory() {
