@@ -87,7 +87,8 @@ pub struct Tuning {
     /// 1,000 by default. [`Pagewise::purge`](super::Pagewise::purge) says when the allocator checks
     /// this. `u32::MAX` disables purging.
     pub purge_delay: u32,
-    /// Where memory may be huge pages; by default beyond the first 8 MiB of each heap.
+    /// Where memory may be huge pages; by default beyond the first 8 MiB of each heap, and in the
+    /// first heaps beyond less ([`HugePages::Beyond`]).
     pub huge_pages: HugePages,
     /// Whether a background thread gives memory back while the program is idle; off by default. The
     /// allocator starts the thread, with every signal blocked, when there is first something to
@@ -111,8 +112,9 @@ pub enum HugePages {
     Never,
     /// Wherever the kernel can: fewest page faults, most memory.
     Always,
-    /// Wherever the kernel can, but only beyond this number of bytes of each heap, and only in
-    /// memory that will probably be written densely. That is above all: new pages of small blocks,
+    /// Wherever the kernel can, but only beyond this number of bytes of each heap (a quarter of it
+    /// in the first heap, a half in the second, three quarters in the third), and only in memory
+    /// that will probably be written densely. That is above all: new pages of small blocks,
     /// as long as a heap's huge pages take no more memory than its pages of small blocks; the new
     /// part of a growing large block whose old part was touched all over; and new memory of a kind
     /// whose last sample was. So a small program takes no more memory than it uses, and so does a

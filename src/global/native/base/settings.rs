@@ -202,7 +202,7 @@ const SETTINGS: &[Setting] = &[
             field: "huge_pages",
             value: "n",
             default: "beyond 8 MiB (`libpagewise.so`: 16)",
-            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB, where memory is known to be written densely; `system`: the system's setting",
+            about: "0: never, 1: wherever the kernel can, n: beyond a heap's first n MiB (n/4, n/2 and 3n/4 in the first three heaps), where memory is known to be written densely; `system`: the system's setting",
         },
     },
     Setting {

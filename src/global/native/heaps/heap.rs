@@ -91,7 +91,8 @@ impl Heap {
                 os::guard(start.add(own), guard);
             }
             let front = if guard == 0 { size_of::<Self>() } else { from };
-            let memory = Slot::new(slot, front, from, tuning.huge_pages, &(*heap).marks);
+            let huge_pages = tuning.huge_pages.of_heap(slot);
+            let memory = Slot::new(slot, front, from, huge_pages, &(*heap).marks);
             (&raw mut (*heap).state).write(Locked::new(State::new(memory, tuning)));
             (&raw mut (*heap).turn).write(AtomicUsize::new(slot));
             &*heap

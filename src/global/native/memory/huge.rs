@@ -5,7 +5,7 @@
 //! touched. So only memory that is, or will probably be, written densely gets the advice: a table
 //! may be meant to stay mostly untouched. Memory on huge pages looks dense whatever was written. So
 //! even of a dense [kind](DensityPredictor), one in [`SAMPLE_ONE_IN`] gets no huge pages; in a
-//! small extent a larger share, so that at most [a quarter](SAMPLED_PART) of it rests on one
+//! small extent a larger share, so that at most [a half](SAMPLED_PART) of it rests on one
 //! sample. The last memory without them is the *sample* that tells whether the kind is dense.
 //!
 //! | memory | gets huge pages |
@@ -52,9 +52,9 @@ const REGIONS: usize = LARGEST_SLOT / HUGE;
 /// At least one in `SAMPLE_ONE_IN` of a dense kind gets no huge pages.
 pub(in crate::global::native) const SAMPLE_ONE_IN: u8 = 16;
 
-/// One sample decides on at most this part of the extent, a quarter, but on one region or block
+/// One sample decides on at most this part of the extent, a half, but on one region or block
 /// at least: they take memory in excess if the program writes them less densely than the sample.
-const SAMPLED_PART: usize = 4;
+const SAMPLED_PART: usize = 2;
 
 /// Resident bytes from which on a region counts as written all over, when all of it is free.
 const WRITTEN: usize = HUGE / 8 * 7;
@@ -463,6 +463,16 @@ fn flip(marks: &Cell<u64>, bit: u64) {
 }
 
 impl HugePages {
+    /// Returns where the memory of a slot's heap may be huge pages. Beyond a quarter of the bytes
+    /// that [`Beyond`](Self::Beyond) names in the first heap, a half in the second, and so on up to
+    /// all of them: a program with several heaps has partly used huge pages in each.
+    pub(in crate::global::native) fn of_heap(self, slot: usize) -> Self {
+        match self {
+            Self::Beyond(bytes) => Self::Beyond(bytes / 4 * (slot + 1).min(4)),
+            other => other,
+        }
+    }
+
     /// Returns the advice given to the kernel for a heap or a mapping before its first touch, if
     /// any: whether huge pages are wanted.
     pub(in crate::global::native) fn advice(self) -> Option<bool> {

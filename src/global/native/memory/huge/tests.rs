@@ -141,6 +141,17 @@ fn regions_like_a_dense_one_are_advised() {
     unsafe { os::release(memory.0, memory.1) };
 }
 
+/// The first heaps get huge pages after fewer bytes.
+#[test]
+fn the_first_heaps_begin_earlier() {
+    let of_heap = |slot| HugePages::Beyond(8 << 20).of_heap(slot);
+    let begin = [2, 4, 6, 8, 8].map(|mib| HugePages::Beyond(mib << 20));
+    assert_eq!([0, 1, 2, 3, 100].map(of_heap), begin);
+    for other in [HugePages::System, HugePages::Never, HugePages::Always] {
+        assert_eq!(other.of_heap(0), other);
+    }
+}
+
 /// One sample decides on no more than a part of the extent, and on one region at least. (Regression:
 /// it decided on fifteen regions of twenty, which took 30 MiB though nothing more was written.)
 #[cfg(target_os = "linux")]
@@ -157,12 +168,12 @@ fn one_sample_decides_on_a_part_of_the_extent() {
         // SAFETY: the region is accessible.
         unsafe { end(region).write_bytes(1, HUGE) };
     }
-    // One region of two; behind eight regions, two of three.
-    assert_eq!(advised(&huge, extent), [2, 4, 6, 8, 9, 11]);
-    // Nothing more is written. Region 10 is the last sample that was, and decides up to the next,
-    // 14, and for its neighbour.
+    // Behind two regions, one of two; behind four, three of four; behind eight, four of five.
+    assert_eq!(advised(&huge, extent), [2, 4, 5, 6, 8, 9, 10, 11]);
+    // Nothing more is written. Region 7 is the last sample that was, and decides up to the next,
+    // 15, and for its neighbour.
     huge.reach(end(32));
-    assert_eq!(advised(&huge, extent), [2, 4, 6, 8, 9, 11, 12, 13, 15]);
+    assert_eq!(advised(&huge, extent), [2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 16]);
     // SAFETY: the memory is whole, and not used any more.
     unsafe { os::release(memory.0, memory.1) };
 }
