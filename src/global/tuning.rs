@@ -30,8 +30,13 @@ pub(super) const LARGEST_SLOT: usize = 1
 pub(super) const UNIT: usize = 16;
 
 /// Requests for no more alignment than this number of bytes are also served by classes that are odd
-/// multiples of it.
+/// multiples of it, up to [`MOST_HALF`].
 pub(super) const HALF_UNIT: usize = UNIT / 2;
+
+/// The largest class that is an odd multiple of [`HALF_UNIT`], in bytes. Not 56: the standard
+/// library allocates what a panic throws as 56 bytes aligned to 8, but unwinders take it to be
+/// aligned to 16, and LLVM's faults where it is not.
+pub(super) const MOST_HALF: usize = 40;
 
 /// The largest FFCROSSOVER, in bytes.
 pub(super) const SMALL_MAX: usize = 32 << 10;
@@ -63,11 +68,11 @@ pub struct Tuning {
     /// The pages that serve small blocks: page size p (at least 16 KiB), SIZEMAP, FREETOL, and
     /// FFCROSSOVER (a multiple of 16, at most 32 KiB). The unit must be 16. By default p is 64 KiB,
     /// FFCROSSOVER 16,352 bytes, FREETOL 1, and there are four size classes for each doubling, and
-    /// all multiples of 8 up to 64.
+    /// all multiples of 8 up to 48.
     ///
-    /// Classes of a SIZEMAP are rounded up to units of 16 bytes, with one exception: odd multiples
-    /// of 8 serve requests for no more alignment than 8, if each of them comes right behind the
-    /// class 8 bytes less ([`SizeMap::Classes`]). Hardened mode has no such classes.
+    /// Classes of a SIZEMAP are rounded up to units of 16 bytes, with one exception: 8, 24 and 40
+    /// serve requests for no more alignment than 8, if each of them comes right behind the class 8
+    /// bytes less ([`SizeMap::Classes`]). Hardened mode has no such classes.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
     /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
@@ -124,15 +129,16 @@ pub enum HugePages {
 }
 
 /// The default size classes: four for each doubling, at least 16 bytes apart, and all multiples of
-/// [`HALF_UNIT`] up to 64, since many blocks of Rust programs have 24, 40 or 56 bytes, and need no
-/// more alignment. In addition, 4608 serves a page of 4 KiB with a header, which databases allocate by the thousand. 8160 and 16352
-/// are the largest multiples of 32 that fit eight and four times into a 64 KiB page beside its tag.
-/// (With multiples of 16, neighbours would be slow to copy on some processors: see `PAIR` of the
-/// page heap.) 16 KiB would fit only three times, so the boundary-tag part of the heap serves it.
+/// [`HALF_UNIT`] up to 48, since many blocks of Rust programs have 24 or 40 bytes, and need no more
+/// alignment. In addition, 4608 serves a page of 4 KiB with a header, which databases allocate by
+/// the thousand. 8160 and 16352 are the largest multiples of 32 that fit eight and four times into
+/// a 64 KiB page beside its tag. (With multiples of 16, neighbours would be slow to copy on some
+/// processors: see `PAIR` of the page heap.) 16 KiB would fit only three times, so the boundary-tag
+/// part of the heap serves it.
 pub(super) const CLASSES: &[u32] = &[
-    8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640,
-    768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8160,
-    8192, 10240, 12288, 16352,
+    8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768,
+    896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 6144, 7168, 8160, 8192,
+    10240, 12288, 16352,
 ];
 
 impl Tuning {
@@ -263,10 +269,10 @@ impl Tuning {
     }
 }
 
-/// Returns what the classes of a SIZEMAP are multiples of: [`HALF_UNIT`] if those that are odd
-/// multiples of it each come right behind the class that is half a unit less, so that the least
-/// class for whole units is a multiple of [`UNIT`]; else [`UNIT`]. There are never more classes than
-/// multiples of it, since a thread's lists have no room for more.
+/// Returns what the classes of a SIZEMAP are multiples of. It is [`HALF_UNIT`] if the odd multiples
+/// of it are at most [`MOST_HALF`], and each comes right behind the class that is half a unit less:
+/// then the least class for whole units is a multiple of [`UNIT`]. Else it is [`UNIT`], as where
+/// there are more classes than multiples of it: a thread's lists have no room for more.
 pub(super) const fn unit_of(sizemap: &SizeMap) -> usize {
     let SizeMap::Classes(classes) = sizemap else { return UNIT };
     if classes.len() > SMALL_MAX / UNIT {
@@ -276,7 +282,7 @@ pub(super) const fn unit_of(sizemap: &SizeMap) -> usize {
     while index < classes.len() {
         let class = classes[index] as usize;
         let is_half = !class.is_multiple_of(UNIT);
-        if is_half && class != before + HALF_UNIT {
+        if is_half && (class != before + HALF_UNIT || class > MOST_HALF) {
             return UNIT;
         }
         before = class;

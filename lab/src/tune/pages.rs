@@ -218,7 +218,7 @@ mod tests {
             classes
         };
         assert_eq!(with(&[16, 32, 80, 96]), [8, 16, 24, 32, 40, 80, 96]);
-        assert_eq!(with(&[48, 64]), [8, 48, 56, 64]);
+        assert_eq!(with(&[48, 64]), [8, 48, 64]);
         assert_eq!(with(&[32]), [8, 32]);
     }
 

@@ -78,7 +78,7 @@ const SETTINGS: &[Setting] = &[
         documented: Documented {
             field: "pages.sizemap",
             value: "map",
-            default: "the multiples of 8 B to 64, and 4 classes for each doubling to 12 KiB; 4608, 8160 and 16352 B",
+            default: "the multiples of 8 B to 48, and 4 classes for each doubling to 12 KiB; 4608, 8160 and 16352 B",
             about: "SIZEMAP: `linear`, `page-fitting`, `geometric=1.25`, or the classes, as `8,16,24,32,272,1024`",
         },
     },

@@ -51,6 +51,9 @@ pub(in crate::global::native) struct Heap {
     pub(in crate::global::native) node: AtomicU32,
     /// Number of threads whose blocks come from this heap.
     pub(in crate::global::native) threads: AtomicU32,
+    /// The slot, plus one, of a near heap with free memory, where threads of this one, which grew,
+    /// should take their blocks; 0: none.
+    roomier: AtomicU32,
     /// Bytes in use, as of the last unlocking.
     pub(in crate::global::native) used: AtomicUsize,
     /// Bytes that may be resident, as of the last unlocking.
@@ -63,6 +66,21 @@ impl Heap {
     /// Returns the bytes of free memory that may be resident.
     pub(in crate::global::native) fn free(&self) -> usize {
         self.most_resident.load(Relaxed).saturating_sub(self.used.load(Relaxed))
+    }
+
+    /// Lets the next thread that fills a list from this heap move to `other`, which has more room.
+    pub(super) fn set_roomier(&self, other: &Self) {
+        self.roomier.store(other.slot() as u32 + 1, Relaxed);
+    }
+
+    /// Returns the heap that a thread should move to, once.
+    #[inline]
+    pub(in crate::global::native) fn take_roomier(&self) -> Option<&'static Self> {
+        if self.roomier.load(Relaxed) == 0 {
+            return None;
+        }
+        let slot = self.roomier.swap(0, Relaxed).checked_sub(1)?;
+        Some(Self::of_slot(slot as usize))
     }
 
     /// Makes the heap of a slot; `None` if there is no memory for it. Called for one slot at a

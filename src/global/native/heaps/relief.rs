@@ -2,6 +2,10 @@
 //! of it. Otherwise threads that take turns at allocating, each in a heap of its own, would each
 //! keep a peak.
 //!
+//! Better than to give memory back, and fault it in again, is to use it. If one heap has as much
+//! free as the process has in use, threads take turns: then the next thread that fills a list from
+//! the heap that grew moves there. With less, its own threads will probably want it again.
+//!
 //! | free memory, relative to memory in use | goes back |
 //! |---|---|
 //! | up to an eighth, or 4 MiB | never |
@@ -36,6 +40,10 @@ const LARGE: usize = 16 << 20;
 /// time from the heaps that have more.
 const WORTH: usize = 4;
 
+/// A thread moves to a heap with free memory unless that has this many threads more than its own:
+/// they would wait for each other.
+const MORE_THREADS: u32 = 8;
+
 /// Heaps whose figures are read per mebibyte that the process grows by.
 const READ: usize = 32;
 
@@ -47,8 +55,9 @@ static PAUSE: Apart<Cooldown> = Apart::new(Cooldown::over());
 
 /// Gives free memory back as the heap `grown` has grown by `bytes`, or as many were mapped beside
 /// it. If more is free than may stay, twice the growth goes back, of each heap in turn, so that
-/// free memory shrinks to the share while the process grows. Returns whether any memory went back.
-/// O(bytes + heaps); O(bytes) on average.
+/// free memory shrinks to the share while the process grows; and if one heap has much of it, a
+/// thread of `grown` may move there. Returns whether any memory went back. O(bytes + heaps);
+/// O(bytes) on average.
 #[cold]
 pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize) -> bool {
     let Some(grown_by) = noted(&GROWTH, bytes, pool::all().len()) else { return false };
@@ -58,6 +67,9 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
     let (mut wanted, is_large) = surplus(free, in_use, grown_by);
     if !goes_back(&PAUSE, os::now(), wanted, is_large) {
         return false;
+    }
+    if let Some(other) = roomier(grown, wanted.max(in_use)) {
+        grown.set_roomier(other);
     }
     let mut visit = Visit::for_bytes(grown_by);
     let mut any = false;
@@ -73,6 +85,15 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
         }
     }
     any
+}
+
+/// Returns the near heap with most free memory, if that is `least` bytes or more, and the heap does
+/// not have many more threads than `grown`.
+fn roomier(grown: &Heap, least: usize) -> Option<&'static Heap> {
+    let threads = |heap: &Heap| heap.threads.load(Relaxed);
+    pool::near(grown)
+        .filter(|other| other.free() >= least && threads(other) < threads(grown) + MORE_THREADS)
+        .max_by_key(|other| other.free())
 }
 
 /// Adds `bytes` to the growth. Returns the growth since the `heaps` heaps were last looked at, if
@@ -257,6 +278,34 @@ mod tests {
             };
             assert!((0..10_000).any(is_little), "{} bytes", sum());
             assert!(!give_back_for_growth(own, 0), "nothing is wanted");
+        }
+
+        /// As a heap grows, one of its threads may move to the heap with most free memory, unless
+        /// that has too little, or many threads.
+        #[test]
+        fn threads_move_to_free_memory() {
+            alone::passes("global::native::heaps::relief::tests::alone::roomier");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn roomier() {
+            registry::tuning(&Tuning::new().purge_delay(u32::MAX));
+            let own = registry::heap_for_test();
+            let [most, some] = [48, 24].map(|mib| with_free(mib * MIB));
+            // Unlike a test's own heaps, these are for any thread.
+            [own, most, some].iter().for_each(|heap| heap.threads.store(1, Relaxed));
+            let roomier_for = |mib: usize| {
+                let _ = give_back_for_growth(own, mib * MIB);
+                let found = own.take_roomier();
+                assert!(own.take_roomier().is_none(), "only one thread moves");
+                found.map(Heap::slot)
+            };
+            assert_eq!(roomier_for(4), Some(most.slot()));
+            assert_eq!(roomier_for(30), None, "twice as much is wanted");
+            most.threads.store(1 + MORE_THREADS, Relaxed);
+            assert_eq!(roomier_for(4), Some(some.slot()));
+            assert_eq!(roomier_for(0), None);
         }
 
         /// The heaps also give memory back when a block is mapped beside them.

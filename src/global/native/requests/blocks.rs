@@ -71,6 +71,10 @@ pub(in crate::global::native) unsafe fn fill(
         // SAFETY: the caller guarantees the contract of `refill`; lists are never freed.
         unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
     };
+    let roomier = caller.heap.take_roomier();
+    if let Some(filled) = roomier.and_then(|heap| fill(heap, Wait::Never)) {
+        return Some(filled);
+    }
     fill(caller.heap, Wait::Never).or_else(|| fill_elsewhere(caller, fill))
 }
 
@@ -363,19 +367,36 @@ mod tests {
         assert!(!of_other(2 * SIZE), "the thread's heap has free memory by now");
     }
 
-    /// Two threads take turns: each frees the other's medium blocks, and allocates as many. Their
-    /// heaps hold little more than that together. (Regression: each held as much, most of which
-    /// went back to the system and came again at each turn.)
+    /// Two threads take turns: each frees the other's blocks, and allocates as many. Their heaps
+    /// hold little more than that together. (Regression: each held as much, most of which went back
+    /// to the system and came again at each turn.)
     #[test]
     fn threads_that_take_turns_share() {
-        alone::passes("global::native::requests::blocks::tests::turns");
+        for size in ["medium", "larger_small", "small"] {
+            alone::passes(&format!("global::native::requests::blocks::tests::{size}_turns"));
+        }
     }
 
     #[test]
     #[ignore = "in a process of its own"]
-    fn turns() {
-        const COUNT: usize = 1_000;
-        const SIZE: usize = 20_000;
+    fn medium_turns() {
+        take_turns::<20_000>(1_000);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn larger_small_turns() {
+        take_turns::<3_000>(7_000);
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn small_turns() {
+        take_turns::<100>(200_000);
+    }
+
+    /// Has two threads take turns at `count` blocks.
+    fn take_turns<const SIZE: usize>(count: usize) {
         registry::tuning(&Tuning::new().purge_delay(u32::MAX));
         let held = || {
             pool::all().filter_map(|heap| heap.with(|state| state.usage())).map(|usage| usage.held)
@@ -388,7 +409,7 @@ mod tests {
                         unsafe { PAGEWISE.free(core::ptr::with_exposed_provenance_mut(block)) };
                     }
                     let block = |_| PAGEWISE.allocate(SIZE).expose_provenance();
-                    if to.send((0..COUNT).map(block).collect()).is_err() {
+                    if to.send((0..count).map(block).collect()).is_err() {
                         break;
                     }
                 }
@@ -404,7 +425,7 @@ mod tests {
             blocks = of_main.recv().expect("it allocates");
         }
         let held: usize = held().sum();
-        assert!(held < COUNT * SIZE * 3 / 2, "{held} bytes");
+        assert!(held < count * SIZE * 3 / 2, "{held} bytes");
         drop((first, second, of_main));
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     }

@@ -2,7 +2,7 @@
 
 use super::super::apart::Apart;
 use super::super::once::Once;
-use crate::global::tuning::{HALF_UNIT, UNIT};
+use crate::global::tuning::{HALF_UNIT, MOST_HALF, UNIT};
 use crate::sizemap::SizeMap;
 
 /// Most classes that are accepted.
@@ -49,16 +49,15 @@ fn decimal(text: &str) -> Option<f64> {
 }
 
 /// Parses classes separated by commas: ascending multiples of [`UNIT`], or half a unit more than the
-/// class before; else `None`.
+/// class before, up to [`MOST_HALF`]; else `None`.
 fn read(text: &str) -> Option<Classes> {
     let mut classes = Classes { sizes: [0; MOST], count: 0 };
     let mut before = 0;
     for size in text.split(',') {
         let size: usize = size.trim().parse().ok()?;
         let is_whole = size.is_multiple_of(UNIT);
-        if size <= before
-            || !(is_whole || size == before + HALF_UNIT && before.is_multiple_of(UNIT))
-        {
+        let follows = size == before + HALF_UNIT && before.is_multiple_of(UNIT);
+        if size <= before || !(is_whole || follows && size <= MOST_HALF) {
             return None;
         }
         *classes.sizes.get_mut(classes.count)? = u32::try_from(size).ok()?;
@@ -119,7 +118,7 @@ mod tests {
         let many =
             |count: u32| (1..=count).map(|n| (16 * n).to_string()).collect::<Vec<_>>().join(",");
         assert!(read(&many(MOST as u32)).is_some() && read(&many(MOST as u32 + 1)).is_none());
-        assert!(read("8,16,24,32,48,56").is_some());
+        assert!(read("8,16,24,32,40,48").is_some() && read("48,56").is_none());
         // The process keeps one list.
         assert_eq!(parse("16, 48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
         assert_eq!(parse("16,48,1024"), Some(SizeMap::Classes(&[16, 48, 1024])));
