@@ -202,8 +202,11 @@ unsafe impl GlobalAlloc for Pagewise {
         // SAFETY: the caller guarantees that the block is in use, and was allocated with this
         // layout.
         unsafe {
-            if layout.size() > SMALL_MAX || layout.align() > HALF_UNIT {
+            if layout.size() > SMALL_MAX {
                 return paths::free_any_sized(&self.tuning, block, layout.size());
+            }
+            if layout.align() > HALF_UNIT {
+                return paths::free_aligned(&self.tuning, block, layout.size(), layout.align());
             }
             paths::free_sized(&self.tuning, block, layout.size(), HALF_UNIT);
         }

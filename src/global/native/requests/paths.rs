@@ -188,6 +188,21 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize, ali
     }
 }
 
+/// As [`free_sized`], for any alignment. A separate function, as [`allocate_aligned`] is.
+///
+/// # Safety
+/// As for [`free_sized`].
+#[inline(never)]
+pub(super) unsafe fn free_aligned(asked: &Tuning, block: *mut u8, size: usize, align: usize) {
+    // SAFETY: the callees have the same contract.
+    unsafe {
+        match align <= UNIT {
+            true => free_sized(asked, block, size, UNIT),
+            false => free_any_sized(asked, block, size),
+        }
+    }
+}
+
 /// As [`free`], where no list takes the block at once; `list` is its list, or 0 if it is not small;
 /// `size` is its size, if the caller knows it. A separate function, so that the attempts before it
 /// save no registers.
