@@ -196,7 +196,12 @@ fn blocks_that_need_little_alignment_take_less() {
                     );
                 });
             }
-            let blocks = [ALLOCATOR.allocate(size), ALLOCATOR.allocate_zeroed(size)];
+            // C programs take any block to be aligned to 16.
+            let blocks = [
+                ALLOCATOR.allocate(size),
+                ALLOCATOR.allocate_zeroed(size),
+                ALLOCATOR.allocate_aligned(size, 8),
+            ];
             for block in blocks {
                 // SAFETY: the block is in use, and freed once.
                 unsafe {
@@ -246,5 +251,41 @@ fn a_block_of_a_c_interface_needs_no_layout() {
         assert!(!one.is_null() && one != other);
         ALLOCATOR.free(one);
         ALLOCATOR.free(other);
+    }
+}
+
+/// A block of the interface like C's may be deallocated by a layout of its size, though its class
+/// can be another one then.
+#[test]
+fn a_block_without_a_layout_may_get_one_later() {
+    for size in [1, 8, 17, 24, 33, 40, 56] {
+        let layout = Layout::from_size_align(size, 8).expect("it is a layout");
+        for _ in 0..4 {
+            let blocks: Vec<*mut u8> = (0..2_000).map(|_| ALLOCATOR.allocate(size)).collect();
+            for block in blocks {
+                // SAFETY: the block is in use, has `size` bytes, and is freed once.
+                unsafe {
+                    block.write_bytes(1, size);
+                    ALLOCATOR.dealloc(block, layout);
+                }
+            }
+            ALLOCATOR.purge();
+        }
+        let blocks: Vec<*mut u8> = (0..5_000)
+            // SAFETY: the layout has a size.
+            .map(|_| unsafe { ALLOCATOR.alloc(layout) })
+            .collect();
+        for (index, &block) in blocks.iter().enumerate() {
+            // SAFETY: the block is in use.
+            unsafe { block.write_bytes(index as u8, size) };
+        }
+        for (index, &block) in blocks.iter().enumerate() {
+            // SAFETY: the block is in use, and freed once.
+            unsafe {
+                let bytes = std::slice::from_raw_parts(block, size);
+                assert!(bytes.iter().all(|&byte| byte == index as u8), "{size}");
+                ALLOCATOR.dealloc(block, layout);
+            }
+        }
     }
 }
