@@ -43,6 +43,7 @@ macro_rules! stops {
             stops(concat!("misuse::", stringify!($alone)), $parts, &$sizes, $says);
         }
 
+        $(#[$meta])*
         #[test]
         #[ignore = "in a process of its own, which it stops"]
         fn $alone() $body
