@@ -274,7 +274,14 @@ impl Tuning {
 /// then the least class for whole units is a multiple of [`UNIT`]. Else it is [`UNIT`], as where
 /// there are more classes than multiples of it: a thread's lists have no room for more.
 pub(super) const fn unit_of(sizemap: &SizeMap) -> usize {
-    let SizeMap::Classes(classes) = sizemap else { return UNIT };
+    match sizemap {
+        SizeMap::Classes(classes) => unit_of_classes(classes),
+        _ => UNIT,
+    }
+}
+
+/// As [`unit_of`], of a SIZEMAP with these classes.
+pub(super) const fn unit_of_classes(classes: &[u32]) -> usize {
     if classes.len() > SMALL_MAX / UNIT {
         return UNIT;
     }

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::global::Pagewise;
     use crate::global::native::lists::registry;
-    use crate::global::tuning::unit_of;
+    use crate::global::tuning::{unit_of, unit_of_classes};
     use crate::sizemap::SizeMap;
 
     /// While no block is sampled, blocks are popped and freed by the list of their size.
@@ -403,27 +403,11 @@ mod tests {
     /// are no more classes than a thread's lists have room for.
     #[test]
     fn half_units_are_a_limited_choice() {
-        const WHOLE: [u32; SMALL_MAX / UNIT] = {
-            let mut whole = [0; SMALL_MAX / UNIT];
-            let mut index = 0;
-            while index < whole.len() {
-                whole[index] = ((index + 1) * UNIT) as u32;
-                index += 1;
-            }
-            whole
-        };
-        const EACH: [u32; SMALL_MAX / UNIT + 1] = {
-            let mut each = [HALF_UNIT as u32; SMALL_MAX / UNIT + 1];
-            let mut index = 1;
-            while index < each.len() {
-                each[index] = (index * UNIT) as u32;
-                index += 1;
-            }
-            each
-        };
-        let choices: [(&'static [u32], usize); 8] = [
-            (&WHOLE, HALF_UNIT),
-            (&EACH, UNIT),
+        let whole: Vec<u32> = (1..=SMALL_MAX / UNIT).map(|units| (units * UNIT) as u32).collect();
+        let one_more: Vec<u32> = [HALF_UNIT as u32].into_iter().chain(whole.clone()).collect();
+        let choices: [(&[u32], usize); 8] = [
+            (&whole, HALF_UNIT),
+            (&one_more, UNIT),
             (&[8, 16, 24, 32, 40, 48, 56], UNIT),
             (&[8, 24], UNIT),
             (&[16, 20], UNIT),
@@ -432,7 +416,7 @@ mod tests {
             (CLASSES, HALF_UNIT),
         ];
         for (classes, unit) in choices {
-            assert_eq!(unit_of(&SizeMap::Classes(classes)), unit, "{classes:?}");
+            assert_eq!(unit_of_classes(classes), unit, "{classes:?}");
         }
         assert_eq!(unit_of(&SizeMap::Linear), UNIT);
     }

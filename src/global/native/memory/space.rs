@@ -55,14 +55,14 @@ pub(super) const COVERED: usize = TABLE_STEP / size_of::<AtomicU32>() * GRANULE;
 /// The address space.
 ///
 /// Invariants, once it is [open](Space::open): `base` is aligned to [`ALIGN`]. The slots are
-/// between `base` and `table`; those with a heap are the first `half_units` half units. `table` has an
-/// entry for each granule, and the marks follow it, one for each granule. Only these still change:
-/// `half_units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its granule are
-/// handed out; and the marks.
+/// between `base` and `table`; those with a heap are the first `half_units` half units. `table` has
+/// an entry for each granule, and the marks follow it, one for each granule. Only these still
+/// change: `half_units` and `reserved_slots`, as heaps are opened; an entry, before blocks of its
+/// granule are handed out; and the marks.
 ///
 /// `table` is stored last. Code that accepts any address (null, another allocator's) loads
-/// `half_units` first, whose acquire load makes the rest visible. To a thread that has a block, the rest is
-/// visible anyway.
+/// `half_units` first, whose acquire load makes the rest visible. To a thread that has a block, the
+/// rest is visible anyway.
 #[derive(Debug)]
 pub(in crate::global::native) struct Space {
     /// Where slot 0 starts.

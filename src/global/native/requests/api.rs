@@ -113,15 +113,15 @@ impl Pagewise {
         paths::allocate(&self.tuning, size, UNIT)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, if that is more than 16; null
-    /// also if `align` is not a power of two. Never panics.
+    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, if that is more than 16;
+    /// null also if `align` is not a power of two. Never panics.
     #[inline]
     #[must_use]
     pub fn allocate_aligned(&self, size: usize, align: usize) -> *mut u8 {
         if !align.is_power_of_two() {
             return core::ptr::null_mut();
         }
-        paths::allocate(&self.tuning, size, align.max(UNIT))
+        paths::allocate_aligned(&self.tuning, size, align)
     }
 
     /// As [`allocate`](Self::allocate), with zeros in the block.

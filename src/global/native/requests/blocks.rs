@@ -71,11 +71,8 @@ pub(in crate::global::native) unsafe fn fill(
         // SAFETY: the caller guarantees the contract of `refill`; lists are never freed.
         unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
     };
-    let roomier = caller.heap.take_roomier();
-    if let Some(filled) = roomier.and_then(|heap| fill(heap, Wait::Never)) {
-        return Some(filled);
-    }
-    fill(caller.heap, Wait::Never).or_else(|| fill_elsewhere(caller, fill))
+    let moved = caller.heap.take_roomier().and_then(|heap| fill(heap, Wait::Never));
+    moved.or_else(|| fill(caller.heap, Wait::Never)).or_else(|| fill_elsewhere(caller, fill))
 }
 
 /// Fills a list whose heap is busy or has no memory.
@@ -516,8 +513,8 @@ mod tests {
     }
 
     /// At the limit of the address space, a large block is made of the free memory that the process
-    /// has. (Regression: blocks on quick lists kept it apart, and the request failed.) With 32 bits the heaps'
-    /// addresses are reserved, which the limit counts at once.
+    /// has. (Regression: blocks on quick lists kept it apart, and the request failed.) With 32 bits
+    /// the heaps' addresses are reserved, which the limit counts at once.
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     #[test]
     #[cfg_attr(pagewise_portable_os, ignore = "RLIMIT_AS does not count what is reserved")]

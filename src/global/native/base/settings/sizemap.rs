@@ -2,7 +2,7 @@
 
 use super::super::apart::Apart;
 use super::super::once::Once;
-use crate::global::tuning::{HALF_UNIT, MOST_HALF, UNIT};
+use crate::global::tuning::unit_of_classes;
 use crate::sizemap::SizeMap;
 
 /// Most classes that are accepted.
@@ -48,23 +48,22 @@ fn decimal(text: &str) -> Option<f64> {
     Some(number(whole)? + number(part)? / scale)
 }
 
-/// Parses classes separated by commas: ascending multiples of [`UNIT`], or half a unit more than the
-/// class before, up to [`MOST_HALF`]; else `None`.
+/// Parses classes separated by commas; `None` if they do not ascend, or would have to be rounded up
+/// to [units](unit_of_classes).
 fn read(text: &str) -> Option<Classes> {
     let mut classes = Classes { sizes: [0; MOST], count: 0 };
-    let mut before = 0;
+    let mut last = 0;
     for size in text.split(',') {
-        let size: usize = size.trim().parse().ok()?;
-        let is_whole = size.is_multiple_of(UNIT);
-        let follows = size == before + HALF_UNIT && before.is_multiple_of(UNIT);
-        if size <= before || !(is_whole || follows && size <= MOST_HALF) {
+        let size = size.trim().parse().ok()?;
+        if size <= last {
             return None;
         }
-        *classes.sizes.get_mut(classes.count)? = u32::try_from(size).ok()?;
+        *classes.sizes.get_mut(classes.count)? = size;
         classes.count += 1;
-        before = size;
+        last = size;
     }
-    Some(classes)
+    let unit = unit_of_classes(&classes.sizes[..classes.count]) as u32;
+    classes.sizes.iter().all(|size| size.is_multiple_of(unit)).then_some(classes)
 }
 
 /// Returns a SIZEMAP of these classes; `None` if others are kept already.
