@@ -569,7 +569,7 @@ mod tests {
         let forker = thread::spawn(move || {
             sync::begin_fork();
             answer.send(LOCKED.with(|value| *value)).expect("the test waits");
-            sync::end_fork();
+            assert!(!sync::end_fork(), "it forked once");
             LOCKED.with(|value| *value)
         });
         assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(None));

@@ -33,10 +33,14 @@ fn token_at(address: usize) -> u32 {
     (1 << 31) | (place << 2)
 }
 
-/// The tokens of threads that are forking; 0: none. A thread is here from after it took the locks
-/// until our handlers after the fork ran. If more than eight fork at a time, the others are not
-/// noted.
+/// The tokens of threads that are forking, once for each fork if a signal handler forks within a
+/// fork; 0: none. A thread is here from before it takes the locks until it lets go of them in the
+/// parent, or has let go of them in the child. If more than eight fork at a time, the others are
+/// not noted.
 static FORKING: Apart<[AtomicU32; 8]> = Apart::new([const { AtomicU32::new(0) }; 8]);
+
+/// Flag beside the token, in the child: the fork has happened, and the thread lets go of the locks.
+const HAPPENED: u32 = 1;
 
 /// Notes that the calling thread is about to fork.
 pub(in crate::global::native) fn begin_fork() {
@@ -45,22 +49,31 @@ pub(in crate::global::native) fn begin_fork() {
     let _ = FORKING.iter().any(claim);
 }
 
-/// Notes that the calling thread has forked, in the parent.
-pub(in crate::global::native) fn end_fork() {
+/// Notes that the calling thread has forked, in the parent. Returns whether it is about to fork
+/// still: a signal handler forked within a fork.
+pub(in crate::global::native) fn end_fork() -> bool {
     let me = token();
     let give_up = |entry: &AtomicU32| entry.compare_exchange(me, 0, Relaxed, Relaxed).is_ok();
     let _ = FORKING.iter().any(give_up);
+    FORKING.iter().any(|entry| entry.load(Relaxed) == me)
 }
 
-/// As [`end_fork`], in the child, where no other thread forks.
+/// Notes in the child that the fork has happened. No other thread forks here.
+pub(in crate::global::native) fn note_fork_in_child() {
+    FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
+    FORKING[0].store(token() | HAPPENED, Relaxed);
+}
+
+/// Notes in the child that no lock is held for the fork any more.
 pub(in crate::global::native) fn end_fork_in_child() {
     FORKING.iter().for_each(|entry| entry.store(0, Relaxed));
     note_process();
 }
 
-/// Returns whether the thread with this token is between [`begin_fork`] and [`end_fork`].
+/// Returns whether the thread with this token forks: in the parent it is between [`begin_fork`] and
+/// [`end_fork`], in the child it still lets go of the locks.
 pub(super) fn is_forking(me: u32) -> bool {
-    FORKING.iter().any(|entry| entry.load(Relaxed) == me)
+    FORKING.iter().any(|entry| entry.load(Relaxed) & !HAPPENED == me)
 }
 
 /// The process that uses this memory, as far as forks are announced by their handlers; 0: unknown.
@@ -245,7 +258,7 @@ mod tests {
             assert!(!is_forking(token()));
             begin_fork();
             assert!(is_forking(token()) && !is_forking(token() + 4));
-            end_fork();
+            assert!(!end_fork());
             assert!(!is_forking(token()));
         })
         .join()

@@ -312,14 +312,18 @@ pub(super) fn holds_a_lock(thread: u32) -> bool {
     REGISTRY.is_held_by(thread) || pool::all().any(|heap| heap.is_held_by(thread))
 }
 
-/// Takes all locks before a fork, so that what they protect is intact in the child, except for the
-/// spare heap's. `pause` as for [`Locked::take_for_fork`].
-pub(in crate::global::native) fn take_for_fork(mut pause: impl FnMut() -> bool) {
-    // With a single thread nobody needs the spare heap.
+/// Opens the spare heap for the time of a fork, unless the process has a single thread: nobody else
+/// needs it.
+pub(in crate::global::native) fn prepare_for_fork() {
     let threads = all_lists().take(2).count();
     if threads > 1 {
         let _ = REGISTRY.with(Registry::open_spare);
     }
+}
+
+/// Takes all locks before a fork, so that what they protect is intact in the child, except for the
+/// spare heap's. `pause` as for [`Locked::take_for_fork`].
+pub(in crate::global::native) fn take_for_fork(mut pause: impl FnMut() -> bool) {
     REGISTRY.take_for_fork(&mut pause);
     pool::all()
         .filter(|heap| !pool::is_spare(heap))
@@ -528,6 +532,7 @@ mod tests {
         const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
         let allocate = || assert!(!PAGEWISE.allocate(100).is_null());
         let has_spare = || {
+            prepare_for_fork();
             take_for_fork(|| true);
             after_fork();
             pool::all().any(pool::is_spare)

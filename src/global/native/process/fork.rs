@@ -21,6 +21,9 @@
 //!
 //! A lock stays as it is if it cannot be taken within a second because its owner forks as well, or
 //! if the calling thread holds it itself (it forks in a signal handler).
+//!
+//! A signal handler may fork while its thread forks already. In the parent, the locks stay taken
+//! until the outer fork has happened; in the handler's child they are let go of at once.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -50,7 +53,9 @@ extern "C" fn before() {
     if os::is_single_threaded() {
         return;
     }
+    registry::prepare_for_fork();
     FORKS.fetch_add(1, Relaxed);
+    sync::begin_fork();
     let mut waited = 0;
     let mut pause = || {
         os::pause();
@@ -60,7 +65,10 @@ extern "C" fn before() {
     registry::take_for_fork(&mut pause);
     profile::take_for_fork(&mut pause);
     kept::take_for_fork(&mut pause);
-    sync::begin_fork();
+    // In a child that a signal handler made meanwhile, nothing is known of this fork any more.
+    if FORKS.fetch_max(1, Relaxed) == 0 {
+        sync::begin_fork();
+    }
 }
 
 /// Called after a fork, in the parent.
@@ -68,10 +76,13 @@ extern "C" fn in_parent() {
     if FORKS.load(Relaxed) == 0 {
         return;
     }
-    kept::after_fork();
-    profile::after_fork();
-    registry::after_fork();
-    sync::end_fork();
+    // First of all: a signal handler that forks from now on lets go of the locks that it takes.
+    let forks_still = sync::end_fork();
+    if !forks_still {
+        kept::after_fork();
+        profile::after_fork();
+        registry::after_fork();
+    }
     FORKS.fetch_sub(1, Relaxed);
 }
 
@@ -80,6 +91,7 @@ extern "C" fn in_child() {
     if FORKS.load(Relaxed) == 0 {
         return sync::note_process();
     }
+    sync::note_fork_in_child();
     kept::after_fork_in_child();
     mapping::after_fork_in_child();
     profile::after_fork_in_child();
@@ -125,6 +137,35 @@ mod tests {
     #[test]
     fn a_fork_waits_for_a_heap_in_use() {
         alone::passes("global::native::process::fork::tests::waits");
+    }
+
+    /// A signal handler that forks within a fork leaves the locks to the outer fork in the parent,
+    /// and lets go of them in its child, whatever the outer fork does there.
+    #[test]
+    fn a_fork_within_a_fork_keeps_the_locks() {
+        alone::passes("global::native::process::fork::tests::nested");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn nested() {
+        let heap = registry::heap_for_test();
+        let is_free =
+            || std::thread::spawn(|| heap.with(|_| ()).is_some()).join().expect("it ends");
+        before();
+        before();
+        in_parent();
+        assert!(!is_free(), "the outer fork has not happened yet");
+        in_parent();
+        assert!(is_free());
+
+        before();
+        before();
+        in_child();
+        assert!(is_free(), "the handler's child");
+        assert!(!sync::end_fork());
+        in_parent();
+        assert!(is_free());
     }
 
     /// A thread that must not get in the way of a fork waits for its end, and is told whether there
