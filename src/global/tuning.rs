@@ -71,8 +71,9 @@ pub struct Tuning {
     /// all multiples of 8 up to 48.
     ///
     /// Classes of a SIZEMAP are rounded up to units of 16 bytes, with one exception: 8, 24 and 40
-    /// serve requests for no more alignment than 8, if each of them comes right behind the class 8
-    /// bytes less ([`SizeMap::Classes`]). Hardened mode has no such classes.
+    /// serve requests for no more alignment than 8 ([`SizeMap::Classes`]). If one of them is there
+    /// without the class 8 bytes less (or there is 56, or another odd multiple of 8), all are
+    /// rounded up, and so they are in hardened mode and in pages above 512 KiB.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
     /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
@@ -271,8 +272,8 @@ impl Tuning {
 
 /// Returns what the classes of a SIZEMAP are multiples of. It is [`HALF_UNIT`] if the odd multiples
 /// of it are at most [`MOST_HALF`], and each comes right behind the class that is half a unit less:
-/// then the least class for whole units is a multiple of [`UNIT`]. Else it is [`UNIT`], as where
-/// there are more classes than multiples of it: a thread's lists have no room for more.
+/// then the least class for whole units is a multiple of [`UNIT`]. Else it is [`UNIT`]. So it is if
+/// there are more classes than multiples of [`UNIT`]: a thread's lists have no room for more.
 pub(super) const fn unit_of(sizemap: &SizeMap) -> usize {
     match sizemap {
         SizeMap::Classes(classes) => unit_of_classes(classes),

@@ -4,7 +4,7 @@
 //! dedicated memory:  | H(P) | word 0 | word 1 | … | H(P′) | word 0 | …
 //! ```
 //! A header has as many words as its page's class needs, rounded up to a power of two above 16. A
-//! spare header serves the next page that needs the same number.
+//! spare header serves the next page that needs the same number, or fewer if there is no memory.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -55,7 +55,10 @@ impl Chunks {
                 source.dedicate(layout.map_err(|_| AllocError::Exhausted)?).map(|at| (at, bytes))
             };
             let taken = take(bytes.max(CHUNK), source).or_else(|_| take(bytes, source));
-            let (chunk, left) = taken?;
+            let (chunk, left) = match taken {
+                Ok(taken) => taken,
+                Err(error) => return self.longer_spare(kind).ok_or(error),
+            };
             // Chunks often adjoin: the next chunk is below the one before.
             let adjoins = chunk.as_ptr().wrapping_add(left) == self.chunk;
             self.left = if adjoins { left + self.left } else { left };
@@ -67,6 +70,16 @@ impl Chunks {
         Ok(unsafe {
             Page::new(NonNull::new_unchecked(self.chunk.wrapping_add(self.left).cast()), kind)
         })
+    }
+
+    /// Takes a spare header with more words than one of this kind. All its words are zeros.
+    #[cold]
+    fn longer_spare(&mut self, kind: usize) -> Option<Page> {
+        let spare = self.spare[kind + 1..].iter_mut().find(|spare| spare.is_some())?;
+        let page = (*spare)?;
+        *spare = page.next.take();
+        (0..words_of(page.kind())).for_each(|index| page.word(index).set(0));
+        Some(page)
     }
 
     /// Takes back a header that no page has.
@@ -158,6 +171,25 @@ mod tests {
         let mut chunks = Chunks::new();
         let made = (0..5).map_while(|_| chunks.make(SHORT, &mut source).ok()).count();
         assert_eq!(made, 3);
+    }
+
+    /// If there is no memory, a page gets a longer spare header than it needs. (Regression: blocks
+    /// of 8 bytes that were all freed left no memory for the headers of other pages.)
+    #[test]
+    fn a_longer_header_serves_if_there_is_no_memory() {
+        const LONG: u32 = 192;
+        let mut memory = vec![MaybeUninit::uninit(); len(LONG) / 8];
+        let mut source = region(&mut memory);
+        let mut chunks = Chunks::new();
+        let long = chunks.make(LONG, &mut source).expect("there is memory for one");
+        assert!(chunks.make(SHORT, &mut source).is_err());
+        (0..3).for_each(|index| long.word(index).set(!0));
+        for capacity in [SHORT, LONG, SHORT] {
+            chunks.recycle(long);
+            assert_eq!(chunks.make(capacity, &mut source).ok(), Some(long));
+            assert!(chunks.make(capacity, &mut source).is_err(), "there is only one");
+        }
+        assert!((0..3).all(|index| long.word(index).get() == 0), "words in excess are zeros");
     }
 
     /// Donated memory replaces the current chunk if it is larger than the chunk's rest.

@@ -15,7 +15,7 @@ use super::mode;
 use super::sealed::Sealed;
 use crate::global::tuning::{CLASSES, GRANULE, HALF_UNIT, SMALL_MAX, Tuning, UNIT};
 
-/// Table entries: one for each multiple of half a unit.
+/// Table entries: one for each multiple of [`HALF_UNIT`].
 const ENTRIES: usize = SMALL_MAX / HALF_UNIT + 1;
 
 /// The entry of one unit. Entry 0, for blocks of no bytes, is the same, so that these are aligned to
@@ -27,10 +27,10 @@ const OF_UNIT: usize = UNIT / HALF_UNIT;
 pub(in crate::global::native) const FIRST: usize = 3954;
 pub(in crate::global::native) const STEP: usize = 6;
 
-/// The list of each multiple of the unit, and the size of its blocks in bytes.
+/// The list of each multiple of [`HALF_UNIT`], and the size of its blocks in bytes.
 #[derive(Debug)]
 struct Tables {
-    /// The offset of the list that serves each multiple of the unit; 0 if it is not small.
+    /// The offset of the list that serves each multiple; 0 if it is not small.
     offsets: [AtomicU16; ENTRIES],
     /// As `offsets`, for the fast path; or 0. Entries have 32 bits: a narrower load would need an
     /// instruction to widen it.
@@ -252,7 +252,8 @@ pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: us
 /// `page_size` or more, so they are aligned to `align` iff their size is a multiple of it.
 #[inline(always)]
 fn size_aligned(size: usize, align: usize, page_size: usize) -> Option<usize> {
-    let mut wanted = size.max(1);
+    // A block of no bytes is one of a unit, as by the tables.
+    let mut wanted = if size == 0 { UNIT } else { size };
     while wanted <= SMALL_MAX && align <= page_size {
         let class = TABLES.sizes[wanted.div_ceil(HALF_UNIT)].load(Relaxed) as usize;
         if class == 0 || class & (align - 1) == 0 {
@@ -323,6 +324,9 @@ mod tests {
                 let serves = |&&served: &&usize| size <= served && served.is_multiple_of(align);
                 let serves = sizes.iter().find(serves);
                 assert!(list == 0 || Some(&class_size(list)) == serves, "{size} at {align}");
+                // (Regression: blocks of no bytes had another list on the slow path.)
+                let slow = offset_aligned(size, align, Tuning::new().pages.page_size);
+                assert_eq!(slow, list, "{size} at {align}");
             }
             for align in [32, 64, 4096, GRANULE] {
                 let list = offset_aligned(size, align, Tuning::new().pages.page_size);
@@ -486,8 +490,10 @@ mod tests {
                 let least = served.iter().find(holds).filter(|_| align <= page);
                 let found = (list != 0).then(|| class_size(list));
                 // A size above FFCROSSOVER has no list.
-                assert!(found.is_none() || found == least.copied(), "{size} at {align}");
+                assert!(size == 0 || found.is_none() || found == least.copied(), "{size}");
                 if size <= served[served.len() - 1] && align <= UNIT {
+                    // Without bytes, it is a block of a unit.
+                    let least = if size == 0 { Some(&UNIT) } else { least };
                     assert_eq!(found, least.copied(), "{size} at {align}");
                 }
             }

@@ -270,7 +270,8 @@ pub(super) fn stop_beyond_heap(block: NonNull<u8>, list: u32) {
 }
 
 /// Returns where a block's state is kept, and the state. Stops the process with `fault` if the
-/// block is not in use, or is no multiple of a unit, as every block in hardened mode is.
+/// block is not in use, or its address is no multiple of a unit, as those of all blocks in hardened
+/// mode are.
 #[inline(always)]
 pub(super) fn checked_state(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
     let state = states::of(block);

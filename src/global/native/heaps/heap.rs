@@ -14,7 +14,7 @@
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 use core::slice;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 use super::deferred::Deferred;
@@ -51,8 +51,8 @@ pub(in crate::global::native) struct Heap {
     pub(in crate::global::native) node: AtomicU32,
     /// Number of threads whose blocks come from this heap.
     pub(in crate::global::native) threads: AtomicU32,
-    /// The slot, plus one, of a near heap with free memory, where threads of this one, which grew,
-    /// should take their blocks; 0: none.
+    /// The slot, plus one, of a near heap with more free memory, which the next thread that fills a
+    /// list from this heap should move to; 0: none.
     roomier: AtomicU32,
     /// Bytes in use, as of the last unlocking.
     pub(in crate::global::native) used: AtomicUsize,
@@ -70,16 +70,16 @@ impl Heap {
 
     /// Lets the next thread that fills a list from this heap move to `other`, which has more room.
     pub(super) fn set_roomier(&self, other: &Self) {
-        self.roomier.store(other.slot() as u32 + 1, Relaxed);
+        self.roomier.store(other.slot() as u32 + 1, Release);
     }
 
     /// Returns the heap that a thread should move to, once.
     #[inline]
-    pub(in crate::global::native) fn take_roomier(&self) -> Option<&'static Self> {
+    pub(super) fn take_roomier(&self) -> Option<&'static Self> {
         if self.roomier.load(Relaxed) == 0 {
             return None;
         }
-        let slot = self.roomier.swap(0, Relaxed).checked_sub(1)?;
+        let slot = self.roomier.swap(0, Acquire).checked_sub(1)?;
         Some(Self::of_slot(slot as usize))
     }
 

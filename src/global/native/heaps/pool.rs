@@ -160,7 +160,17 @@ pub(super) fn next_after(heap: &Heap) -> &'static Heap {
 pub(in crate::global::native) fn near(heap: &Heap) -> impl Iterator<Item = &'static Heap> {
     let node = heap.node.load(Relaxed);
     let next = next_few(heap.slot(), HEAPS.opened.load(Acquire)).skip(1).map(Heap::of_slot);
-    next.filter(move |other| is_on_node(other, node) && is_for_threads(other))
+    next.filter(move |other| serves_node(other, node))
+}
+
+/// Returns whether threads of `heap` may allocate in `other`.
+pub(in crate::global::native) fn is_near(other: &Heap, heap: &Heap) -> bool {
+    serves_node(other, heap.node.load(Relaxed))
+}
+
+/// Returns whether threads on `node` may allocate in this heap.
+fn serves_node(heap: &Heap, node: u32) -> bool {
+    is_on_node(heap, node) && is_for_threads(heap)
 }
 
 /// Returns another heap to give memory back: of the next few the first being purged, else the next.

@@ -40,9 +40,13 @@ const LARGE: usize = 16 << 20;
 /// time from the heaps that have more.
 const WORTH: usize = 4;
 
-/// A thread moves to a heap with free memory unless that has this many threads more than its own:
-/// they would wait for each other.
+/// A thread does not move to a heap with this many more threads than its own: it would wait for
+/// them.
 const MORE_THREADS: u32 = 8;
+
+/// A thread moves to a heap with so many times the free memory of its own: a heap that has as much
+/// is as likely to be unable to use it.
+const ROOMIER: usize = 2;
 
 /// Heaps whose figures are read per mebibyte that the process grows by.
 const READ: usize = 32;
@@ -87,13 +91,26 @@ pub(in crate::global::native) fn give_back_for_growth(grown: &Heap, bytes: usize
     any
 }
 
-/// Returns the near heap with most free memory, if that is `least` bytes or more, and the heap does
-/// not have many more threads than `grown`.
+/// Returns the near heap with most free memory, if that is `least` bytes or more, and a thread of
+/// `grown` should move there.
 fn roomier(grown: &Heap, least: usize) -> Option<&'static Heap> {
-    let threads = |heap: &Heap| heap.threads.load(Relaxed);
     pool::near(grown)
-        .filter(|other| other.free() >= least && threads(other) < threads(grown) + MORE_THREADS)
+        .filter(|other| other.free() >= least && is_roomier(other, grown))
         .max_by_key(|other| other.free())
+}
+
+/// Returns whether a thread of `own` should move to `other`.
+fn is_roomier(other: &Heap, own: &Heap) -> bool {
+    let threads = |heap: &Heap| heap.threads.load(Relaxed);
+    other.free() > ROOMIER * own.free() && threads(other) < threads(own) + MORE_THREADS
+}
+
+/// Returns the heap that the calling thread, whose heap is `own`, should move to. Another thread
+/// chose it, perhaps long ago, so it must still do.
+#[inline]
+pub(in crate::global::native) fn heap_to_move_to(own: &Heap) -> Option<&'static Heap> {
+    let chosen = own.take_roomier()?;
+    (pool::is_near(chosen, own) && is_roomier(chosen, own)).then_some(chosen)
 }
 
 /// Adds `bytes` to the growth. Returns the growth since the `heaps` heaps were last looked at, if
@@ -306,6 +323,42 @@ mod tests {
             most.threads.store(1 + MORE_THREADS, Relaxed);
             assert_eq!(roomier_for(4), Some(some.slot()));
             assert_eq!(roomier_for(0), None);
+        }
+
+        /// A thread does not move to a heap that has changed since it was chosen, nor from one that
+        /// has much free memory itself. (Regression: it did.)
+        #[test]
+        fn threads_move_only_where_it_is_roomier_still() {
+            alone::passes("global::native::heaps::relief::tests::alone::changed");
+        }
+
+        #[test]
+        #[ignore = "in a process of its own"]
+        fn changed() {
+            registry::tuning(&Tuning::new().purge_delay(u32::MAX));
+            let [own, other] = [8, 48].map(|mib| with_free(mib * MIB));
+            [own, other].iter().for_each(|heap| heap.threads.store(1, Relaxed));
+            let moves_after = |change: &dyn Fn()| {
+                let _ = give_back_for_growth(own, 4 * MIB);
+                change();
+                let moves = heap_to_move_to(own).map(Heap::slot) == Some(other.slot());
+                assert!(own.take_roomier().is_none(), "only one thread moves");
+                moves
+            };
+            assert!(moves_after(&|| ()));
+            assert!(!moves_after(&|| other.threads.store(1 + MORE_THREADS, Relaxed)));
+            other.threads.store(1, Relaxed);
+            assert!(!moves_after(&|| other.node.store(own.node.load(Relaxed) + 1, Relaxed)));
+            other.node.store(own.node.load(Relaxed), Relaxed);
+            assert!(moves_after(&|| ()));
+            let more = own.with(|state| state.allocate(Layout::new::<[u8; 24 * MIB]>()));
+            let block = more.flatten().expect("there is memory");
+            // SAFETY: the block has as many bytes, and is freed once.
+            unsafe {
+                block.write_bytes(1, 24 * MIB);
+                own.with(|state| state.deallocate(block).expect("it is in use"));
+            }
+            assert!(!moves_after(&|| ()), "it has half as much itself");
         }
 
         /// The heaps also give memory back when a block is mapped beside them.

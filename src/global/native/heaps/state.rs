@@ -51,9 +51,12 @@ fn paired(layout: Layout) -> Option<Layout> {
 }
 
 /// Returns the configuration of a heap's pages. Hardened mode keeps a state for each unit, so its
-/// classes are whole units.
+/// classes are whole units. So are those of pages too large for blocks of one unit: there the class
+/// of half a unit less may be missing, behind which an odd one has to come.
 fn config(tuning: &Tuning) -> Config {
-    let unit = if mode::is_hardened() { UNIT } else { unit_of(&tuning.pages.sizemap) };
+    let has_units = PageHeap::<Slot>::least_block(tuning.pages.page_size) <= UNIT;
+    let unit =
+        if mode::is_hardened() || !has_units { UNIT } else { unit_of(&tuning.pages.sizemap) };
     tuning.pages.unit(unit)
 }
 

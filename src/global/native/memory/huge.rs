@@ -53,7 +53,8 @@ const REGIONS: usize = LARGEST_SLOT / HUGE;
 pub(in crate::global::native) const SAMPLE_ONE_IN: u8 = 16;
 
 /// One sample decides on at most this part of the extent, a half, but on one region or block
-/// at least: they take memory in excess if the program writes them less densely than the sample.
+/// at least: huge pages take memory in excess where the program writes less densely than in the
+/// sample.
 const SAMPLED_PART: usize = 2;
 
 /// Resident bytes from which on a region counts as written all over, when all of it is free.

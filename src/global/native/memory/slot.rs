@@ -60,8 +60,9 @@ enum Growth {
     Exhausted,
 }
 
-/// Share of a slot that is for bookkeeping alone (1/64); pages of the smallest blocks need less.
-const BOOKKEEPING: usize = 64;
+/// Share of a slot that is for bookkeeping alone (1/48). Pages need less: at most 1/51 of their
+/// length, where pages of 16 KiB have blocks of 8 bytes.
+const BOOKKEEPING: usize = 48;
 
 /// Fewest bytes that become accessible at a time.
 const STEP: usize = 256 << 10;

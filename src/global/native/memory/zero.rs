@@ -280,7 +280,7 @@ unsafe fn give_back(start: *mut u8, len: usize) {
 #[repr(align(16))]
 struct Piece([u64; 8]);
 
-/// The unit of block sizes.
+/// What the rest is tested by.
 #[derive(Clone, Copy)]
 #[repr(align(16))]
 struct Unit([u64; 2]);

@@ -122,7 +122,7 @@ pub(super) struct Book {
 }
 
 /// Returns the key for a granule's count. It is odd, while the addresses of blocks are multiples of
-/// 16.
+/// 8.
 fn granule_key(granule: usize) -> usize {
     2 * granule + 1
 }

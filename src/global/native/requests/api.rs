@@ -113,7 +113,7 @@ impl Pagewise {
         paths::allocate(&self.tuning, size, UNIT)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, if that is more than 16;
+    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes or of 16, whichever is more;
     /// null also if `align` is not a power of two. Never panics.
     #[inline]
     #[must_use]
@@ -154,7 +154,8 @@ impl Pagewise {
     }
 
     /// Resizes a block whose size the caller does not know; null, and nothing changed, if there is
-    /// no memory. Shrinking does not fail.
+    /// no memory. The block returned is aligned to 16. Shrinking does not fail, unless the block
+    /// was allocated with a layout aligned to less.
     ///
     /// # Safety
     /// As for [`free`](Self::free), and the block is not null; if another is returned, only that is

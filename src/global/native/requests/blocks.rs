@@ -10,8 +10,8 @@ use crate::global::native::base::lock::Wait;
 use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::guarded;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::heaps::pool;
 use crate::global::native::heaps::state::State;
+use crate::global::native::heaps::{pool, relief};
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::{idle, medium, registry};
 use crate::global::native::memory::purge::LARGE;
@@ -71,7 +71,7 @@ pub(in crate::global::native) unsafe fn fill(
         // SAFETY: the caller guarantees the contract of `refill`; lists are never freed.
         unsafe { quick::refill(lists, list, heap, wait).then(|| registry::move_to(&*lists, heap)) }
     };
-    let moved = caller.heap.take_roomier().and_then(|heap| fill(heap, Wait::Never));
+    let moved = relief::heap_to_move_to(caller.heap).and_then(|heap| fill(heap, Wait::Never));
     moved.or_else(|| fill(caller.heap, Wait::Never)).or_else(|| fill_elsewhere(caller, fill))
 }
 

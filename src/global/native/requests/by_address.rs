@@ -76,8 +76,15 @@ unsafe fn usual_size(block: NonNull<u8>) -> usize {
 /// Returns whether a block of `size` bytes stays in place for a request of `new_size`: at most a
 /// quarter of it is unused.
 #[inline(always)]
-fn stays(size: usize, new_size: usize) -> bool {
-    new_size <= size && new_size >= size - size / 4
+fn stays(block: *mut u8, size: usize, new_size: usize) -> bool {
+    new_size <= size && new_size >= size - size / 4 && is_aligned(block)
+}
+
+/// Returns whether a block is aligned to [`UNIT`], as callers without a layout expect of the block
+/// that they get. One that was allocated with a layout may not be.
+#[inline(always)]
+fn is_aligned(block: *mut u8) -> bool {
+    block.addr().is_multiple_of(UNIT)
 }
 
 /// Returns the size to resize a block of `size` bytes to, which is not small or does not stay so,
@@ -92,8 +99,8 @@ fn with_room(size: usize, new_size: usize, gets_room: bool) -> usize {
     if grows { new_size.max(size + size / 4) } else { new_size }
 }
 
-/// Resizes a block aligned to [`UNIT`]; null, and nothing changed, if there is no memory. Shrinking
-/// does not fail.
+/// Resizes a block; null, and nothing changed, if there is no memory. The block returned is aligned
+/// to [`UNIT`]; if that before was, shrinking does not fail.
 ///
 /// # Safety
 /// The block is in use; if another is returned, only that is used from then on.
@@ -103,7 +110,7 @@ pub(super) unsafe fn reallocate(asked: &Tuning, block: *mut u8, new_size: usize)
     // `size` bytes.
     unsafe {
         match listed(block) {
-            Some((_, size)) if stays(size, new_size) => block,
+            Some((_, size)) if stays(block, size, new_size) => block,
             Some((list, size)) => reallocate_small(asked, block, list, size, new_size),
             None => reallocate_slowly(asked, block, new_size),
         }
@@ -154,7 +161,7 @@ unsafe fn reallocate_slowly(asked: &Tuning, block: *mut u8, new_size: usize) -> 
             true => paths::reallocate_unusually(mode::parts(), asked, block, 0, UNIT, new_size),
             false => {
                 let size = usual_size(NonNull::new_unchecked(block));
-                if stays(size, new_size) {
+                if stays(block, size, new_size) {
                     return block;
                 }
                 reallocate_usual(asked, block, size, new_size)
@@ -189,10 +196,10 @@ unsafe fn reallocate_usual(
 }
 
 /// Returns the block that was moved; if there was no memory to move it, `block` itself if it
-/// shrinks: it stays valid, since it is freed by its address.
+/// shrinks, and is aligned to [`UNIT`]: it stays valid, since it is freed by its address.
 #[inline(always)]
 fn or_stays(block: *mut u8, size: usize, moved: *mut u8, new_size: usize) -> *mut u8 {
-    if moved.is_null() && new_size <= size { block } else { moved }
+    if moved.is_null() && new_size <= size && is_aligned(block) { block } else { moved }
 }
 
 #[cfg(test)]
@@ -248,18 +255,23 @@ mod tests {
     fn a_block_that_cannot_be_moved_stays_if_it_shrinks() {
         let [block, moved] = [16, 32].map(core::ptr::without_provenance_mut::<u8>);
         let null = core::ptr::null_mut();
-        for (new_size, stays) in [(0, block), (99, block), (100, block), (101, null), (200, null)] {
-            assert_eq!(or_stays(block, 100, null, new_size), stays, "{new_size}");
-            assert_eq!(or_stays(block, 100, moved, new_size), moved, "{new_size}");
+        for (new_size, stays) in [(0, block), (95, block), (96, block), (97, null), (200, null)] {
+            assert_eq!(or_stays(block, 96, null, new_size), stays, "{new_size}");
+            assert_eq!(or_stays(block, 96, moved, new_size), moved, "{new_size}");
+            let misaligned = block.wrapping_add(8);
+            assert_eq!(or_stays(misaligned, 96, null, new_size), null, "{new_size}");
         }
     }
 
     /// A block stays in place for sizes from three quarters of it, rounded up, to all of it.
     #[test]
     fn a_block_stays_if_little_of_it_is_left_over() {
+        let [aligned, misaligned] = [16, 24].map(core::ptr::without_provenance_mut::<u8>);
         for size in (1..200).map(|units| 16 * units) {
-            let stay: Vec<usize> = (0..=size + 16).filter(|&new| stays(size, new)).collect();
+            let stay: Vec<usize> =
+                (0..=size + 16).filter(|&new| stays(aligned, size, new)).collect();
             assert_eq!(stay, (size - size / 4..=size).collect::<Vec<_>>());
+            assert!((0..=size).all(|new| !stays(misaligned, size, new)));
         }
     }
 

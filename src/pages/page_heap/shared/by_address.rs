@@ -7,6 +7,7 @@ use crate::meter::{Meter, Part};
 use crate::pages::below::tagged::{Large, Tagged};
 use crate::pages::engine::PageEngine;
 use crate::pages::headers::Headers;
+use crate::pages::headers::linked::Linked;
 use crate::pages::page_heap::windowed::Windowed;
 use crate::source::Source;
 use crate::tags::CELL;
@@ -65,6 +66,11 @@ impl<S: Source, M: Meter> Heap<PageEngine<Windowed, Tagged>, S, M> {
     /// `requested` bytes.
     pub(crate) fn tagged_size_for(requested: usize) -> usize {
         Large::bytes(cells_of(requested))
+    }
+
+    /// Returns the bytes of the least block that pages of `page_size` bytes can have.
+    pub(crate) fn least_block(page_size: usize) -> usize {
+        Linked::least_block(page_size)
     }
 
     /// Returns the bytes to request instead of `requested`, which pages are too small for, to get a
