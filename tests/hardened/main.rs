@@ -7,6 +7,8 @@
 
 #[path = "../child/mod.rs"]
 mod child;
+#[cfg(unix)]
+mod limits;
 mod misuse;
 #[path = "../random/mod.rs"]
 mod random;

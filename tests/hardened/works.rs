@@ -166,6 +166,44 @@ fn sizes() {
     }
 }
 
+/// A block that grows in place has zeros where its canary was: a program cannot find out by its own
+/// memory what canaries look like. (Regression: it held whole words of them.)
+#[test]
+fn a_block_that_grows_in_place_holds_no_canary() {
+    for parts in ["1", "canaries", "checks", "zero"] {
+        passes_when("works::gained", |command| {
+            command.env("PAGEWISE_HARDENED", parts);
+        });
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, in hardened mode"]
+fn gained() {
+    let mut stayed = 0;
+    for size in [33, 49, 100, 700, 3_000, 20_000, 100_000] {
+        for more in (1..16).chain([50, 300]) {
+            let block = ALLOCATOR.allocate_zeroed(size);
+            // SAFETY: the block is in use with the size that it was last given, and freed once.
+            unsafe {
+                for new_size in [size + more, size, size + more / 2] {
+                    let grown = ALLOCATOR.reallocate(block, new_size);
+                    if grown != block {
+                        stayed -= 1;
+                        ALLOCATOR.free(grown);
+                        break;
+                    }
+                    // Beyond the canary there may be words of the heap.
+                    let bytes = std::slice::from_raw_parts(grown, new_size.min(size + 8));
+                    assert!(bytes.iter().all(|&byte| byte == 0), "{size} to {new_size}");
+                }
+                stayed += 1;
+            }
+        }
+    }
+    assert!(stayed > 50, "{stayed}");
+}
+
 /// `malloc(SIZE_MAX)` returned a block of 16 bytes: adding the canary's byte wrapped the size to 0.
 #[test]
 fn impossible_requests_are_refused() {

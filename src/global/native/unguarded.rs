@@ -1,5 +1,5 @@
-//! Stands in for `guarded` without the feature: no block is guarded, so `known_len`, `len_bound`
-//! and `free` are never called.
+//! Stands in for `guarded` without the feature: no block is guarded, so `known_len`, `len_bound`,
+//! `shorten` and `free` are never called.
 
 use core::ptr::NonNull;
 
@@ -26,5 +26,7 @@ pub(super) fn known_len(_: *mut u8) -> Option<usize> {
 pub(super) fn len_bound(_: *mut u8) -> usize {
     0
 }
+
+pub(super) fn shorten(_: *mut u8, _: usize) {}
 
 pub(super) fn free(_: *mut u8) {}

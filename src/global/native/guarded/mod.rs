@@ -20,5 +20,5 @@ mod pool;
 mod report;
 mod stack;
 
-pub(super) use paths::{allocate, free, known_len, len_bound, may_be_outside, open};
+pub(super) use paths::{allocate, free, known_len, len_bound, may_be_outside, open, shorten};
 pub(super) use pool::contains;

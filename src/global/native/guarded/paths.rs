@@ -136,6 +136,21 @@ pub(in super::super) unsafe fn len_bound(block: *mut u8) -> usize {
     unsafe { known_len(block) }.unwrap_or(most)
 }
 
+/// Records that a guarded block has fewer bytes. If the lock cannot be taken, it keeps those it has.
+///
+/// # Safety
+/// As for [`len_bound`]; the block's bytes from `new_size` on, which it has, are not used any more.
+pub(in super::super) unsafe fn shorten(block: *mut u8, new_size: usize) {
+    let _ = book(|book| {
+        let index = index_of(block);
+        let record = book.get(index);
+        let cut_off = record.size.saturating_sub(new_size);
+        // SAFETY: the caller guarantees that the block has these bytes, and does not use them.
+        unsafe { block.add(new_size).write_bytes(FILL, cut_off) };
+        book.set(index, Record { size: new_size, ..record });
+    });
+}
+
 /// Frees a guarded block.
 ///
 /// # Safety

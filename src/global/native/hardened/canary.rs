@@ -150,6 +150,19 @@ pub(super) unsafe fn enclosed(block: NonNull<u8>) -> Option<(usize, usize)> {
     (front.canary == !canary && size <= isize::MAX as usize).then_some((size, align))
 }
 
+/// Replaces the words around such a block by zeros: what they tell must not get into a block that
+/// is handed out there next.
+///
+/// # Safety
+/// As for [`enclose`]; the block is not in use any more.
+pub(super) unsafe fn erase(block: NonNull<u8>, size: usize) {
+    // SAFETY: the caller owns this memory.
+    unsafe {
+        block.sub(FRONT).write_bytes(0, FRONT);
+        block.add(size).write_bytes(0, BEHIND);
+    }
+}
+
 /// Returns whether the word behind such a block is intact.
 ///
 /// # Safety
@@ -198,6 +211,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The words around a block are zeros once they are erased, and nothing else changes.
+    #[test]
+    fn nothing_is_left_of_erased_words() {
+        let mut memory = [7_u128; 8];
+        let block = NonNull::from(&mut memory[2]).cast::<u8>();
+        // SAFETY: the memory has one unit before the block, and more than one behind it.
+        let bytes = unsafe {
+            enclose(block, 35, 16);
+            assert_eq!(enclosed(block), Some((35, 16)));
+            erase(block, 35);
+            core::slice::from_raw_parts(block.sub(32).as_ptr(), 128)
+        };
+        let is_erased = |at: usize| (16..32).contains(&at) || (67..75).contains(&at);
+        assert!((0..128).all(|at| bytes[at] == if is_erased(at) || at % 16 > 0 { 0 } else { 7 }));
     }
 
     /// Different blocks, and different secrets, give different canaries, none with a zero byte.

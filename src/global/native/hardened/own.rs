@@ -23,6 +23,7 @@ use crate::global::native::base::mode;
 use crate::global::native::lists::current;
 use crate::global::native::lists::listed::Listed;
 use crate::global::native::lists::quick::{self, Lists};
+use crate::global::native::lists::registry;
 use crate::os;
 
 /// Most blocks in the ring.
@@ -230,12 +231,35 @@ pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()
     {
+        registry::set_put_back_others(put_back_orphaned);
         own.random.set(os::random() | 1);
         own.first.set(0);
         own.note(0, 0);
         own.large.set(None);
         own.large_bytes.store(0, Relaxed);
         own.is_changing.set(false);
+    }
+}
+
+/// Puts back all blocks in the quarantine of a thread that stayed behind in a fork, unless the
+/// thread was changing it: then its blocks stay in use.
+///
+/// # Safety
+/// No thread of this process has the lists.
+unsafe fn put_back_orphaned(lists: *mut Lists) {
+    let face = NonNull::new(lists).map(quick::face);
+    let Some((_, own)) = face.and_then(quick::behind_face) else { return };
+    // SAFETY: as in `of_thread`, except that the caller alone uses it.
+    let own = unsafe { &*own.cast::<Own>() };
+    while let Some(oldest) = own.take_oldest() {
+        release::put_into_heap(oldest);
+    }
+    let large = own.change(|| {
+        own.large_bytes.store(0, Relaxed);
+        own.large.take()
+    });
+    if let Some(large) = large.flatten() {
+        release::put_into_heap(large);
     }
 }
 
@@ -300,7 +324,9 @@ mod tests {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let size = 1 + (random >> 33) as usize % most;
             let list = if size <= SMALL_MAX { sizes::offset(size) } else { 0 };
-            let bytes = if list > 0 { sizes::class_size(list) } else { size };
+            // The words around a larger block count, and what it takes beyond its size.
+            let whole = (16 + size + 8).max(Tuning::new().pages.ffcrossover + 1);
+            let bytes = if list > 0 { sizes::class_size(list) } else { whole };
             // SAFETY: the block is in use, and freed once.
             unsafe { pagewise.free(pagewise.allocate(size)) };
             if bytes <= quarantine as usize {

@@ -461,7 +461,10 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             stop_if_wrong(parts, block, code, size, known);
             state.store(wipe_if_wanted(parts, block, class), Relaxed);
             let _ = thread::enter(asked);
-            return Heap::put(&mut [block], Upkeep::IfDue);
+            return match own::of_thread() {
+                Some((lists, own)) => put_back_or_keep(lists, own, Freed::new(block, list, class)),
+                None => Heap::put(&mut [block], Upkeep::IfDue),
+            };
         }
         let (known, front) = tagged_size(block);
         if size.is_some_and(|size| size != known) {
@@ -471,11 +474,14 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             wipe(block, known);
         }
         state.store(NONE, Relaxed);
-        let freed = Freed::new(block, list, known);
+        let _ = thread::enter(asked);
+        // What it takes, not what was requested: a large alignment takes far more.
+        let least = registry::tuning(asked).pages.ffcrossover + 1;
+        let freed = Freed::new(block, list, least.max(front + known + canary::BEHIND));
         let is_kept = own::of_thread()
             .is_some_and(|(lists, own)| own.keep(lists, freed) || own.keep_large(lists, freed));
         if !is_kept {
-            let _ = thread::enter(asked);
+            canary::erase(block, known);
             blocks::free_tagged(block.sub(front));
         }
     }

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use super::canary;
 use crate::global::native::base::mode;
+use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::memory::fault::{self, Fault};
@@ -81,6 +82,17 @@ pub(super) fn put_back(lists: *mut Lists, freed: Freed) {
     }
 }
 
+/// Puts a freed block that leaves a quarantine straight into its heap.
+pub(super) fn put_into_heap(freed: Freed) {
+    // SAFETY: the block is free, and taken from the quarantine for good.
+    unsafe {
+        match freed.list() {
+            0 => put_tagged(freed.block),
+            _ => Heap::put(&mut [freed.block], Upkeep::IfDue),
+        }
+    }
+}
+
 /// As [`put_back`], if the block is small and its list has room; returns `false` if not.
 #[inline(always)]
 pub(super) fn put_on_list(lists: *mut Lists, freed: Freed) -> bool {
@@ -124,6 +136,7 @@ unsafe fn put_tagged(block: NonNull<u8>) {
         if mode::parts().zero() && !zero::is_zero(block, size) {
             fault::stop(Fault::UsedAfterFree, block.as_ptr());
         }
+        canary::erase(block, size);
         let raw = block.sub(align.max(canary::FRONT));
         Heap::of(raw.as_ptr()).deallocate(raw);
     }

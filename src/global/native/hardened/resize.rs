@@ -2,6 +2,7 @@
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::canary;
 use super::own::{self, Own};
@@ -107,7 +108,7 @@ unsafe fn reallocate_small<const SET: usize>(
     unsafe {
         let size = small_size(parts, block, code, class);
         if sizes::offset(least(new_size, parts)) == list {
-            mark_in_use(parts, block, state, new_size, class);
+            resize_within_class(parts, block, state, size, new_size, class);
             return block.as_ptr();
         }
         move_small::<SET>(asked, (lists, own), (block, list, state), (class, size), new_size)
@@ -131,7 +132,7 @@ unsafe fn move_small<const SET: usize>(
     unsafe {
         let moved = allocate_with::<SET>(asked, new_size, UNIT);
         if moved.is_null() {
-            return stay(block, size, new_size);
+            return stay(Parts::of_set(SET), block, new_size <= size, new_size);
         }
         moved.copy_from_nonoverlapping(block.as_ptr(), size.min(new_size));
         let freed = Freed::new(block, list, class);
@@ -140,10 +141,76 @@ unsafe fn move_small<const SET: usize>(
     }
 }
 
-/// Returns the result where there is no memory to move a block of `size` bytes to. Shrinking does
-/// not fail: the block stays as large as it was.
-fn stay(block: NonNull<u8>, size: usize, new_size: usize) -> *mut u8 {
-    if new_size <= size { block.as_ptr() } else { ptr::null_mut() }
+/// Records a new size of a small block of `size` requested bytes, which fits its class. Bytes that
+/// the program gains are zeros, not what is left of a canary.
+///
+/// # Safety
+/// As for [`mark_in_use`]; the block is in use, with `size` bytes.
+#[inline(always)]
+unsafe fn resize_within_class(
+    parts: Parts,
+    block: NonNull<u8>,
+    state: &AtomicU8,
+    size: usize,
+    new_size: usize,
+    class: usize,
+) {
+    // SAFETY: the callee has the same contract; the bytes are within the class.
+    unsafe {
+        if new_size > size {
+            block.add(size).write_bytes(0, new_size - size);
+        }
+        mark_in_use(parts, block, state, new_size, class);
+    }
+}
+
+/// Returns the result where there is no memory to move a block to, which was checked. Shrinking
+/// does not fail: the block keeps its memory, and its new size is recorded, with which the program
+/// may free it.
+///
+/// # Safety
+/// The block is in use, and has at least `new_size` bytes if it `shrinks`.
+#[cold]
+unsafe fn stay(parts: Parts, block: NonNull<u8>, shrinks: bool, new_size: usize) -> *mut u8 {
+    if !shrinks {
+        return ptr::null_mut();
+    }
+    // SAFETY: the block is in use, so its words are there; what is beyond its new size is not used
+    // any more.
+    unsafe {
+        match SPACE.list_of(block.as_ptr()) {
+            None => mapped::shorten(block.as_ptr(), new_size),
+            Some(0) => {
+                if let Some((size, align)) = canary::enclosed(block) {
+                    cut_off(parts, block, size, new_size);
+                    canary::enclose(block, new_size, align);
+                }
+            }
+            Some(list) => {
+                let class = sizes::class_size(list);
+                if parts.zero() {
+                    block.add(new_size).write_bytes(0, class - new_size);
+                }
+                mark_in_use(parts, block, states::of(block), new_size, class);
+            }
+        }
+    }
+    block.as_ptr()
+}
+
+/// Wipes the bytes that a block above FFCROSSOVER loses, and the canary behind them. They go to the
+/// heap at once, not through the quarantine.
+///
+/// # Safety
+/// The block is in use with `size` bytes, and enclosed; its bytes from `new_size` on are not used
+/// any more. It must be [enclosed](canary::enclose) again.
+unsafe fn cut_off(parts: Parts, block: NonNull<u8>, size: usize, new_size: usize) {
+    let len = if parts.zero() { size - new_size } else { 0 };
+    // SAFETY: the caller guarantees that the bytes are the block's, and unused.
+    unsafe {
+        wipe(block.add(new_size), len);
+        block.add(size).write_bytes(0, canary::BEHIND);
+    }
 }
 
 /// As [`reallocate`], for a block that is not small or does not stay so, or a thread without lists.
@@ -177,7 +244,7 @@ unsafe fn reallocate_slowly(
         }
         let moved = allocate(parts, asked, new_size, align);
         if moved.is_null() {
-            return stay(address, size, new_size);
+            return stay(parts, address, new_size <= size, new_size);
         }
         moved.copy_from_nonoverlapping(block, size.min(new_size));
         free(parts, asked, address, SPACE.list_of(block).unwrap_or(0), None);
@@ -200,21 +267,24 @@ unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usi
             Some(0) if new_list == 0 && new_size < mapped::mapping_from(tuning) => {
                 let _errno = KeepErrno::new();
                 let Some((size, align)) = canary::enclosed(block) else { return false };
-                if parts.zero() && new_size < size {
-                    // The bytes cut off go to the heap at once, not through the quarantine.
-                    wipe(block.add(new_size), size - new_size);
+                if new_size < size {
+                    cut_off(parts, block, size, new_size);
                 }
                 let front = align.max(canary::FRONT);
                 let raw = block.sub(front);
                 let done =
                     Heap::of(raw.as_ptr()).resize_in_place(raw, front + new_size + canary::BEHIND);
-                if done {
-                    canary::enclose(block, new_size, align);
+                if done && new_size > size {
+                    // The program gains what was a canary.
+                    block.add(size).write_bytes(0, canary::BEHIND.min(new_size - size));
                 }
+                canary::enclose(block, if done { new_size } else { size }, align);
                 done
             }
             Some(list) if list > 0 && list == new_list => {
-                mark_in_use(parts, block, states::of(block), new_size, sizes::class_size(list));
+                let (class, state) = (sizes::class_size(list), states::of(block));
+                let size = small_size(parts, block, state.load(Relaxed), class);
+                resize_within_class(parts, block, state, size, new_size, class);
                 true
             }
             _ => false,

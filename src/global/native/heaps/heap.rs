@@ -58,6 +58,9 @@ pub(in crate::global::native) struct Heap {
     pub(in crate::global::native) used: AtomicUsize,
     /// Bytes that may be resident, as of the last unlocking.
     pub(super) most_resident: AtomicUsize,
+    /// The start and the end of the memory handed out, as of when they were last
+    /// [asked](Self::reaches) for. The end only rises.
+    reached: [AtomicUsize; 2],
     /// Whether a purge was under way at the last unlocking.
     pub(in crate::global::native) purging: AtomicBool,
 }
@@ -190,8 +193,24 @@ impl Heap {
 
     /// Returns whether an address in the slot may be a block of this heap: whether it is within the
     /// memory handed out so far.
+    #[inline]
     pub(in crate::global::native) fn reaches(&self, block: *mut u8) -> bool {
-        self.look(|state| state.memory().0.contains(&block.addr())).unwrap_or(true)
+        let [start, end] = &self.reached;
+        let reached = start.load(Relaxed)..end.load(Relaxed);
+        reached.contains(&block.addr()) || self.reaches_now(block)
+    }
+
+    /// As [`reaches`](Self::reaches), by the heap's state.
+    #[cold]
+    fn reaches_now(&self, block: *mut u8) -> bool {
+        let look = |state: &State| {
+            let reached = state.memory().0;
+            let [start, end] = &self.reached;
+            start.store(reached.start, Relaxed);
+            end.store(reached.end, Relaxed);
+            reached.contains(&block.addr())
+        };
+        self.look(look).unwrap_or(true)
     }
 
     /// Gives back about `wanted` bytes of free memory while the visit lasts: whole huge pages, then

@@ -15,8 +15,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::kept;
-use crate::global::native::base::apart::Apart;
-use crate::global::native::base::lock::Locked;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::{self, HUGE};
@@ -24,6 +22,7 @@ use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
 mod assembly;
+mod closed;
 mod header;
 mod in_use;
 mod known;
@@ -31,11 +30,12 @@ mod lengthen;
 mod resize;
 
 use assembly::assemble;
+pub(in crate::global::native) use closed::give_back as give_back_closed;
 use header::{BEHIND, HEADER, Header, checked_header, header, starts_huge_page, write_header};
 use in_use::{IN_USE, count_bytes};
 pub(in crate::global::native) use in_use::{after_fork_in_child, usage};
 use lengthen::lengthen_whole;
-pub(in crate::global::native) use resize::resize;
+pub(in crate::global::native) use resize::{resize, shorten};
 
 /// Allocates `size` zero bytes aligned to `align`, and gives the kernel the advice `huge` on huge
 /// pages, if any. `None` if there is no memory, or no [`Layout`] of this size and alignment.
@@ -49,7 +49,7 @@ pub(in crate::global::native) fn allocate(
     let roomy = starts_huge_page(size).then(|| allocate_at(size, align.max(HUGE), huge)).flatten();
     let any = roomy.or_else(|| allocate_at(size, align, huge));
     any.or_else(|| {
-        let any_kept = kept::give_back(usize::MAX);
+        let any_kept = kept::give_back(usize::MAX) | closed::give_back();
         let again = refused::retry(&mut Visit::unbounded()) || any_kept;
         again.then(|| allocate_at(size, align, huge)).flatten()
     })
@@ -206,7 +206,7 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
         IN_USE.count.fetch_sub(1, Relaxed);
         count_bytes(0, len);
         if guard > 0 {
-            keep_closed(base.sub(guard), len + 2 * guard);
+            closed::keep(base.sub(guard), len + 2 * guard);
             return false;
         }
         let may_keep =
@@ -225,41 +225,6 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
             refused::release(base, len);
         }
         is_kept
-    }
-}
-
-/// The last freed mappings, whose addresses stay taken: a dangling pointer there faults instead of
-/// reaching another block.
-struct Closed {
-    /// The address and bytes of each, guard pages included; 0 bytes where there is none.
-    mappings: [(usize, usize); 64],
-    /// How many mappings were ever entered: the next one replaces the oldest.
-    turn: usize,
-}
-
-/// The closed mappings of this process.
-static CLOSED: Apart<Locked<Closed>> =
-    Apart::new(Locked::new(Closed { mappings: [(0, 0); 64], turn: 0 }));
-
-/// Gives the memory of a mapping back, and its addresses once 64 others were freed.
-///
-/// # Safety
-/// The pages were mapped here and are not used any more.
-unsafe fn keep_closed(start: *mut u8, len: usize) {
-    // SAFETY: the caller guarantees that the pages are unused.
-    let closed = unsafe { os::close(start, len) };
-    // Does not wait: in a fork's child the lock may be lost.
-    let oldest = closed.then(|| {
-        CLOSED.try_with(|closed| {
-            let turn = closed.turn % closed.mappings.len();
-            closed.turn += 1;
-            core::mem::replace(&mut closed.mappings[turn], (start.addr(), len))
-        })
-    });
-    let (address, bytes) = oldest.flatten().unwrap_or((start.addr(), len));
-    if bytes != 0 {
-        // SAFETY: the pages were mapped here, are not used, and nobody else knows them.
-        unsafe { refused::release(start.with_addr(address), bytes) };
     }
 }
 

@@ -13,7 +13,7 @@ use crate::global::native::base::cooldown::Cooldown;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::heaps::kept;
+use crate::global::native::heaps::{kept, mapping};
 use crate::global::native::memory::refused;
 use crate::os;
 
@@ -124,11 +124,12 @@ pub(super) fn end_search(heap: &Heap) {
 }
 
 /// Puts back the blocks on all threads' medium lists and on the quick lists of ended threads,
-/// unmaps all kept mappings, and retries what the system refused to take back. Returns whether
-/// there was anything.
+/// unmaps all kept and closed mappings, and retries what the system refused to take back. Returns
+/// whether there was anything.
 pub(in crate::global::native) fn put_back_all() -> bool {
     let is_usual = !mode::is_hardened();
     let mut any = is_usual && kept::give_back(usize::MAX);
+    any |= mapping::give_back_closed();
     any |= refused::retry(&mut Visit::unbounded());
     any |= registry::put_back_of_ended(0, &mut Visit::unbounded());
     if !is_usual {

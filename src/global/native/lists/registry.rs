@@ -290,6 +290,9 @@ impl Registry {
             } else {
                 // SAFETY: their thread does not exist in the child.
                 unsafe {
+                    if let Some(put_back) = PUT_BACK_OTHERS.get() {
+                        put_back(lists);
+                    }
                     quick::open_shut(lists);
                     quick::flush_all(lists, Upkeep::IfDue);
                 }
@@ -304,6 +307,18 @@ impl Registry {
             }
         }
     }
+}
+
+/// Puts back the blocks that a thread keeps beside its lists.
+type PutBack = unsafe fn(*mut Lists);
+
+/// How to do that, in hardened mode: the quarantine is not known here.
+static PUT_BACK_OTHERS: Apart<Once<PutBack>> = Apart::new(Once::new());
+
+/// Sets a function that puts back the blocks that a thread keeps beside its lists. It is called in
+/// the child of a fork, for threads that do not exist there.
+pub(in crate::global::native) fn set_put_back_others(put_back: PutBack) {
+    PUT_BACK_OTHERS.set(put_back);
 }
 
 /// Returns whether the thread with this token holds the registry's lock or a heap's. If the calling

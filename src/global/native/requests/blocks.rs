@@ -166,7 +166,7 @@ fn from_others<R>(
     // What lists keep is used before another heap is opened, and so are the pages that their blocks
     // keep from becoming one with the free memory beside them.
     idle::put_back_all();
-    thread::flush_lists();
+    thread::flush_all();
     pool::all().for_each(|heap| _ = heap.with(State::collect));
     if let Some(taken) = pool::all().find_map(&mut take) {
         return Some(taken);

@@ -291,6 +291,20 @@ pub(in crate::global::native) unsafe fn resize(
     Some(resized)
 }
 
+/// Records that a block that is in no heap has fewer bytes, and keeps its memory.
+///
+/// # Safety
+/// The block is in use, its bytes from `new_size` on are not, and it has more.
+pub(in crate::global::native) unsafe fn shorten(block: *mut u8, new_size: usize) {
+    // SAFETY: the block is guarded, or else a mapping in use.
+    unsafe {
+        match guarded::contains(block) {
+            true => guarded::shorten(block, new_size),
+            false => mapping::shorten(block, new_size),
+        }
+    }
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;

@@ -460,7 +460,7 @@ pub(super) unsafe fn relocate(
 pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
-    thread::flush_lists();
+    thread::flush_all();
     let kept = kept::bytes() as u64;
     idle::put_back_all();
     kept + pool::all().map(Heap::purge).sum::<u64>()

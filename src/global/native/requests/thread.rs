@@ -130,16 +130,21 @@ pub(super) fn put_back_and_collect() {
     if quick::is_none(lists) {
         return;
     }
-    flush_lists();
+    flush_all();
     // SAFETY: lists are never freed.
     let heap = unsafe { &*lists }.heap();
     let _ = heap.with(State::collect);
     heap.maintain();
 }
 
-/// Puts all blocks on the calling thread's lists back, if it has some.
-pub(super) fn flush_lists() {
+/// As [`flush_lists`], and empties the quarantine.
+pub(super) fn flush_all() {
     own::flush_quarantine();
+    flush_lists();
+}
+
+/// Puts all blocks on the calling thread's lists back, if it has some; not those in quarantine.
+pub(super) fn flush_lists() {
     // SAFETY: they are the calling thread's.
     unsafe { flush(quick::of_face(current::lists())) };
 }

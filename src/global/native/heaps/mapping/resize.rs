@@ -47,9 +47,21 @@ pub(in crate::global::native) unsafe fn resize(
         } else if new_len > len {
             grow(mapping, block, align, new, is_adaptive)
         } else {
-            shorten(mapping, block, new);
+            cut_off(mapping, block, new);
             NonNull::new(block)
         }
+    }
+}
+
+/// Records that a block has fewer bytes, and keeps its memory.
+///
+/// # Safety
+/// The block is a mapping in use, and has at least `new_size` bytes.
+pub(in crate::global::native) unsafe fn shorten(block: *mut u8, new_size: usize) {
+    // SAFETY: the caller guarantees that it is in use.
+    unsafe {
+        let &mut Header { base, len, guard, .. } = checked_header(block);
+        write_header(block, OsPageRun { start: base, len }, guard, new_size);
     }
 }
 
@@ -91,7 +103,7 @@ unsafe fn resize_guarded(
 /// # Safety
 /// As for [`resize`]; the block has no guard pages, and is in this mapping, which has at least
 /// `new.len` bytes.
-unsafe fn shorten(mapping: OsPageRun, block: *mut u8, new: NewSize) {
+unsafe fn cut_off(mapping: OsPageRun, block: *mut u8, new: NewSize) {
     let OsPageRun { start: base, len } = mapping;
     // SAFETY: the caller guarantees that it is in use, and that the end is not used any more.
     unsafe {
