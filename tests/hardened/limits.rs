@@ -13,19 +13,16 @@ use crate::ALLOCATOR;
 use crate::child::memory::is_emulated;
 use crate::child::passes_when;
 
-/// Bytes that a process may map.
-const LIMIT: u64 = 512 << 20;
-
-/// Runs a test in hardened mode with these parts, in a process with a limit.
-fn passes_under_limit(test: &str, parts: &str) {
+/// Runs a test in hardened mode with these parts, in a process that may map `limit` bytes.
+fn passes_under_limit(test: &str, parts: &str, limit: u64) {
     passes_when(test, |command| {
         command.env("PAGEWISE_HARDENED", parts);
         if is_emulated() {
             // qemu does not enforce address space limits, but the size of its own can be set.
-            command.env("QEMU_RESERVED_VA", (4 * LIMIT).to_string());
+            command.env("QEMU_RESERVED_VA", (4 * limit).to_string());
             return;
         }
-        let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
+        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
         // SAFETY: only `setrlimit` is called between `fork` and `exec`.
         unsafe {
             command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
@@ -56,7 +53,7 @@ fn fill(size: usize, mut last: *mut *mut u8) -> *mut *mut u8 {
 #[test]
 fn a_block_that_cannot_be_moved_shrinks() {
     for parts in ["1", "checks", "canaries,zero", "guards", "quarantine,zero"] {
-        passes_under_limit("limits::shrink", parts);
+        passes_under_limit("limits::shrink", parts, 320 << 20);
     }
 }
 
@@ -114,7 +111,7 @@ fn shrink() {
 #[test]
 fn freed_mappings_do_not_use_up_a_limit() {
     for parts in ["1", "guards", "checks"] {
-        passes_under_limit("limits::freed_mappings", parts);
+        passes_under_limit("limits::freed_mappings", parts, 1 << 30);
     }
 }
 
