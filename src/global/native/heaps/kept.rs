@@ -153,7 +153,7 @@ pub(in crate::global::native) fn decide_huge_pages(
 /// Returns whether a new block of `size` zero bytes will probably be written all over: then it may
 /// be kept memory that is cleared.
 pub(in crate::global::native) fn expects_zeros_written(size: usize) -> bool {
-    with(|kept| kept.zeroed.expects_all(size)).unwrap_or(false)
+    with(|kept| kept.zeroed.decide_unsampled(size)).unwrap_or(false)
 }
 
 /// Forgets the sample, and learns from it, if it lies in this mapping, which is about to be resized

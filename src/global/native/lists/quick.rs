@@ -261,7 +261,7 @@ unsafe fn fetch_ahead(lists: *mut Lists, list: *mut List) {
 unsafe fn widen(lists: *mut Lists, list: *mut List) -> bool {
     // SAFETY: as in `pop`. The wave places are the list's own, and have room for its blocks.
     unsafe {
-        let Some(capacity) = (*list).wider() else { return false };
+        let Some(capacity) = (*list).count_batch() else { return false };
         let takes_more = capacity > u32::from((*list).most);
         match wave_bottom(&*list).filter(|_| takes_more) {
             Some(bottom) => {

@@ -99,7 +99,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     }
     let align = unit_align;
     // A small size gets here if its alignment is too large for a page.
-    let rounded = medium::round_missed(size.max(tuning.pages.ffcrossover + 1), align);
+    let rounded = medium::note_missed(size.max(tuning.pages.ffcrossover + 1), align);
     // SAFETY: checked above; a size that `round` changes is far smaller.
     let layout = unsafe { Layout::from_size_align_unchecked(rounded, align) };
     let block = match medium::Run::wanted_of(rounded, align) {

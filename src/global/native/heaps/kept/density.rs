@@ -63,7 +63,7 @@ impl MappingDensity {
     /// written yet, and has `size` bytes. The rest may become the sample. `thread` is the caller's
     /// [token](crate::global::native::base::sync::token).
     pub(super) fn decide(&mut self, block: *mut u8, size: usize, thread: u32) -> usize {
-        let is_awaited = self.is_sample_awaited(block, thread);
+        let is_awaited = self.await_sample(block, thread);
         if !is_awaited {
             self.look_at_sample(block);
         }
@@ -91,9 +91,9 @@ impl MappingDensity {
         advised
     }
 
-    /// Returns whether another thread may still be writing the sample. It is waited for until there
-    /// were [`AWAITED`] decisions. `any` is as for [`look_at_sample`](Self::look_at_sample).
-    fn is_sample_awaited(&mut self, any: *mut u8, thread: u32) -> bool {
+    /// Waits for a sample that another thread may still be writing: counts the decision that does so,
+    /// one of [`AWAITED`]. Returns whether it does. `any` is as for [`look_at_sample`](Self::look_at_sample).
+    fn await_sample(&mut self, any: *mut u8, thread: u32) -> bool {
         let (start, len) = self.predictor.sample();
         if len == 0 || self.sampled_by == thread || self.awaited == AWAITED {
             return false;
@@ -102,9 +102,10 @@ impl MappingDensity {
         !huge::is_dense(any.with_addr(start), len)
     }
 
-    /// Returns whether a new block of `size` bytes will probably be written all over: only if that
-    /// is known of blocks like it, and no new sample is due. If so, counts as a decision.
-    pub(super) fn expects_all(&self, size: usize) -> bool {
+    /// Decides on a new block of `size` bytes without a sample. Returns whether it will probably be
+    /// written all over: only if that is known of blocks like it, and no new sample is due. If so,
+    /// counts the decision.
+    pub(super) fn decide_unsampled(&self, size: usize) -> bool {
         let is_expected =
             self.is_known_dense(size) && !self.predictor.is_sample_next(SAMPLE_ONE_IN);
         if is_expected {

@@ -171,7 +171,7 @@ impl List {
 
     /// Counts a batch. If the list is to be widened, [counts](waves::reserve) the bytes that it may
     /// take beyond the usual, and returns its new capacity.
-    pub(super) fn wider(&self) -> Option<u32> {
+    pub(super) fn count_batch(&self) -> Option<u32> {
         self.batches.set(self.batches.get().saturating_add(1));
         let most = u32::from(self.most);
         let limit = if self.waves.get() < waves::WAVES { most } else { waves::room(most) };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn widen(list: &List) -> bool {
-        let wider = list.wider();
+        let wider = list.count_batch();
         wider.inspect(|&capacity| list.set_capacity(capacity)).is_some()
     }
 

@@ -65,15 +65,15 @@ fn mappings_get_huge_pages_until_they_are_known_to_be_sparse() {
 fn blocks_are_expected_to_be_written_between_samples() {
     let mut density = MappingDensity::new(0);
     let block = map(LEN);
-    assert!(!density.expects_all(LEN));
+    assert!(!density.decide_unsampled(LEN));
     assert_eq!(density.decide(block, LEN, ME), 0, "all of it is the sample");
     write(block, LEN, 1);
     assert_eq!(density.learn(block, LEN), Some(true));
-    assert!(density.expects_all(2 * LEN) && !density.expects_all(2 * LEN + 2));
-    assert!((0..14).all(|_| density.expects_all(LEN)));
-    assert!((0..3).all(|_| !density.expects_all(LEN)), "a sample is due");
+    assert!(density.decide_unsampled(2 * LEN) && !density.decide_unsampled(2 * LEN + 2));
+    assert!((0..14).all(|_| density.decide_unsampled(LEN)));
+    assert!((0..3).all(|_| !density.decide_unsampled(LEN)), "a sample is due");
     assert_eq!(density.decide(block, LEN, ME), ADVISED);
-    assert!(density.expects_all(LEN));
+    assert!(density.decide_unsampled(LEN));
     unmap(block, LEN);
 }
 
