@@ -321,11 +321,17 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         self.engine.has_block(block, layout, &self.backing)
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
+    fn serves_around(&self, block: NonNull<u8>) -> Option<usize> {
         let address = block.addr().get();
-        let mut owns = self.backing.source.extent().contains(&address);
-        self.backing.source.mapped(&mut |_, mapped| owns |= mapped == address);
-        owns
+        let extent = self.backing.source.extent();
+        let mut around = extent.contains(&address).then(|| extent.len());
+        self.backing.source.mapped(&mut |mapping, mapped| {
+            if mapped == address {
+                // One more than a source may have that lies in the whole of the block.
+                around = Some(mapping.len() + 1);
+            }
+        });
+        around
     }
 
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {

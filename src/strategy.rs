@@ -155,10 +155,18 @@ pub unsafe trait Strategy {
     /// is aligned for it. Any pointer is allowed.
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool;
 
-    /// Returns whether this address is in memory from which this strategy serves requests. It tells
-    /// which of several strategies allocated a block. Any pointer is allowed. No strategy owns the
-    /// pointer for a layout of size 0.
-    fn owns(&self, block: NonNull<u8>) -> bool;
+    /// Returns the bytes of the memory around this address from which this strategy serves requests,
+    /// more than any block there has; `None` if it serves none there. This tells which of several
+    /// strategies allocated a block: since one may have a block of another as its memory, the one
+    /// with the fewest bytes. Any pointer is allowed. No strategy has the pointer for a layout of
+    /// size 0.
+    fn serves_around(&self, block: NonNull<u8>) -> Option<usize>;
+
+    /// Returns whether this address is in memory from which this strategy [serves
+    /// requests](Self::serves_around). Any pointer is allowed.
+    fn owns(&self, block: NonNull<u8>) -> bool {
+        self.serves_around(block).is_some()
+    }
 
     /// Frees a block after checking that a block [in use](Self::is_in_use) that fits `layout`
     /// starts at `block`. Otherwise returns [`Freed::Unallocated`] and changes nothing. Any pointer

@@ -152,8 +152,8 @@ unsafe impl Strategy for Scripted {
         false
     }
 
-    fn owns(&self, _: NonNull<u8>) -> bool {
-        false
+    fn serves_around(&self, _: NonNull<u8>) -> Option<usize> {
+        None
     }
 
     fn usage(&self) -> Usage {

@@ -9,7 +9,8 @@
 //!              tried first            tried next
 //! ```
 //! This works with any strategy and any gaps between regions. When a block is freed, the claims are
-//! asked in turn which of them [owns](Strategy::owns) it. A block never spans two regions.
+//! asked which of them [serves from the least memory around it](Strategy::serves_around). A block
+//! never spans two regions.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -86,7 +87,9 @@ impl<S, const N: usize> Default for Claims<S, N> {
 }
 
 impl<S: Strategy, const N: usize> Claims<S, N> {
-    /// Adds a strategy, which may have blocks in use already.
+    /// Adds a strategy, which may have blocks in use already. Its memory should not be a block of
+    /// another claim: blocks go back to the right one even then, but [`audit`](Strategy::audit)
+    /// reports that two have the same memory.
     ///
     /// # Errors
     /// Returns the strategy if there are `N` already.
@@ -140,8 +143,13 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
     /// # Panics
     /// If no strategy owns the block, since it would be lost silently otherwise.
     fn owner(&mut self, block: NonNull<u8>) -> &mut S {
-        let owner = self.claims.iter_mut().flatten().find(|claim| claim.owns(block));
+        let owner = self.find_owner(block);
         owner.unwrap_or_else(|| panic!("the block at {block:?} is in none of the claims"))
+    }
+
+    /// Returns the strategy that allocated `block`, if it is a block in use of one of them.
+    fn find_owner(&mut self, block: NonNull<u8>) -> Option<&mut S> {
+        innermost(self.claims.iter_mut().flatten(), |claim| claim.serves_around(block))
     }
 
     /// Raises the peaks to the present usage, if that is higher.
@@ -152,8 +160,17 @@ impl<S: Strategy, const N: usize> Claims<S, N> {
     }
 }
 
-// SAFETY: the strategies' memory is disjoint. By the contract of `Strategy`, exactly one strategy
-// owns a block, and the block goes back to that one.
+/// Returns the claim that serves from the least memory `around` an address, if one serves there.
+fn innermost<C>(
+    claims: impl Iterator<Item = C>,
+    around: impl Fn(&C) -> Option<usize>,
+) -> Option<C> {
+    claims.filter(|claim| around(claim).is_some()).min_by_key(|claim| around(claim))
+}
+
+// SAFETY: the strategies' memory is disjoint, or one has a block in use of another as its memory,
+// which nobody frees as long as the strategy is there. In both cases the strategy that serves from
+// the least memory around a block allocated it, and the block goes back to that one.
 unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -233,22 +250,18 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
     }
 
     fn has_block(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.strategies().any(|claim| claim.has_block(block, layout))
+        let owner = innermost(self.strategies(), |claim| claim.serves_around(block));
+        owner.is_some_and(|claim| claim.has_block(block, layout))
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.strategies().any(|claim| claim.owns(block))
+    fn serves_around(&self, block: NonNull<u8>) -> Option<usize> {
+        self.strategies().filter_map(|claim| claim.serves_around(block)).min()
     }
 
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
-        for claim in self.claims.iter_mut().flatten() {
-            // SAFETY: the caller gives the same guarantees.
-            match unsafe { claim.try_free(block, layout) } {
-                Freed::Unallocated => {}
-                answer => return answer,
-            }
-        }
-        Freed::Unallocated
+        // SAFETY: the caller gives the same guarantees.
+        self.find_owner(block)
+            .map_or(Freed::Unallocated, |owner| unsafe { owner.try_free(block, layout) })
     }
 
     fn usage(&self) -> Usage {

@@ -212,8 +212,8 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
         self.heaps().any(|heap| heap.has_block(block, layout))
     }
 
-    fn owns(&self, block: NonNull<u8>) -> bool {
-        self.heaps().any(|heap| heap.owns(block))
+    fn serves_around(&self, block: NonNull<u8>) -> Option<usize> {
+        self.heaps().find_map(|heap| heap.serves_around(block))
     }
 
     unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {

@@ -20,6 +20,7 @@ mod a_block_known_by_any_size_that_fits;
 mod a_block_of_all_words_there_can_be;
 mod a_block_that_grew_up_to_the_seam;
 mod a_claim_that_cannot_grow_downwards;
+mod a_claim_within_a_claim;
 mod a_growth_of_too_many_granules;
 mod a_heap_opened_by_half;
 mod a_hostile_request;

@@ -169,8 +169,8 @@ mod tests {
         fn has_block(&self, _: NonNull<u8>, _: Layout) -> bool {
             false
         }
-        fn owns(&self, _: NonNull<u8>) -> bool {
-            false
+        fn serves_around(&self, _: NonNull<u8>) -> Option<usize> {
+            None
         }
         fn usage(&self) -> Usage {
             Usage::default()
