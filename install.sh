@@ -91,7 +91,9 @@ library() {
     "$OBJCOPY" --keep-global-symbols="$work/exports" -R .llvmbc -R .llvmcmd "$work/whole.o" "$work/$name.o"
     [ "$profile" = dev ] || "$STRIP" --strip-unneeded "$work/$name.o"
     # The archive leaves these to the C library, whose own a program that is linked with `-static` has as well.
-    "$OBJCOPY" --localize-symbol=dlopen --localize-symbol=prctl "$work/$name.o" "$work/archived.o"
+    # A program may define some of C++'s operators itself, as with the C++ library, where they are weak, too.
+    "$OBJCOPY" --localize-symbol=dlopen --localize-symbol=prctl \
+        --wildcard --weaken-symbol='_Zn[wa]*' --weaken-symbol='_Zd[la]*' "$work/$name.o" "$work/archived.o"
     rm -f "$stage/lib/lib$name.a"
     "$AR" rcs "$stage/lib/lib$name.a" "$work/archived.o"
 

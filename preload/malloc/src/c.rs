@@ -14,7 +14,7 @@ fn or_no_memory(block: *mut u8) -> *mut c_void {
 }
 
 #[cold]
-fn no_memory() -> *mut c_void {
+pub(crate) fn no_memory() -> *mut c_void {
     set_errno(libc::ENOMEM);
     ptr::null_mut()
 }

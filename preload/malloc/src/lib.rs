@@ -61,6 +61,8 @@ static OPEN: extern "C" fn() = open;
 
 extern "C" fn open() {
     PAGEWISE.open();
+    #[cfg(feature = "override")]
+    new::note_replaced();
 }
 
 /// Aborts the process with a line on standard error.

@@ -3,6 +3,57 @@
 
 use core::ffi::{c_int, c_void};
 
+/// GNU's `reallocarray`. As the C library's, it calls the program's `realloc`, which is not ours if
+/// the program brings a `malloc` family without `reallocarray`.
+///
+/// # Safety
+/// As for the C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reallocarray(
+    block: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller gives the same guarantees.
+        Some(size) => unsafe { called_realloc()(block, size) },
+        None => crate::c::no_memory(),
+    }
+}
+
+/// The type of `realloc`.
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+
+/// Returns the `realloc` that the program calls.
+#[inline(always)]
+fn called_realloc() -> Realloc {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the library's own table of addresses; the function has this type.
+    return unsafe {
+        let address: *const c_void;
+        core::arch::asm!(
+            "mov {}, qword ptr [rip + realloc@GOTPCREL]",
+            out(reg) address,
+            options(nostack, readonly, preserves_flags),
+        );
+        core::mem::transmute::<*const c_void, Realloc>(address)
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the library's own table of addresses; the function has this type.
+    return unsafe {
+        let address: *const c_void;
+        core::arch::asm!(
+            "adrp {0}, :got:realloc",
+            "ldr {0}, [{0}, :got_lo12:realloc]",
+            out(reg) address,
+            options(nostack, readonly, preserves_flags),
+        );
+        core::mem::transmute::<*const c_void, Realloc>(address)
+    };
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+    return realloc;
+}
+
 /// Exports functions of [`c`](crate::c) under the given names.
 macro_rules! names {
     ($($name:ident = $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
@@ -25,7 +76,6 @@ names! {
     malloc = malloc(size: usize) -> *mut c_void;
     calloc = calloc(count: usize, size: usize) -> *mut c_void;
     realloc = realloc(block: *mut c_void, size: usize) -> *mut c_void;
-    reallocarray = reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
     free = free(block: *mut c_void);
     cfree = free(block: *mut c_void);
     free_sized = free_sized(block: *mut c_void, size: usize);

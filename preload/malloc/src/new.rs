@@ -7,6 +7,10 @@
 //! with `std::nothrow` must return null even if a handler throws, and only C++ code can catch that.
 //! When there is no memory, they therefore call the run-time library's own form, which calls the
 //! throwing form and catches.
+//!
+//! A program may replace some of the forms. The others, the [derived](replaced) ones, then call
+//! these, as the standard requires: `delete` with a size calls the program's `delete`, `new[]` its
+//! `new`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem;
@@ -14,7 +18,10 @@ use core::mem;
 use crate::PAGEWISE;
 use crate::c::{free, free_sized};
 
+mod replaced;
 mod throwing;
+
+pub(crate) use replaced::note as note_replaced;
 
 /// Finds a function of the program's C++ library: with `RTLD_DEFAULT` in all objects, with
 /// `RTLD_NEXT` in those after this library. Where a program in C opened what needs a C++ library,
@@ -64,25 +71,34 @@ fn try_new(size: usize, align: usize) -> *mut u8 {
 }
 
 #[inline(always)]
-fn new_nothrow(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-    let block = try_new(size, align);
-    if block.is_null() { catching(size, align, tag) } else { block.cast() }
+fn new_nothrow(name: &CStr, size: usize, tag: *const c_void) -> *mut c_void {
+    let block = if replaced::is_any() { core::ptr::null_mut() } else { try_new(size, 16) };
+    if block.is_null() { catching(name, size, tag) } else { block.cast() }
 }
 
-/// Calls the C++ library's own `new(std::nothrow)`, which catches exceptions of the handler.
+/// As [`new_nothrow`], with an alignment.
+#[inline(always)]
+fn new_aligned_nothrow(name: &CStr, size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+    let block = if replaced::is_any() { core::ptr::null_mut() } else { try_new(size, align) };
+    if block.is_null() { catching_aligned(name, size, align, tag) } else { block.cast() }
+}
+
+/// Calls the C++ library's own form of this name, which calls the throwing form and catches what
+/// that, or a handler, throws.
 #[cold]
-fn catching(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-    type Plain = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
-    type Aligned = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
-    // SAFETY: the functions of these names have these types.
-    let block = unsafe {
-        if align == 16 {
-            find::<Plain>(libc::RTLD_NEXT, c"_ZnwmRKSt9nothrow_t").map(|new| new(size, tag))
-        } else {
-            find::<Aligned>(libc::RTLD_NEXT, c"_ZnwmSt11align_val_tRKSt9nothrow_t")
-                .map(|new| new(size, align, tag))
-        }
-    };
+fn catching(name: &CStr, size: usize, tag: *const c_void) -> *mut c_void {
+    type New = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
+    // SAFETY: the functions of these names have this type.
+    let block = unsafe { find::<New>(libc::RTLD_NEXT, name).map(|new| new(size, tag)) };
+    block.unwrap_or(core::ptr::null_mut())
+}
+
+/// As [`catching`], with an alignment.
+#[cold]
+fn catching_aligned(name: &CStr, size: usize, align: usize, tag: *const c_void) -> *mut c_void {
+    type New = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
+    // SAFETY: the functions of these names have this type.
+    let block = unsafe { find::<New>(libc::RTLD_NEXT, name).map(|new| new(size, align, tag)) };
     block.unwrap_or(core::ptr::null_mut())
 }
 
@@ -100,55 +116,49 @@ macro_rules! operators {
 
 operators! {
     /// `new(std::nothrow)`
-    _ZnwmRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
+    _ZnwmRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void {
+        new_nothrow(c"_ZnwmRKSt9nothrow_t", size, tag)
+    }
     /// `new[](std::nothrow)`
-    _ZnamRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void { new_nothrow(size, 16, tag) }
+    _ZnamRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void {
+        new_nothrow(c"_ZnamRKSt9nothrow_t", size, tag)
+    }
     /// `new(std::align_val_t, std::nothrow)`
     _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-        new_nothrow(size, align, tag)
+        new_aligned_nothrow(c"_ZnwmSt11align_val_tRKSt9nothrow_t", size, align, tag)
     }
     /// `new[](std::align_val_t, std::nothrow)`
     _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-        new_nothrow(size, align, tag)
+        new_aligned_nothrow(c"_ZnamSt11align_val_tRKSt9nothrow_t", size, align, tag)
     }
 }
 
-/// Exports `delete` without a size; alignment and tag are ignored.
+/// Exports the forms of `delete` that are derived from another one, `=>`, which a program may have
+/// replaced. Alignment and tag are ignored, a size is checked in hardened mode.
 macro_rules! deletes {
-    ($($name:ident($($argument:ident),*))*) => {operators! {$(
-        /// `delete`
-        $name(block: *mut c_void $(, $argument: usize)*) {
-            // SAFETY: the caller guarantees that the block is null or in use.
-            unsafe { free(block) };
-        }
-    )*}};
+    ($($name:ident($($argument:ident),*) => $base:ident($($passed:ident),*), $free:ident($($size:ident)?);)*) => {
+        operators! {$(
+            /// `delete`
+            $name(block: *mut c_void $(, $argument: usize)*) {
+                // SAFETY: the caller guarantees that the block is null or in use.
+                unsafe {
+                    match replaced::is_any() {
+                        true => replaced::$base(block $(, $passed)*),
+                        false => $free(block $(, $size)?),
+                    }
+                }
+            }
+        )*}
+    };
 }
 
 deletes! {
-    _ZdlPv()
-    _ZdaPv()
-    _ZdlPvRKSt9nothrow_t(_tag)
-    _ZdaPvRKSt9nothrow_t(_tag)
-    _ZdlPvSt11align_val_t(_align)
-    _ZdaPvSt11align_val_t(_align)
-    _ZdlPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
-    _ZdaPvSt11align_val_tRKSt9nothrow_t(_align, _tag)
-}
-
-/// Exports `delete` with a size, which hardened mode checks.
-macro_rules! sized_deletes {
-    ($($name:ident($($argument:ident),*))*) => {operators! {$(
-        /// `delete`
-        $name(block: *mut c_void, size: usize $(, $argument: usize)*) {
-            // SAFETY: the caller guarantees that the block is null or in use.
-            unsafe { free_sized(block, size) };
-        }
-    )*}};
-}
-
-sized_deletes! {
-    _ZdlPvm()
-    _ZdaPvm()
-    _ZdlPvmSt11align_val_t(_align)
-    _ZdaPvmSt11align_val_t(_align)
+    _ZdlPvRKSt9nothrow_t(_tag) => delete(), free();
+    _ZdaPvRKSt9nothrow_t(_tag) => delete_array(), free();
+    _ZdlPvSt11align_val_tRKSt9nothrow_t(align, _tag) => delete_aligned(align), free();
+    _ZdaPvSt11align_val_tRKSt9nothrow_t(align, _tag) => delete_aligned_array(align), free();
+    _ZdlPvm(size) => delete(), free_sized(size);
+    _ZdaPvm(size) => delete_array(), free_sized(size);
+    _ZdlPvmSt11align_val_t(size, align) => delete_aligned(align), free_sized(size);
+    _ZdaPvmSt11align_val_t(size, align) => delete_aligned_array(align), free_sized(size);
 }

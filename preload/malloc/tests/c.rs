@@ -158,6 +158,41 @@ fn containers_of_cplusplus_are_served() {
     }
 }
 
+/// A program may define some of C++'s operators itself; the others call these. (Regression: the
+/// static library could not be linked, and with the shared one the program's blocks were freed to
+/// the allocator.)
+#[test]
+fn a_program_may_define_operators_itself() {
+    const SOURCE: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#pragma GCC diagnostic ignored "-Wsized-deallocation"
+struct thing { long words[5]; };
+static int news, deletes;
+thing *volatile made;
+void *operator new(size_t n) { news++; return (char *)malloc(n + 16) + 16; }
+void operator delete(void *q) noexcept { deletes++; free((char *)q - 16); }
+int main() {
+    for (int i = 0; i < 100; i++) {
+        made = new thing;
+        delete made;
+        made = new thing[3];
+        delete[] made;
+        made = new (std::nothrow) thing;
+        delete made;
+    }
+    printf("%d %d", news, deletes);
+}
+"#;
+    if installed().is_none() || !is_installed("c++") {
+        return println!("skipped: it cannot be installed, or there is no c++");
+    }
+    for output in outputs("c++", SOURCE, "operators", "pagewise") {
+        assert_eq!(output, "300 300");
+    }
+}
+
 /// Structures have the same size and offsets in both languages.
 #[test]
 fn structures_are_laid_out_as_in_rust() {

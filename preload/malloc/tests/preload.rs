@@ -424,6 +424,108 @@ int main() {
 }
 END
 g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
+    own_new_and_delete: "g++", r#"cat >a.cpp <<'END'
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <vector>
+static int news, deletes;
+void *operator new(size_t n) {
+    news++;
+    char *p = (char *)malloc(n + 16);
+    if (!p) throw std::bad_alloc();
+    return p + 16;
+}
+void operator delete(void *q) noexcept {
+    deletes++;
+    if (q) free((char *)q - 16);
+}
+struct thing { long words[5]; };
+struct alignas(64) wide { char c; };
+int main() {
+    thing *things[1000];
+    for (auto &t : things) t = new thing;
+    for (int i = 0; i < 1000; i += 2) delete things[i];
+    for (int i = 0; i < 1000; i += 2) things[i] = new thing;
+    for (auto &t : things) delete t;
+    delete new (std::nothrow) thing;
+    delete[] new thing[3];
+    delete[] new (std::nothrow) thing[3];
+    ::operator delete(::operator new(40), (size_t)40);
+    ::operator delete(::operator new(40), std::nothrow);
+    ::operator delete[](::operator new[](40), (size_t)40);
+    ::operator delete[](::operator new[](40), std::nothrow);
+    { std::vector<int> v(1000); v.resize(5000); }
+    volatile size_t n = (size_t)1 << 55;
+    printf("%d ", new (std::nothrow) char[n] == nullptr);
+    delete new wide;
+    delete[] new wide[3];
+    printf("%d %d\n", news, deletes);
+}
+END
+g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
+    own_aligned_new_and_delete: "g++", r#"cat >a.cpp <<'END'
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+static int news, deletes;
+void *operator new(size_t n, std::align_val_t a) {
+    news++;
+    return (char *)aligned_alloc((size_t)a, n + (size_t)a) + (size_t)a;
+}
+void operator delete(void *q, std::align_val_t a) noexcept {
+    deletes++;
+    free((char *)q - (size_t)a);
+}
+struct alignas(64) wide { char c; };
+int main() {
+    for (int i = 0; i < 100; i++) {
+        delete new wide;
+        delete new (std::nothrow) wide;
+        delete[] new wide[3];
+        delete[] new (std::nothrow) wide[3];
+    }
+    delete[] new char[100];
+    delete new (std::nothrow) int;
+    printf("%d %d\n", news, deletes);
+}
+END
+g++ -std=c++17 -w -O0 a.cpp -o a && ./a"#;
+    own_malloc_and_reallocarray: "gcc", r#"cat >a.c <<'END'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static _Alignas(16) char memory[1 << 22];
+static size_t used;
+void *malloc(size_t n) {
+    size_t at = (used + 31) & ~(size_t)15;
+    if (n > sizeof memory - at) return 0;
+    used = at + n;
+    *(size_t *)(memory + at - 16) = n;
+    return memory + at;
+}
+void free(void *p) {}
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *p, size_t n) {
+    void *q = malloc(n);
+    if (p && q) memcpy(q, p, *(size_t *)((char *)p - 16) < n ? *(size_t *)((char *)p - 16) : n);
+    return q;
+}
+int main() {
+    char *p = malloc(16);
+    strcpy(p, "contents");
+    p = reallocarray(p, 400, 4);
+    errno = 0;
+    void *none = reallocarray(p, SIZE_MAX / 2, 3);
+    printf("%s %d %d\n", p, none == 0, errno == ENOMEM);
+    free(reallocarray(0, 10, 10));
+    return 0;
+}
+END
+gcc -w -O0 a.c -o a && ./a"#;
     an_extension_in_cplusplus: "g++", r#"cat >a.cpp <<'END'
 #include <cstdio>
 #include <new>

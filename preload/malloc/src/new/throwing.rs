@@ -3,7 +3,8 @@
 //! An exception of the handler, or `std::bad_alloc`, passes through the frames of `new` into the
 //! program. It must not pass through Rust code that is built not to unwind. So these frames are in
 //! assembly code, which calls the handler and the function that throws; Rust code says which, and
-//! looks for memory. Each processor has a file.
+//! looks for memory. Each processor has a file. (Those of an array are among the [derived
+//! ones](super::replaced).)
 //!
 //! ```text
 //!  _Znwm ──▶ allocate: a block? ──▶ return it
@@ -35,8 +36,4 @@ forms! {
     _Znwm;
     /// `new(std::align_val_t)`
     _ZnwmSt11align_val_t;
-    /// `new[]`
-    _Znam;
-    /// `new[](std::align_val_t)`
-    _ZnamSt11align_val_t;
 }

@@ -42,7 +42,8 @@ pub(super) unsafe extern "C-unwind" fn again(size: usize, align: usize) -> *mut 
     )
 }
 
-/// Exports pairs of forms: one without an alignment, one with it.
+/// Exports pairs of forms: one without an alignment, one with it. Each begins with a
+/// [label](crate::new::replaced).
 macro_rules! forms {
     ($($(#[$doc:meta])* $name:ident; $(#[$aligned_doc:meta])* $aligned:ident;)*) => {$(
         $(#[$doc])*
@@ -53,6 +54,9 @@ macro_rules! forms {
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $name(size: usize) -> *mut c_void {
             core::arch::naked_asm!(
+                concat!(".globl pagewise_own", stringify!($name)),
+                concat!(".hidden pagewise_own", stringify!($name)),
+                concat!("pagewise_own", stringify!($name), ":"),
                 ".cfi_startproc",
                 // Saves the return address and the size.
                 "stp x30, x0, [sp, #-16]!",
@@ -82,6 +86,9 @@ macro_rules! forms {
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C-unwind" fn $aligned(size: usize, align: usize) -> *mut c_void {
             core::arch::naked_asm!(
+                concat!(".globl pagewise_own", stringify!($aligned)),
+                concat!(".hidden pagewise_own", stringify!($aligned)),
+                concat!("pagewise_own", stringify!($aligned), ":"),
                 ".cfi_startproc",
                 "stp x30, x0, [sp, #-32]!",
                 ".cfi_def_cfa_offset 32",
