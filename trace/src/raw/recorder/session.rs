@@ -169,8 +169,13 @@ fn new_log() -> Option<NonNull<Log>> {
 
 /// Returns the switch of the directory.
 fn switch(settings: &Settings) -> NonNull<AtomicU32> {
+    const LEN: usize = size_of::<AtomicU32>();
     let opened = File::open(settings.control_path().c_str(), libc::O_RDWR);
-    let mapped = opened.and_then(|file| file.map(0, size_of::<AtomicU32>()));
+    let mapped = opened.and_then(|file| match file.len() {
+        // Beyond the end of the file, a page has no memory.
+        len if len < LEN as u64 => Err(libc::EINVAL),
+        _ => file.map(0, LEN),
+    });
     mapped.map_or(NonNull::from(&ALWAYS), NonNull::cast)
 }
 
@@ -195,5 +200,26 @@ mod tests {
             assert_eq!(with.log_of(epoch).is_some(), is_logged, "{epoch}");
         }
         assert!(with.log_of(3).is_some(), "values wrap");
+    }
+
+    /// A file that is no switch, being too short, changes nothing. (Regression: the first read of
+    /// an empty one ended the program.)
+    #[test]
+    fn a_switch_without_a_number_is_none() {
+        use crate::raw::names::CONTROL;
+
+        let name = format!("pagewise-session-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let directory = folder.as_os_str().as_encoded_bytes();
+        for (bytes, is_logged) in [(&[][..], true), (&[0; 3], true), (&[0; 4], false)] {
+            std::fs::write(folder.join(CONTROL), bytes).unwrap();
+            let request =
+                Request { functions: Default::default(), max_log: None, stacks: 0, directory };
+            let session = Session::new(&request).expect("there is memory");
+            // SAFETY: the session is not published, and was just made.
+            assert_eq!(unsafe { session.as_ref() }.log().is_some(), is_logged, "{bytes:?}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -65,6 +65,13 @@ impl File {
         done
     }
 
+    /// Returns the file's length in bytes; 0 if it has none, as a pipe. Reads go on at its end.
+    pub(super) fn len(&self) -> u64 {
+        // SAFETY: the call touches no memory.
+        let len = unsafe { libc::syscall(libc::SYS_lseek, self.0, 0_usize, libc::SEEK_END) };
+        u64::try_from(len).unwrap_or(0)
+    }
+
     /// Reserves disk space for `len` bytes from offset `from`, so that writing to the mapping
     /// cannot fail later, which would kill the program. The error is the error number.
     pub(super) fn allocate(&self, from: u64, len: usize) -> Result<(), c_int> {
