@@ -4,10 +4,12 @@
 //! contains one number, which only grows: odd while recording is on. Each odd number begins a new
 //! log in every process. Without the file, recording is always on.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::names::CONTROL;
 
@@ -24,9 +26,21 @@ impl Control {
     /// # Errors
     /// If the file cannot be written, or exists already.
     pub fn create(directory: impl AsRef<Path>, on: bool) -> io::Result<Self> {
-        let file = File::create_new(directory.as_ref().join(CONTROL))?;
+        let path = directory.as_ref().join(CONTROL);
+        // It gets its name when it is complete: a recorder takes a file without a number for none.
+        let (part, file) = create_part(&path)?;
         let mut control = Self { file, epoch: 0 };
-        control.turn(on)?;
+        let named = control.turn(on).map(|()| fs::hard_link(&part, &path));
+        // What is left behind does no harm.
+        let _ = fs::remove_file(&part);
+        match named? {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                // Some file systems have no links.
+                control = Self { file: File::create_new(&path)?, epoch: 0 };
+                control.turn(on)?;
+            }
+            linked => linked?,
+        }
         Ok(control)
     }
 
@@ -49,9 +63,50 @@ impl Control {
     }
 }
 
+/// Creates a file with a name of its own beside that at `path`.
+fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Relaxed);
+        let part = path.with_extension(format!("{}.{number}.part", std::process::id()));
+        match File::create_new(&part) {
+            // A process with this number left it behind.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (part, file)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// (Regression: a recorder could find the file before its number was written; it was left
+    /// behind where that failed.)
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri cannot fork")]
+    fn a_switch_is_complete_or_absent() {
+        let name = format!("pagewise-no-control-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        // SAFETY: the child ends without returning; the limit is valid for reads, the status for
+        // writes.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                libc::setrlimit(libc::RLIMIT_FSIZE, &raw const nothing);
+                libc::_exit(if Control::create(&folder, true).is_err() { 7 } else { 8 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn each_start_has_a_new_odd_number() {
@@ -71,6 +126,7 @@ mod tests {
         }
         assert_eq!(seen, [0, 1, 1, 2, 2, 3]);
         assert!(Control::create(&folder, true).is_err(), "there is one");
+        assert_eq!((number(), fs::read_dir(&folder).unwrap().count()), (3, 1));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
