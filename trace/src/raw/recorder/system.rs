@@ -81,17 +81,31 @@ impl File {
         if from.checked_add(len).is_none_or(|end| !within_file_size_limit(end as u64)) {
             return Err(libc::EFBIG);
         }
-        // SAFETY: the calls touch no memory.
-        unsafe {
-            if libc::fallocate(self.0, 0, from, len) == 0 {
-                return Ok(());
-            }
-            // Some file systems cannot reserve space; then the file just grows.
-            if errno() == libc::EOPNOTSUPP && libc::ftruncate(self.0, from + len) == 0 {
-                return Ok(());
-            }
+        if self.fallocate(from, len) {
+            return Ok(());
+        }
+        // Some file systems cannot reserve space; then the file just grows.
+        // SAFETY: the call touches no memory.
+        if errno() == libc::EOPNOTSUPP && unsafe { libc::ftruncate(self.0, from + len) } == 0 {
+            return Ok(());
         }
         Err(errno())
+    }
+
+    /// Reserves disk space by the system call; returns whether it succeeded. The C library's
+    /// function is a cancellation point, which `malloc` and `free` are not.
+    fn fallocate(&self, from: libc::off_t, len: libc::off_t) -> bool {
+        #[cfg(target_pointer_width = "64")]
+        // SAFETY: the call touches no memory.
+        let result = unsafe { libc::syscall(libc::SYS_fallocate, self.0, 0, from, len) };
+        #[cfg(target_pointer_width = "32")]
+        let result = {
+            let ([a, b], [c, d]) = (words(from.into()), words(len.into()));
+            // SAFETY: the call touches no memory. It takes its two numbers of 64 bits as two
+            // words each.
+            unsafe { libc::syscall(libc::SYS_fallocate, self.0, 0, a, b, c, d) }
+        };
+        result == 0
     }
 
     /// Maps `len` bytes of the file from offset `from`, shared, for reads and writes. The error is
@@ -100,6 +114,13 @@ impl File {
         let from = libc::off_t::try_from(from).map_err(|_| libc::EFBIG)?;
         map(len, libc::MAP_SHARED, self.0, from).ok_or_else(errno)
     }
+}
+
+/// Returns the words of a number as two arguments of a system call, in their order in memory.
+#[cfg(target_pointer_width = "32")]
+fn words(number: i64) -> [libc::c_long; 2] {
+    let [low, high] = [number as libc::c_long, (number >> 32) as libc::c_long];
+    if cfg!(target_endian = "little") { [low, high] } else { [high, low] }
 }
 
 /// Returns the C library's error number.
@@ -238,4 +259,51 @@ pub(super) fn environment(name: &str) -> Result<Option<&'static CStr>, ()> {
         }
     }
     Ok(None)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+    }
+
+    /// Returns a file in memory.
+    fn file() -> File {
+        // SAFETY: the name is a C string.
+        let file = unsafe { libc::memfd_create(c"pagewise-test".as_ptr(), 0) };
+        assert!(file >= 0);
+        File(file)
+    }
+
+    #[test]
+    fn disk_space_is_reserved_where_it_was_asked_for() {
+        for (from, len) in [(0, 4096), (4096, 8192), (1 << 16, 1)] {
+            let file = file();
+            assert_eq!(file.allocate(from, len), Ok(()));
+            assert_eq!(file.len(), from + len as u64);
+        }
+        assert_eq!(file().allocate(0, 0), Err(libc::EINVAL));
+        assert_eq!(File(-1).allocate(0, 1), Err(libc::EBADF));
+    }
+
+    /// A log that grows is part of `malloc` and `free`, which never end a cancelled thread.
+    /// (Regression: it did.)
+    #[test]
+    fn reserving_disk_space_is_no_cancellation_point() {
+        let file = file();
+        // SAFETY: the child ends without returning; the status is valid for writes.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                pthread_cancel(libc::pthread_self());
+                let is_done = file.allocate(0, 4096) == Ok(());
+                libc::_exit(if is_done { 7 } else { 8 });
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+        }
+    }
 }
