@@ -10,13 +10,15 @@ use crate::stacks::{Frame, LONGEST, MOST, Module, Node, Stacks};
 const CUT: u64 = 1;
 const LOST: u64 = 2;
 
-/// Maximum number of nodes by which a node may precede lower-numbered ones.
+/// Maximum number by which a node's number may exceed that of the records of nodes so far.
 const AHEAD: usize = 1024;
 
 /// Builds [`Stacks`] from side records.
 pub(super) struct Tree {
     stacks: Stacks,
     executable: String,
+    /// Records of nodes so far.
+    records: usize,
     /// The site of each of the log's nodes, or 0; recorders number nodes from 1. A number that
     /// comes far too early is stored separately.
     sites: Vec<u32>,
@@ -39,6 +41,7 @@ impl Tree {
         Self {
             stacks: Stacks::default(),
             executable,
+            records: 0,
             sites: vec![0],
             early: Numbers::default(),
             nodes: Numbers::default(),
@@ -71,8 +74,9 @@ impl Tree {
                 // If a parent was never completed, its children have none.
                 let parent = self.site(parent);
                 let site = self.node(parent, address)?;
+                self.records += 1;
                 match usize::try_from(node) {
-                    Ok(node) if node < self.sites.len() + AHEAD => {
+                    Ok(node) if node <= self.records + AHEAD => {
                         self.sites.resize(self.sites.len().max(node + 1), 0);
                         self.sites[node] = site;
                     }
@@ -185,6 +189,20 @@ mod tests {
         assert_eq!([5, 999, 4999, 1 << 41].map(|node| tree.site(node)), [0; 4]);
         tree.learn(Side::Node { node: 3, parent: 0, address: 101 }).unwrap();
         assert_eq!(tree.site(3), 1);
+    }
+
+    /// (Regression: each number could exceed the highest one so far, by 4 KiB of memory.)
+    #[test]
+    fn numbers_that_run_ahead_take_no_memory_for_those_between() {
+        const RECORDS: usize = 300;
+        let mut tree = Tree::new(String::new());
+        for number in 1..=RECORDS {
+            let node = (number * AHEAD) as u64;
+            tree.learn(Side::Node { node, parent: 0, address: node }).unwrap();
+            assert_eq!(tree.site(node), number as u32);
+        }
+        assert!(tree.sites.len() <= RECORDS + AHEAD + 1, "{}", tree.sites.len());
+        assert_eq!(tree.early.len(), RECORDS - 1);
     }
 
     /// However many modules have no path of their own, they take no more memory than a trace may.
