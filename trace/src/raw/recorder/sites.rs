@@ -15,6 +15,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 use super::system::{self, Errno};
+use crate::raw::names::DEEPEST;
 use crate::raw::side;
 
 /// Why a stack ends at its outermost frame.
@@ -210,7 +211,8 @@ impl Sites {
         0
     }
 
-    /// Records the new frames of the stack, from the outermost on.
+    /// Records the new frames of the stack, from the outermost on; the callers beyond the
+    /// [deepest](DEEPEST) one are cut.
     #[cold]
     fn enter(&self, to: &impl Append, stack: &Stack<'_>) -> u64 {
         let _errno = Errno::keep();
@@ -220,8 +222,12 @@ impl Sites {
             0 => None,
             node => Some((node, at + 1)),
         };
-        let known = (0..stack.len - 1).rev().find_map(known);
-        let (mut node, first) = known.unwrap_or_else(|| (self.beyond(to, stack), 0));
+        let outermost = stack.len.saturating_sub(DEEPEST);
+        let known = (outermost..stack.len - 1).rev().find_map(known);
+        let (mut node, first) = known.unwrap_or_else(|| match outermost {
+            0 => (self.beyond(to, stack), 0),
+            _ => (self.beyond(to, &Stack { outermost: Outermost::Cut, ..*stack }), outermost),
+        });
         for at in first..stack.len {
             let StackFrame { address, hash } = frame(at);
             node = self.add(to, stack, hash, node, address);
@@ -401,6 +407,26 @@ mod tests {
             number_in(&sites, &nodes, &addresses, Outermost::Cut, 2, |_, _| {});
         }
         assert_eq!(nodes.0.lock().unwrap().len(), 1 + 10 * 2);
+    }
+
+    /// (Regression: as many frames as there are numbers were asked for, one after the other.)
+    #[test]
+    fn a_stack_is_cut_at_the_deepest_frame() {
+        let (sites, nodes) = (sites(), Nodes::default());
+        let frame = |at: usize| StackFrame { address: at as u64, hash: at as u64 | 1 << 63 };
+        let enter = |len| {
+            let outermost = Outermost::First;
+            let loaded = |_: u64, _: &mut dyn FnMut(&Loaded<'_>)| {};
+            let stack = Stack { len, frame: &frame, outermost, generation: 0, loaded };
+            nodes.addresses_of(sites.node(&nodes, &stack))
+        };
+        // An address has 61 bits.
+        const MOST: usize = usize::MAX >> 4;
+        let innermost = (MOST - DEEPEST) as u64..MOST as u64;
+        assert!(enter(MOST).into_iter().eq([CUT].into_iter().chain(innermost)));
+        let whole = 100..100 + DEEPEST as u64;
+        assert!(enter(100 + DEEPEST).into_iter().eq([CUT].into_iter().chain(whole)));
+        assert_eq!(enter(3), [0, 1, 2]);
     }
 
     /// Enough for the table to grow by two levels.
