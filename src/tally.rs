@@ -22,12 +22,13 @@ impl Change {
 /// Counters of the blocks in use.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Bytes requested. May be negative: a checked free accepts any layout that fits the block.
-    requested: isize,
+    /// Bytes requested. May be negative: a checked free accepts any layout that fits the block. Has
+    /// 64 bits everywhere, since blocks can have more than half of 32-bit addresses.
+    requested: i64,
     /// Bytes of the blocks.
     block: usize,
     /// The most bytes ever requested at one time.
-    peak_requested: isize,
+    peak_requested: i64,
     /// Blocks allocated since the beginning.
     allocations: u64,
     /// Blocks freed since the beginning.
@@ -52,7 +53,7 @@ impl Tally {
     /// Counts an allocated block.
     #[inline(always)]
     pub(crate) fn allocated(&mut self, requested: usize, block: usize) {
-        self.requested += requested as isize;
+        self.requested += requested as i64;
         self.block += block;
         self.allocations += 1;
         // A branch costs less than a maximum: it is predicted, as it mostly goes the same way.
@@ -64,14 +65,14 @@ impl Tally {
     /// Counts a freed block.
     #[inline(always)]
     pub(crate) fn freed(&mut self, requested: usize, block: usize) {
-        self.requested -= requested as isize;
+        self.requested -= requested as i64;
         self.block -= block;
         self.frees += 1;
     }
 
     /// Counts allocated blocks of `size` bytes each, as if the program had requested all bytes.
     pub(crate) fn allocated_many(&mut self, blocks: usize, size: usize) {
-        self.requested += (blocks * size) as isize;
+        self.requested += (blocks * size) as i64;
         self.block += blocks * size;
         self.allocations += blocks as u64;
         self.peak_requested = self.peak_requested.max(self.requested);
@@ -79,7 +80,7 @@ impl Tally {
 
     /// Counts freed blocks of `bytes` bytes together, as if the program had requested all bytes.
     pub(crate) fn freed_many(&mut self, blocks: usize, bytes: usize) {
-        self.requested -= bytes as isize;
+        self.requested -= bytes as i64;
         self.block -= bytes;
         self.frees += blocks as u64;
     }
@@ -87,7 +88,7 @@ impl Tally {
     /// Counts a block of `whole` bytes that was divided into `parts` of `size` bytes each, as if
     /// the program had requested all bytes.
     pub(crate) fn divided(&mut self, whole: usize, parts: usize, size: usize) {
-        self.requested += (parts * size) as isize - whole as isize;
+        self.requested += (parts * size) as i64 - whole as i64;
         self.block = self.block - whole + parts * size;
         self.allocations += parts as u64 - 1;
     }
@@ -95,7 +96,7 @@ impl Tally {
     /// Counts a resized block: the bytes requested, and those of the block.
     #[inline(always)]
     pub(crate) fn resized(&mut self, requested: Change, block: Change) {
-        self.requested += requested.new as isize - requested.old as isize;
+        self.requested += requested.new as i64 - requested.old as i64;
         self.block = self.block - block.old + block.new;
         self.peak_requested = self.peak_requested.max(self.requested);
     }
@@ -105,7 +106,7 @@ impl Tally {
     /// is corrected here as far as possible, so that its errors do not add up.
     pub(crate) fn note_unknown_layout(&mut self) {
         self.is_estimate = true;
-        self.requested = self.requested.clamp(0, self.block as isize);
+        self.requested = self.requested.clamp(0, self.block as i64);
     }
 
     /// Returns the number of blocks in use.
@@ -129,9 +130,9 @@ impl Tally {
     #[inline]
     pub(crate) fn usage(&self, held: usize, peak_held: usize) -> Usage {
         // An estimate may be above what is possible: a block was freed with a smaller layout.
-        let bounded = |bytes: isize, most: usize| match self.is_estimate {
-            true => (bytes.max(0) as usize).min(most),
-            false => bytes.max(0) as usize,
+        let bounded = |bytes: i64, most: usize| {
+            let bytes = usize::try_from(bytes.max(0)).unwrap_or(usize::MAX);
+            if self.is_estimate { bytes.min(most) } else { bytes }
         };
         Usage {
             requested: bounded(self.requested, self.block),
@@ -143,5 +144,41 @@ impl Tally {
             allocations: self.allocations,
             frees: self.frees,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (Regression: on 32 bits the bytes requested were negative, 0 in the usage, and counting
+    /// panicked where overflows are checked.)
+    #[test]
+    fn blocks_can_have_more_than_half_of_all_addresses() {
+        const BLOCK: usize = 1 << 30;
+        let mut tally = Tally::new();
+        let usage = |tally: &Tally| {
+            let usage = tally.usage(3 * BLOCK, 3 * BLOCK);
+            (usage.requested, usage.peak_requested)
+        };
+        for number in 1..=3 {
+            tally.allocated(BLOCK - 1, BLOCK);
+            assert_eq!(usage(&tally), (number * (BLOCK - 1), number * (BLOCK - 1)));
+        }
+        let (old, new) = (BLOCK - 1, BLOCK);
+        tally.resized(Change { old, new }, Change::none(BLOCK));
+        assert_eq!(usage(&tally), (3 * BLOCK - 2, 3 * BLOCK - 2));
+        tally.note_unknown_layout();
+        assert_eq!(usage(&tally), (3 * BLOCK - 2, 3 * BLOCK - 2));
+        tally.freed(1, BLOCK);
+        tally.note_unknown_layout();
+        assert_eq!(usage(&tally), (2 * BLOCK, 3 * BLOCK - 2));
+
+        tally = Tally::new();
+        tally.allocated_many(3, BLOCK);
+        tally.divided(BLOCK, 1, BLOCK);
+        assert_eq!(usage(&tally), (3 * BLOCK, 3 * BLOCK));
+        tally.freed_many(3, 3 * BLOCK);
+        assert_eq!(usage(&tally), (0, 3 * BLOCK));
     }
 }
