@@ -102,7 +102,8 @@ fn descriptor(path: &Path) -> Option<RawFd> {
         "/dev/stderr" => Some(2),
         path => {
             let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|of| path.strip_prefix(of));
-            number?.parse().ok()
+            // Digits alone: no descriptor has a sign.
+            number.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
         }
     }
 }

@@ -80,3 +80,20 @@ fn a_missing_directory_is_named() {
     let cause = io::Error::from_raw_os_error(libc::ENOENT);
     assert_eq!(format!("{error:#}"), format!("/no/such/directory/out cannot be written: {cause}"));
 }
+
+/// (Regression: a negative number was one, and was borrowed, which is undefined.)
+#[test]
+fn a_descriptor_is_a_number_without_a_sign() {
+    let number = |text: &str| {
+        let of = ["/dev/fd/", "/proc/self/fd/"]
+            .map(|folder| descriptor(Path::new(folder).join(text).as_path()));
+        assert_eq!(of[0], of[1]);
+        of[0]
+    };
+    assert_eq!(["0", "1", "007"].map(number), [Some(0), Some(1), Some(7)]);
+    for text in ["-1", "-0", "+1", "", " 1", "1/", "1x", "99999999999"] {
+        assert_eq!(number(text), None, "{text:?}");
+    }
+    let error = create(Path::new("/dev/fd/-1"), |_| Ok(())).unwrap_err();
+    assert!(format!("{error:#}").starts_with("/dev/fd/-1 cannot be written: "), "{error:#}");
+}
