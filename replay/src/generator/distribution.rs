@@ -17,6 +17,12 @@ pub struct SizeClass {
 }
 
 impl SizeClass {
+    /// Returns whether a process can have these: time passes between two allocations, and none from
+    /// an allocation back to before it. A rate of 0 is possible.
+    pub fn is_possible(&self) -> bool {
+        1.0 / self.rate > 0.0 && self.live >= 0.0
+    }
+
     /// Returns the mean time that a block is held, in seconds (Little's law).
     pub fn holding(&self) -> f64 {
         self.live / self.rate

@@ -70,7 +70,14 @@ impl Eq for Due {}
 
 impl<'d> Process<'d> {
     /// Returns the process from 0 to `seconds`, beginning without live blocks.
+    ///
+    /// # Panics
+    /// If a class is not [possible](SizeClass::is_possible), such as one with a negative rate: the
+    /// events would go back in time, or have no end.
     pub fn new(distribution: &'d Distribution, seconds: f64, seed: u64) -> Self {
+        for class in &distribution.classes {
+            assert!(class.is_possible(), "{class:?} is not possible");
+        }
         let mut process = Self {
             classes: &distribution.classes,
             until: seconds,
@@ -203,6 +210,25 @@ mod tests {
             // independent samples of the rarer size.
             near(one.live_seconds / span, class.live, 0.03);
         }
+    }
+
+    /// (Regression: events went on without end, or backwards.)
+    #[test]
+    fn impossible_classes_are_refused() {
+        let events = |rate, live| {
+            let distribution = Distribution { classes: vec![SizeClass { size: 16, rate, live }] };
+            let made = || Process::new(&distribution, 1.0, 1).take(10_000).count();
+            std::panic::catch_unwind(made).ok()
+        };
+        let rates = [-1.0, -0.0, f64::INFINITY].map(|rate| (rate, 1.0));
+        let both = [f64::NAN, f64::NEG_INFINITY].map(|number| [(number, 1.0), (100.0, number)]);
+        for (rate, live) in rates.into_iter().chain(both.into_iter().flatten()) {
+            assert_eq!(events(rate, live), None, "{rate} {live}");
+        }
+        assert_eq!(events(100.0, -1.0), None);
+        // What is never requested, and what is never held, is possible.
+        assert_eq!(events(0.0, 1.0), Some(0));
+        assert!(events(100.0, 0.0).is_some_and(|events| (100..1000).contains(&events)));
     }
 
     #[test]
