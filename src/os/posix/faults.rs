@@ -23,15 +23,66 @@ struct Signal {
     number: c_int,
     /// How many times a handler was installed.
     installed: AtomicUsize,
-    /// The handler before each installation, and whether it takes three arguments.
-    before: [(AtomicUsize, AtomicBool); MOST],
+    /// The handler before each installation.
+    before: [Before; MOST],
 }
 
 impl Signal {
+    /// Returns a signal without an installation.
     const fn new(number: c_int) -> Self {
-        let before = [const { (AtomicUsize::new(libc::SIG_DFL), AtomicBool::new(false)) }; MOST];
-        Self { number, installed: AtomicUsize::new(0), before }
+        Self { number, installed: AtomicUsize::new(0), before: [const { Before::new() }; MOST] }
     }
+}
+
+/// The handler before an installation.
+struct Before {
+    /// The function, `SIG_DFL` or `SIG_IGN`.
+    handler: AtomicUsize,
+    /// Whether it takes three arguments.
+    takes_three: AtomicBool,
+    /// Whether it is called once, and is `SIG_DFL` from then on.
+    is_once: AtomicBool,
+}
+
+impl Before {
+    /// Returns the system's default.
+    const fn new() -> Self {
+        Self {
+            handler: AtomicUsize::new(libc::SIG_DFL),
+            takes_three: AtomicBool::new(false),
+            is_once: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps what the handler that a signal has says about itself.
+    fn set(&self, old: &libc::sigaction) {
+        self.handler.store(old.sa_sigaction, Relaxed);
+        self.takes_three.store(old.sa_flags & libc::SA_SIGINFO != 0, Relaxed);
+        self.is_once.store(old.sa_flags & libc::SA_RESETHAND != 0, Relaxed);
+    }
+
+    /// Returns the handler for one call.
+    fn take(&self) -> usize {
+        // As in the kernel, the first of several threads gets it.
+        match self.is_once.load(Relaxed) {
+            true => self.handler.swap(libc::SIG_DFL, Relaxed),
+            false => self.handler.load(Relaxed),
+        }
+    }
+}
+
+/// Returns the flags for a handler of this file, with which the one before it is called as if it
+/// were installed itself: on its stack, with its signals blocked (it may jump out), and the same
+/// system calls started again.
+fn flags_over(old: &libc::sigaction) -> c_int {
+    const KEPT: c_int = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+    let of_old = match old.sa_sigaction {
+        libc::SIG_DFL => libc::SA_ONSTACK,
+        // What is ignored interrupts nothing.
+        libc::SIG_IGN => libc::SA_ONSTACK | libc::SA_RESTART,
+        _ => old.sa_flags & KEPT,
+    };
+    libc::SA_SIGINFO | of_old
 }
 
 static SIGNALS: [Signal; 2] = [Signal::new(libc::SIGSEGV), Signal::new(libc::SIGBUS)];
@@ -68,13 +119,10 @@ pub(crate) fn on_fault(callback: fn(*mut u8)) {
             else {
                 continue;
             };
-            before.0.store(old.sa_sigaction, Relaxed);
-            before.1.store(old.sa_flags & libc::SA_SIGINFO != 0, Relaxed);
+            before.set(&old);
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = *ours as *const c_void as usize;
-            // A previous handler that jumps out relies on the signals that it had blocked.
-            let kept = if old.sa_sigaction == libc::SIG_DFL { 0 } else { libc::SA_NODEFER };
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | (old.sa_flags & kept);
+            action.sa_flags = flags_over(&old);
             action.sa_mask = old.sa_mask;
             libc::sigaction(signal.number, &raw const action, ptr::null_mut());
         }
@@ -88,10 +136,13 @@ pub(super) fn put_handlers_back() {
         let Some(mut action) = action_of(signal.number) else { continue };
         let is_now = |ours: &Handler| *ours as *const c_void as usize == action.sa_sigaction;
         let Some(installation) = OURS.iter().position(is_now) else { continue };
-        let (before, takes_three) = &signal.before[installation];
-        action.sa_sigaction = before.load(Relaxed);
-        if !takes_three.load(Relaxed) {
+        let before = &signal.before[installation];
+        action.sa_sigaction = before.handler.load(Relaxed);
+        if !before.takes_three.load(Relaxed) {
             action.sa_flags &= !libc::SA_SIGINFO;
+        }
+        if before.is_once.load(Relaxed) {
+            action.sa_flags |= libc::SA_RESETHAND;
         }
         // SAFETY: the handler has the type that the flag says.
         unsafe { libc::sigaction(signal.number, &raw const action, ptr::null_mut()) };
@@ -119,8 +170,8 @@ extern "C" fn fault<const INSTALLATION: usize>(
             report((*info).si_addr().cast());
         }
         let at = SIGNALS.iter().position(|known| known.number == number).unwrap_or(0);
-        let (before, takes_three) = &SIGNALS[at].before[INSTALLATION];
-        let handler = before.load(Relaxed);
+        let before = &SIGNALS[at].before[INSTALLATION];
+        let handler = before.take();
         if handler == libc::SIG_IGN && is_sent {
             // It is ignored, as without this handler.
         } else if handler == libc::SIG_DFL || handler == libc::SIG_IGN || is_nested {
@@ -130,7 +181,7 @@ extern "C" fn fault<const INSTALLATION: usize>(
             if is_sent {
                 libc::raise(number);
             }
-        } else if takes_three.load(Relaxed) {
+        } else if before.takes_three.load(Relaxed) {
             core::mem::transmute::<usize, Handler>(handler)(number, info, context);
         } else {
             core::mem::transmute::<usize, extern "C" fn(c_int)>(handler)(number);
@@ -149,3 +200,6 @@ fn report(address: *mut u8) {
         REPORTING.store(0, Relaxed);
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests;
