@@ -1,20 +1,21 @@
 //! The time that must pass before something is done again.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The longest time, in milliseconds: twelve days.
 const LONGEST: u32 = 1 << 30;
 
-/// When something may be done again: the lower 32 bits of a time in milliseconds; 0 if it was never
-/// done. The clock wraps, so a time ahead by more than half of the range is past.
+/// When something may be done again: a time in milliseconds, or as many of its lower bits as there
+/// is room for; 0 if it was never done. With 32 bits the clock wraps, so a time further ahead than
+/// the [`LONGEST`] is past.
 #[derive(Debug)]
-pub(in crate::global::native) struct Cooldown(AtomicU32);
+pub(in crate::global::native) struct Cooldown(AtomicUsize);
 
 impl Cooldown {
     /// Returns a cooldown that is over.
     pub(in crate::global::native) const fn over() -> Self {
-        Self(AtomicU32::new(0))
+        Self(AtomicUsize::new(0))
     }
 
     /// Returns the milliseconds that are left at the time `now`; 0 if it is over.
@@ -26,15 +27,15 @@ impl Cooldown {
     /// `now`. Returns whether it did. If several threads call this at once, one of them begins it.
     pub(in crate::global::native) fn begin_again(&self, now: u64, millis: u32) -> bool {
         let end = self.0.load(Relaxed);
-        let new_end = (now as u32).wrapping_add(millis.min(LONGEST)).max(1);
+        let new_end = (now as usize).wrapping_add(millis.min(LONGEST) as usize).max(1);
         left(end, now) == 0 && self.0.compare_exchange(end, new_end, Relaxed, Relaxed).is_ok()
     }
 }
 
 /// Returns the milliseconds from `now` to `end`, 0 if that is past.
-fn left(end: u32, now: u64) -> u32 {
-    let left = end.wrapping_sub(now as u32);
-    if end == 0 || left > u32::MAX / 2 { 0 } else { left }
+fn left(end: usize, now: u64) -> u32 {
+    let left = end.wrapping_sub(now as usize);
+    if end == 0 || left > LONGEST as usize { 0 } else { left as u32 }
 }
 
 #[cfg(test)]
@@ -56,13 +57,26 @@ mod tests {
         }
     }
 
-    /// A time up to half the clock's range ahead is waited for; one further ahead is past.
+    /// A time up to the longest ahead is waited for; one further ahead is past.
     #[test]
     fn a_time_is_ahead_or_past() {
-        let ahead = [0, 1, u32::MAX / 2, u32::MAX / 2 + 1, u32::MAX];
-        let left = ahead.map(|ahead| left(7_u32.wrapping_add(ahead), 7));
-        assert_eq!(left, [0, 1, u32::MAX / 2, 0, 0]);
+        let ahead = [0, 1, LONGEST as usize, LONGEST as usize + 1, usize::MAX];
+        let left = ahead.map(|ahead| left(7_usize.wrapping_add(ahead), 7));
+        assert_eq!(left, [0, 1, LONGEST, 0, 0]);
         assert_eq!(self::left(5, 86_400_000), 0, "a day later");
+    }
+
+    /// A cooldown is over however long ago it passed. (Regression: 25 to 49 days later it was not.)
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_cooldown_stays_over() {
+        let cooldown = Cooldown::over();
+        for days in [1, 12, 26, 38, 49, 50, 400] {
+            assert!(cooldown.begin_again(days * 86_400_000, 100));
+            for later in [1, 13, 25, 30, 40, 49, 75] {
+                assert_eq!(cooldown.left((days + later) * 86_400_000), 0, "{later} days later");
+            }
+        }
     }
 
     /// What was never done may be done at once, however long the system has been running.

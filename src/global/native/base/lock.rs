@@ -166,6 +166,11 @@ impl<T> Locked<T> {
         owner(self.lock.word.load(Relaxed)) == thread
     }
 
+    /// Returns whether the lock is lost: nobody can take it any more.
+    pub(in crate::global::native) fn is_lost(&self) -> bool {
+        self.lock.word.load(Relaxed) & !AWAITED == LOST
+    }
+
     /// Takes the lock until [`after_fork`](Self::after_fork), unless the calling thread holds it
     /// already. `pause` lets other threads run for a moment; when it returns `false`, the lock is
     /// given up.

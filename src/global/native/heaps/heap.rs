@@ -343,10 +343,20 @@ impl Heap {
         self.state.after_fork();
     }
 
-    /// Unlocks after a fork, in the child; returns whether the heap is lost.
+    /// Unlocks after a fork, in the child; returns whether the heap is lost. Its free memory is then
+    /// of use to nobody.
     pub(in crate::global::native) fn after_fork_in_child(&self) -> bool {
         self.deferred.skip_lost();
-        self.state.after_fork_in_child()
+        let is_lost = self.state.after_fork_in_child();
+        if is_lost {
+            self.most_resident.store(self.used.load(Relaxed), Relaxed);
+        }
+        is_lost
+    }
+
+    /// Returns whether the heap is lost: nobody can take its lock any more.
+    pub(in crate::global::native) fn is_lost(&self) -> bool {
+        self.state.is_lost()
     }
 
     /// Returns the number of size classes.

@@ -90,7 +90,7 @@ fn find_idle(node: Option<u32>) -> Option<&'static Heap> {
                 continue;
             }
             word.fetch_and(!(1 << bit), Relaxed);
-            if heap.threads.load(Relaxed) == 0 && !is_spare(heap) {
+            if heap.threads.load(Relaxed) == 0 && !is_spare(heap) && !heap.is_lost() {
                 return Some(heap);
             }
         }
@@ -204,13 +204,14 @@ pub(in crate::global::native) fn is_spare(heap: &Heap) -> bool {
 #[cfg(test)]
 pub(in crate::global::native) const CROWD: u32 = 1 << 20;
 
-/// Returns whether threads may be given this heap: not the spare one, nor a unit test's own.
+/// Returns whether threads may be given this heap: not the spare one, nor one that is lost, nor a
+/// unit test's own.
 fn is_for_threads(heap: &Heap) -> bool {
     #[cfg(test)]
     if heap.threads.load(Relaxed) >= CROWD {
         return false;
     }
-    !is_spare(heap)
+    !is_spare(heap) && !heap.is_lost()
 }
 
 /// Notes that the spare heap is lost: another thread held its lock when the process forked.
@@ -287,8 +288,10 @@ impl Opener {
         &mut self,
         tuning: &Tuning,
     ) -> Option<&'static Heap> {
-        let empty = all().last()?.with(|state| state.usage().blocks == 0);
-        if empty == Some(true) { None } else { self.open(tuning) }
+        // Not under its lock: the registry's is held, and a heap may report a fault.
+        let newest = all().last()?;
+        let is_empty = newest.used.load(Relaxed) == 0 && !newest.is_lost();
+        if is_empty { None } else { self.open(tuning) }
     }
 
     /// Opens the spare heap, if there is none.

@@ -559,6 +559,53 @@ mod tests {
         allocate();
     }
 
+    /// In the child of a fork, no thread is given a heap whose lock is lost. (Regression: each new
+    /// thread was, and all came to share the first heap.)
+    #[cfg(all(unix, not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn the_child_of_a_fork_gives_no_thread_a_lost_heap() {
+        crate::os::alone::passes("global::native::lists::registry::tests::lost");
+    }
+
+    #[cfg(all(unix, not(miri), target_pointer_width = "64"))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn lost() {
+        use std::sync::mpsc::channel;
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        let allocate = || assert!(!PAGEWISE.allocate(100).is_null());
+        allocate();
+        std::thread::spawn(allocate).join().expect("it ends");
+        prepare_for_fork();
+        let spare = pool::all().find(|heap| pool::is_spare(heap)).expect("it was opened");
+        let (taken, is_taken) = channel();
+        let (done, is_done) = channel::<()>();
+        let holder = std::thread::spawn(move || {
+            spare.with(|_| {
+                taken.send(()).expect("the test waits");
+                let _ = is_done.recv();
+            })
+        });
+        is_taken.recv().expect("the thread has the lock");
+        let is_spread = crate::os::alone::in_child(|| {
+            let (begun, is_begun) = channel();
+            for _ in 0..6 {
+                let begun = begun.clone();
+                std::thread::spawn(move || {
+                    allocate();
+                    begun.send(()).expect("the child waits");
+                    std::thread::park();
+                });
+                is_begun.recv().expect("it begins");
+            }
+            let has_threads = |heap: &&Heap| heap.threads.load(Relaxed) > 0;
+            spare.is_lost() && spare.free() == 0 && pool::all().filter(has_threads).count() > 2
+        });
+        drop(done);
+        assert!(holder.join().expect("it ends").is_some());
+        assert!(is_spread);
+    }
+
     /// While the newest heap is empty, no other is opened, as it would serve no other requests.
     #[cfg(all(not(miri), target_pointer_width = "64"))]
     #[test]

@@ -13,7 +13,7 @@ use crate::global::native::base::{mode, sampler, sizes};
 use crate::global::native::lists::{current, quick, registry};
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::{GRANULE, Tuning, UNIT};
-use crate::os;
+use crate::os::{self, KeepErrno};
 
 /// The profile of this process.
 static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book::new()));
@@ -174,6 +174,8 @@ pub(in super::super) fn take(block: *mut u8) -> Option<Taken> {
 
 #[cold]
 fn take_present(block: usize) -> Option<Taken> {
+    // The wait for the book's lock may change it, and `free` must not.
+    let _errno = KeepErrno::new();
     with(|book| take_out(book, block)).unwrap_or_else(|| {
         let free =
             |waiting: &AtomicUsize| waiting.compare_exchange(0, block, Release, Relaxed).is_ok();

@@ -62,16 +62,16 @@ pub(in crate::global::native) unsafe fn deal(
     choose: impl FnOnce(u32) -> u32,
 ) {
     let list = at(lists, offset);
-    // SAFETY: as in `pop`. The list is empty meanwhile: the child of a fork must not find a block
-    // twice.
+    // SAFETY: as in `pop`. The list is shut meanwhile: the child of a fork must not find a block
+    // twice, nor a signal handler free one onto the list.
     unsafe {
-        let count = (*list).count();
-        (*list).set_count(0);
+        let (capacity, count) = ((*list).capacity(), (*list).count());
+        (*list).shut();
         compiler_fence(Release);
         let first = blocks(lists, list).cast::<NonNull<u8>>();
         deal_blocks(core::slice::from_raw_parts_mut(first, count as usize), before, choose);
         compiler_fence(Release);
-        (*list).set_count(count);
+        (*list).open(capacity, count);
     }
 }
 
