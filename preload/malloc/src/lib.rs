@@ -61,8 +61,6 @@ static OPEN: extern "C" fn() = open;
 
 extern "C" fn open() {
     PAGEWISE.open();
-    #[cfg(feature = "override")]
-    new::note_replaced();
 }
 
 /// Aborts the process with a line on standard error.

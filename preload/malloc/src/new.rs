@@ -21,8 +21,6 @@ use crate::c::{free, free_sized};
 mod replaced;
 mod throwing;
 
-pub(crate) use replaced::note as note_replaced;
-
 /// Finds a function of the program's C++ library: with `RTLD_DEFAULT` in all objects, with
 /// `RTLD_NEXT` in those after this library. Where a program in C opened what needs a C++ library,
 /// as Python does with its extensions, neither sees that library, so it is asked itself.

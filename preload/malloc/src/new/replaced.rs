@@ -27,8 +27,12 @@ pub(super) fn is_any() -> bool {
     ANY.load(Relaxed)
 }
 
-/// Finds out which forms the program has replaced. Called once, before it calls any.
-pub(crate) fn note() {
+/// Finds out whether the program has replaced any, when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE: extern "C" fn() = note;
+
+extern "C" fn note() {
     ANY.store(is_any_seen(), Relaxed);
 }
 
@@ -233,7 +237,11 @@ mod told {
     use core::ffi::c_void;
 
     use super::delete_own;
-    use crate::new::throwing::{_Znwm, _ZnwmSt11align_val_t};
+
+    unsafe extern "C-unwind" {
+        safe fn _Znwm(size: usize) -> *mut c_void;
+        safe fn _ZnwmSt11align_val_t(size: usize, align: usize) -> *mut c_void;
+    }
 
     pub(in crate::new) fn is_any_seen() -> bool {
         false
