@@ -160,6 +160,29 @@ fn a_process_is_recorded_only_once_at_a_time() {
     assert!(program.end());
 }
 
+/// Regression: the log had stopped, but pagewise waited for the process to end.
+#[test]
+fn a_recording_ends_at_its_limit() {
+    let place = Place::new();
+    let mut program = Obedient::start("idle");
+    let mut recording = Recording::of(&place, program.child.id(), &["--max-events", "3"]);
+    recording.says(&place, "waiting for ");
+    program.tell('a');
+    recording.says(&place, ATTACHED);
+    let began = Instant::now();
+    let status = loop {
+        program.tell('a');
+        if let Some(status) = recording.0.try_wait().unwrap() {
+            break status;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", messages(&place));
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success(), "{}", messages(&place));
+    assert_eq!(read(&place.path("trace.pwt")).1.len(), 3, "{}", messages(&place));
+    assert!(program.end());
+}
+
 /// Regression: pagewise waited for such a process without end, whatever `--duration` said.
 #[test]
 fn a_process_that_allocates_nothing_is_waited_for_as_long_as_the_recording_may_last() {

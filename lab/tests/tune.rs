@@ -107,8 +107,9 @@ fn exact_measures_do_not_depend_on_the_run() {
 #[test]
 fn the_verdict_states_the_gain_and_both_codes_compile() {
     let bench = Workbench::new();
-    let trace = bench.trace();
-    let args = ["tune", &trace, "--for", "balanced", "--held-out", &trace, "--verify"];
+    let (trace, other) = (bench.trace(), bench.path("other.pwt"));
+    fs::copy(&trace, &other).expect("copied");
+    let args = ["tune", &trace, "--for", "balanced", "--held-out", &other, "--verify"];
     let text = pagewise(&[&args[..], &FEW[..]].concat()).succeeds();
     // As one line, since sentences are wrapped.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -129,8 +130,10 @@ fn settings_are_found_for_a_program_not_written_in_rust() {
     let bench = Workbench::new();
     let library = common::libpagewise();
     let (trace, file) = (bench.trace(), bench.path("small.env"));
+    let other = bench.path("other.pwt");
+    fs::copy(&trace, &other).expect("copied");
     let preload = format!("--preload={}", library.display());
-    let args = ["tune", &trace, "--for", "memory", &preload, "--held-out", &trace, "--verify"];
+    let args = ["tune", &trace, "--for", "memory", &preload, "--held-out", &other, "--verify"];
     let files = ["--emit", &file, "--json", "--against", "none"];
     // With as many candidates one nearly always takes less memory; which are measured depends on
     // their times.
@@ -155,6 +158,36 @@ fn settings_are_found_for_a_program_not_written_in_rust() {
     }
     pagewise(&["tune", &trace, "--for", "speed", "--preload=/no/lib.so"]).fails(2, "/no/lib.so");
     pagewise(&["tune", &trace, "--for", "speed", "--preload", "--arena"]).fails(2, "--arena");
+}
+
+/// (Regression: the gain was said to be of traces that the search had not seen.)
+#[test]
+fn a_trace_that_is_searched_cannot_be_held_out() {
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let args = ["tune", &trace, "--for", "memory", "--held-out", &trace];
+    pagewise(&args).fails(2, "is searched as well as held out");
+}
+
+/// (Regression: an earlier result stayed in the file, and nothing was said.)
+#[test]
+fn without_a_gain_a_file_of_code_is_said_to_be_an_earlier_one() {
+    let bench = Workbench::new();
+    let (trace, file) = (bench.path("two.pwt"), bench.path("code.rs"));
+    let mut writer = Writer::new(fs::File::create(&trace).expect("a file"), Origin::default())
+        .expect("a writer");
+    for slot in 0..40 {
+        writer.write(Event::Allocate { slot, size: 100, align: 16 }).expect("written");
+    }
+    writer.finish().expect("finished");
+    fs::write(&file, "earlier").expect("written");
+    let few = ["--for", "memory", "--global", "--candidates", "8", "--against", "none"];
+    let run = pagewise(&[&["tune", &trace, "--emit", &file], &few[..]].concat());
+    let told = &run.stderr;
+    match &*fs::read_to_string(&file).expect("it is there") {
+        "earlier" => assert!(told.contains("was not written: without a gain"), "{told}"),
+        code => assert!(code.contains("Pagewise") && !told.contains("was not written"), "{told}"),
+    }
 }
 
 /// The figures do not show that threads were not measured.

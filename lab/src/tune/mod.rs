@@ -31,6 +31,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use pagewise_replay::printable::printable;
 use pagewise_replay::units::parse_bytes;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{input, output};
@@ -235,6 +236,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 impl Args {
     /// Checks the requested files.
     fn claim_files(&self) -> anyhow::Result<bool> {
+        let identity = |path: &PathBuf| path.canonicalize().ok();
+        let is_searched = |held: &&PathBuf| {
+            identity(held).is_some_and(|held| {
+                self.traces.iter().any(|path| identity(path).as_ref() == Some(&held))
+            })
+        };
+        if let Some(both) = self.held_out.iter().find(is_searched) {
+            return Err(Usage(format!(
+                "{} is searched as well as held out; hold another recording of the program out",
+                both.display()
+            ))
+            .into());
+        }
         let library = self.preload.iter().flatten();
         let read = self.traces.iter().chain(&self.held_out).chain(library).map(PathBuf::as_path);
         let files = [&self.emit, &self.output, &self.plot].into_iter().flatten();
@@ -243,8 +257,16 @@ impl Args {
 
     /// Writes the requested files, and verifies the code or the settings if that is requested.
     fn use_result(&self, tuned: &Tuned) -> anyhow::Result<()> {
-        if let Some(path) = self.emit.as_ref().filter(|_| !tuned.code.is_empty()) {
-            write(path, &tuned.code)?;
+        if let Some(path) = &self.emit {
+            match tuned.code.is_empty() {
+                false => write(path, &tuned.code)?,
+                true if path.is_file() => output::say(&format!(
+                    "pagewise: {} was not written: without a gain, there is no code. It holds what \
+                     it held before",
+                    printable(&path.display().to_string())
+                )),
+                true => {}
+            }
         }
         if let Some(path) = &self.output {
             write(path, &output::json(tuned)?)?;

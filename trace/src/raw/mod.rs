@@ -57,7 +57,7 @@ pub use control::Control;
 pub use convert::{Converter, Dropped};
 pub use head::Stopped;
 pub use names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
-pub use read::{LogOrigin, LogReader, open, stop, written};
+pub use read::{LogOrigin, LogReader, open, stop, stopped, written};
 pub use record::Record;
 #[cfg(all(target_os = "linux", target_has_atomic = "64"))]
 pub use recorder::{

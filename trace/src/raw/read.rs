@@ -53,6 +53,17 @@ pub fn stop(path: impl AsRef<Path>) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns why the log at `path` has stopped; `None` if it has not, or has no complete head yet.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn stopped(path: impl AsRef<Path>) -> io::Result<Option<Stopped>> {
+    const AT: usize = offset_of!(Head, stopped);
+    let mut head = Vec::new();
+    File::open(path)?.take(AT as u64 + 4).read_to_end(&mut head)?;
+    Ok(if head.len() < AT + 4 { None } else { Stopped::of_code(half(&head, AT)) })
+}
+
 /// Returns the bytes of records so far in the log at `path`, while it is being written. O(log
 /// length).
 ///
@@ -501,6 +512,7 @@ mod tests {
             let after = std::fs::read(&file).unwrap();
             let reader = LogReader::new(&after[..]).unwrap();
             assert_eq!(reader.origin().stopped, Some(before.unwrap_or(Stopped::Asked)));
+            assert_eq!(stopped(&file).unwrap(), reader.origin().stopped);
             bytes[at..at + 4].copy_from_slice(&after[at..at + 4]);
             assert_eq!(after, bytes, "nothing else was written");
         }
