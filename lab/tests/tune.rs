@@ -169,27 +169,6 @@ fn a_trace_that_is_searched_cannot_be_held_out() {
     pagewise(&args).fails(2, "is searched as well as held out");
 }
 
-/// (Regression: an earlier result stayed in the file, and nothing was said.)
-#[test]
-fn without_a_gain_a_file_of_code_is_said_to_be_an_earlier_one() {
-    let bench = Workbench::new();
-    let (trace, file) = (bench.path("two.pwt"), bench.path("code.rs"));
-    let mut writer = Writer::new(fs::File::create(&trace).expect("a file"), Origin::default())
-        .expect("a writer");
-    for slot in 0..40 {
-        writer.write(Event::Allocate { slot, size: 100, align: 16 }).expect("written");
-    }
-    writer.finish().expect("finished");
-    fs::write(&file, "earlier").expect("written");
-    let few = ["--for", "memory", "--global", "--candidates", "8", "--against", "none"];
-    let run = pagewise(&[&["tune", &trace, "--emit", &file], &few[..]].concat());
-    let told = &run.stderr;
-    match &*fs::read_to_string(&file).expect("it is there") {
-        "earlier" => assert!(told.contains("was not written: without a gain"), "{told}"),
-        code => assert!(code.contains("Pagewise") && !told.contains("was not written"), "{told}"),
-    }
-}
-
 /// The figures do not show that threads were not measured.
 #[test]
 fn a_trace_of_several_threads_is_said_to_be_replayed_by_one() {

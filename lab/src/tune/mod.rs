@@ -257,16 +257,10 @@ impl Args {
 
     /// Writes the requested files, and verifies the code or the settings if that is requested.
     fn use_result(&self, tuned: &Tuned) -> anyhow::Result<()> {
-        if let Some(path) = &self.emit {
-            match tuned.code.is_empty() {
-                false => write(path, &tuned.code)?,
-                true if path.is_file() => output::say(&format!(
-                    "pagewise: {} was not written: without a gain, there is no code. It holds what \
-                     it held before",
-                    printable(&path.display().to_string())
-                )),
-                true => {}
-            }
+        if let Some(path) = &self.emit
+            && let Some(left) = write_code(path, &tuned.code)?
+        {
+            output::say(&left);
         }
         if let Some(path) = &self.output {
             write(path, &output::json(tuned)?)?;
@@ -280,6 +274,22 @@ impl Args {
             None => emit::verify(&tuned.code),
         }
     }
+}
+
+/// Writes code to a file. Without a gain there is none; if there is such a file already, it stays as
+/// it is, and the result is a line that says so.
+fn write_code(path: &Path, code: &str) -> anyhow::Result<Option<String>> {
+    if !code.is_empty() {
+        return write(path, code).map(|()| None);
+    }
+    let left = || {
+        format!(
+            "pagewise: {} was not written: without a gain there is no code. It holds what it held \
+             before",
+            printable(&path.display().to_string())
+        )
+    };
+    Ok(path.is_file().then(left))
 }
 
 /// Few candidates, for a report that should be ready soon.
@@ -330,4 +340,22 @@ fn rivals(names: &[String]) -> Result<(Vec<Library>, Vec<String>), Usage> {
         }
     }
     Ok((libraries, missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (Regression: an earlier result stayed in the file, and nothing was said.)
+    #[test]
+    fn a_file_of_earlier_code_is_told() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("code.rs");
+        assert_eq!(write_code(&path, "").expect("nothing is written"), None);
+        assert!(!path.exists());
+        assert_eq!(write_code(&path, "first").expect("it is written"), None);
+        let told = write_code(&path, "").expect("nothing is written").expect("it is there");
+        assert!(told.contains("code.rs was not written: without a gain"), "{told}");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "first");
+    }
 }
