@@ -60,6 +60,40 @@ fn memory_is_freed_without_a_call() {
     assert_eq!(threads(), 3);
 }
 
+/// What threads free as they end goes back, though no thread uses the allocator after that.
+/// (Regression: the background thread was not told of it.)
+#[test]
+fn what_ending_threads_free_goes_back() {
+    run("background::threads_end", "1");
+}
+
+#[test]
+#[ignore = "in a process of its own, with a thread of the allocator's"]
+fn threads_end() {
+    const THREADS: usize = 96;
+    let before = resident();
+    for _ in 0..3 {
+        let all = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    // What comes and goes stays on the thread's lists in the end.
+                    for _ in 0..40 {
+                        let sizes = (1..9).flat_map(|n| [n * 16, n * 128, n * 1000].repeat(16));
+                        drop(sizes.map(|size| vec![1_u8; size]).collect::<Vec<_>>());
+                    }
+                    all.wait();
+                });
+            }
+        });
+        assert!(
+            resident_falls_to(before + (16 << 20), 1000),
+            "{} MiB are resident",
+            resident() >> 20
+        );
+    }
+}
+
 #[test]
 fn there_is_no_background_thread_by_default() {
     run("background::keeps", "0");

@@ -59,6 +59,13 @@ pub(super) fn have_memory() -> bool {
     WITH_MEMORY.load(Relaxed) > 0
 }
 
+/// Returns whether lists of ended threads may have a mebibyte or more, of memory or of blocks.
+pub(super) fn have_much() -> bool {
+    /// As many lists take that much for their places alone.
+    const MANY: usize = 32;
+    WITH_MEMORY.load(Relaxed) >= MANY || BYTES.load(Relaxed) >= 1 << 20
+}
+
 /// Notes whether lists without a thread have blocks, or memory for their places.
 fn note_memory(lists: &Waiting, has_memory: bool) {
     match (lists.has_memory.swap(has_memory, Relaxed), has_memory) {

@@ -94,6 +94,10 @@ pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<
     REGISTRY.with(|registry| registry.adopted().enter(tuning, on_open)).flatten()
 }
 
+/// Bytes of a heap's free memory from which on a thread that ends has the background thread look
+/// after it.
+const MUCH: usize = 1 << 20;
+
 /// Takes the lists of a thread that ends. They are passed as a pointer because a reference would
 /// cover only their head.
 ///
@@ -101,9 +105,14 @@ pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<
 /// The lists are the calling thread's, which does not use them any more.
 pub(in crate::global::native) unsafe fn leave(lists: NonNull<Lists>) {
     // SAFETY: lists are never freed; the caller guarantees that these are its own.
-    unsafe {
-        pool::remove_thread(lists.as_ref().heap());
+    let heap = unsafe {
+        let heap = lists.as_ref().heap();
+        pool::remove_thread(heap);
         ended::leave(lists, pool::shared(), purge_delay());
+        heap
+    };
+    if heap.free() >= MUCH || ended::have_much() {
+        background::note_due();
     }
     background::note_end_of_thread();
 }
