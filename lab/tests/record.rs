@@ -545,12 +545,19 @@ fn a_program_is_chosen_by_name() {
     let output = place.record(&["--program", "sort"]).args(line).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(read(&place.path("sort.pwt")).0.origin.program, "sort");
-    let output = place.record(&["--program", "nosuch"]).args(line).output().unwrap();
+    // (Regression: the recording was lost.)
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = place.record(&["--program", "nosuch"]);
+    let output = command.args(line).env("TMPDIR", folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = stderr(&output);
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("pagewise: no process called 'nosuch' was recorded, only "), "{text}");
+    let log = last.split("`pagewise import ").nth(1).and_then(|rest| rest.split(' ').next());
+    let log = log.unwrap_or_else(|| panic!("{text}"));
     assert_eq!(place.files(), ["sort.pwt"]);
+    assert!(place.pagewise(&["import", log, "-o", "kept.pwt"]).status().unwrap().success());
+    assert!(read(&place.path("kept.pwt")).1.len() > 10);
 }
 
 /// Runs `command` and expects a failure with one line on stderr that begins so, and no file.
@@ -572,6 +579,11 @@ fn unsuitable_programs_are_refused_in_one_line() {
         "pagewise: cannot run nosuch-program: ",
     );
     refused(&place, place.record(&[]).arg("/"), "pagewise: cannot run /: ");
+    // As shells and `env` have it. (Regression: 1, which may be the program's own.)
+    for (program, status) in [("nosuch-program", 127), ("/", 126), ("/dev/null", 126)] {
+        let output = place.record(&[]).arg(program).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{program}");
+    }
     let unwritable = "pagewise: /no/such/trace.pwt cannot be written: ";
     refused(&place, place.record(&["-o", "/no/such/trace.pwt"]).arg("ls"), unwritable);
     refused(&place, place.record(&["-o", "/"]).arg("ls"), "pagewise: / cannot be written: ");

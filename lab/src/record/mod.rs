@@ -152,11 +152,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Failure { error, log: None }) => return Err(error),
         Err(Failure { error, log: Some(log) }) => {
             let log = session.keep().join(log);
-            anyhow::bail!(
+            let text = format!(
                 "{error:#}; the recording is kept: `pagewise import {} -o FILE.pwt` makes a trace \
                  of it",
                 log.display()
             );
+            return Err(match error.is::<Usage>() {
+                true => Usage(text).into(),
+                false => anyhow::Error::msg(text),
+            });
         }
     };
     // Success would mean that everything was recorded, and the process is as it was.
@@ -283,7 +287,8 @@ fn convert(
     let mut complete = failures.is_empty();
     let images = logs.len();
     let called_so = logs.iter().any(|log| log.program() == recorded.program());
-    for (mut log, path) in chosen(logs, args)? {
+    let chosen = chosen(logs, args).map_err(|error| Failure { error, log: largest() })?;
+    for (mut log, path) in chosen {
         let header = log.write(&path, &args.note, limits).map_err(|error| {
             let log = if interrupted() { None } else { log.path().file_name() };
             Failure { error, log: log.map(ToOwned::to_owned) }

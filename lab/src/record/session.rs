@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::recorder;
 use super::switch::Switch;
 use super::watch::Watch;
+use crate::error::CannotRun;
 use crate::system::signals;
 
 /// A temporary directory for the logs, removed with the session unless it is [kept](Session::keep).
@@ -91,9 +92,8 @@ impl Session {
             command.stdout(std::io::stderr());
         }
         signals::inherit(&mut command);
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot run {}", Path::new(program).display()))?;
+        let mut child =
+            command.spawn().map_err(|error| CannotRun::new(Path::new(program), error))?;
         signals::pass_to(child.id());
         let (over, ended) = mpsc::channel();
         let status = thread::scope(|scope| {
