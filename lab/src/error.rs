@@ -11,6 +11,7 @@ use pagewise_replay::printable::printable;
 use pagewise_replay::text::shell_word;
 use pagewise_replay::usage::Usage;
 
+use crate::cannot_run::CannotRun;
 use crate::cli::Cli;
 
 /// Exit status for an invalid command line, as in clap.
@@ -31,36 +32,6 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         Some(cannot) => cannot.status(),
         None if error.is::<Usage>() => ExitCode::from(USAGE),
         None => ExitCode::FAILURE,
-    }
-}
-
-/// A program could not be started.
-#[derive(Debug)]
-pub(crate) struct CannotRun {
-    program: String,
-    why: std::io::Error,
-}
-
-impl CannotRun {
-    pub(crate) fn new(program: &Path, why: std::io::Error) -> Self {
-        Self { program: program.display().to_string(), why }
-    }
-
-    /// Returns the exit status for it, as shells have: 127 if there is no such program, else 126.
-    fn status(&self) -> ExitCode {
-        ExitCode::from(if self.why.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
-    }
-}
-
-impl std::fmt::Display for CannotRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot run {}", self.program)
-    }
-}
-
-impl std::error::Error for CannotRun {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.why)
     }
 }
 

@@ -31,6 +31,7 @@
 //! | `competitor` | the measured allocators, and their parameters |
 //! | `lengths` | lengths of the live blocks |
 
+mod cannot_run;
 mod child;
 mod cli;
 mod compare;

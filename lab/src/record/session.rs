@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::recorder;
 use super::switch::Switch;
 use super::watch::Watch;
-use crate::error::CannotRun;
+use crate::cannot_run::CannotRun;
 use crate::system::signals;
 
 /// A temporary directory for the logs, removed with the session unless it is [kept](Session::keep).
