@@ -557,7 +557,7 @@ fn a_program_is_chosen_by_name() {
     let log = log.unwrap_or_else(|| panic!("{text}"));
     assert_eq!(place.files(), ["sort.pwt"]);
     assert!(place.pagewise(&["import", log, "-o", "kept.pwt"]).status().unwrap().success());
-    assert!(read(&place.path("kept.pwt")).1.len() > 10);
+    assert!(!read(&place.path("kept.pwt")).1.is_empty());
 }
 
 /// Runs `command` and expects a failure with one line on stderr that begins so, and no file.
