@@ -32,6 +32,8 @@ mod panic;
 pub mod prefixed;
 #[cfg(all(feature = "override", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod sandbox;
+#[cfg(all(feature = "override", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod symbols;
 
 // Exports `dlopen`. Otherwise libraries opened with RTLD_DEEPBIND would use the C library's
 // allocator.

@@ -21,37 +21,18 @@ pub(crate) unsafe extern "C" fn reallocarray(
     }
 }
 
-/// The type of `realloc`.
-type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
-
 /// Returns the `realloc` that the program calls.
 #[inline(always)]
-fn called_realloc() -> Realloc {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads the library's own table of addresses; the function has this type.
-    return unsafe {
-        let address: *const c_void;
-        core::arch::asm!(
-            "mov {}, qword ptr [rip + realloc@GOTPCREL]",
-            out(reg) address,
-            options(nostack, readonly, preserves_flags),
-        );
-        core::mem::transmute::<*const c_void, Realloc>(address)
-    };
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the library's own table of addresses; the function has this type.
-    return unsafe {
-        let address: *const c_void;
-        core::arch::asm!(
-            "adrp {0}, :got:realloc",
-            "ldr {0}, [{0}, :got_lo12:realloc]",
-            out(reg) address,
-            options(nostack, readonly, preserves_flags),
-        );
-        core::mem::transmute::<*const c_void, Realloc>(address)
-    };
+fn called_realloc() -> unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void {
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+    {
+        type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+        let address = crate::symbols::called!("realloc");
+        // SAFETY: a function of this name has this type.
+        unsafe { core::mem::transmute::<*const c_void, Realloc>(address) }
+    }
     #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-    return realloc;
+    realloc
 }
 
 /// Exports functions of [`c`](crate::c) under the given names.

@@ -13,7 +13,7 @@
 //! `new`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::mem;
+use core::{mem, ptr};
 
 use crate::PAGEWISE;
 use crate::c::{free, free_sized};
@@ -60,7 +60,7 @@ fn find_unseen(name: &CStr) -> *mut c_void {
             (!symbol.is_null()).then_some(symbol)
         }
     };
-    LIBRARIES.iter().find_map(find).unwrap_or(core::ptr::null_mut())
+    LIBRARIES.iter().find_map(find).unwrap_or(ptr::null_mut())
 }
 
 #[inline(always)]
@@ -68,36 +68,29 @@ fn try_new(size: usize, align: usize) -> *mut u8 {
     if align == 16 { PAGEWISE.allocate(size) } else { PAGEWISE.allocate_aligned(size, align) }
 }
 
+/// The types of `new(std::nothrow)`, without an alignment and with one.
+type Nothrow = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
+type AlignedNothrow = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
+
+/// Allocates a block for `new(std::nothrow)`. If there is no memory, or `new` is the program's,
+/// `call` calls the C++ library's own form of this `name`, which calls the throwing form and catches
+/// what that, or a handler, throws.
+///
+/// # Safety
+/// `F` is the type of the functions of this name.
 #[inline(always)]
-fn new_nothrow(name: &CStr, size: usize, tag: *const c_void) -> *mut c_void {
-    let block = if replaced::is_any() { core::ptr::null_mut() } else { try_new(size, 16) };
-    if block.is_null() { catching(name, size, tag) } else { block.cast() }
-}
-
-/// As [`new_nothrow`], with an alignment.
-#[inline(always)]
-fn new_aligned_nothrow(name: &CStr, size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-    let block = if replaced::is_any() { core::ptr::null_mut() } else { try_new(size, align) };
-    if block.is_null() { catching_aligned(name, size, align, tag) } else { block.cast() }
-}
-
-/// Calls the C++ library's own form of this name, which calls the throwing form and catches what
-/// that, or a handler, throws.
-#[cold]
-fn catching(name: &CStr, size: usize, tag: *const c_void) -> *mut c_void {
-    type New = unsafe extern "C" fn(usize, *const c_void) -> *mut c_void;
-    // SAFETY: the functions of these names have this type.
-    let block = unsafe { find::<New>(libc::RTLD_NEXT, name).map(|new| new(size, tag)) };
-    block.unwrap_or(core::ptr::null_mut())
-}
-
-/// As [`catching`], with an alignment.
-#[cold]
-fn catching_aligned(name: &CStr, size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-    type New = unsafe extern "C" fn(usize, usize, *const c_void) -> *mut c_void;
-    // SAFETY: the functions of these names have this type.
-    let block = unsafe { find::<New>(libc::RTLD_NEXT, name).map(|new| new(size, align, tag)) };
-    block.unwrap_or(core::ptr::null_mut())
+unsafe fn new_nothrow<F>(
+    name: &CStr,
+    size: usize,
+    align: usize,
+    call: impl FnOnce(F) -> *mut c_void,
+) -> *mut c_void {
+    let block = if replaced::is_any() { ptr::null_mut() } else { try_new(size, align) };
+    if !block.is_null() {
+        return block.cast();
+    }
+    // SAFETY: the caller guarantees the type.
+    unsafe { find(libc::RTLD_NEXT, name) }.map_or(ptr::null_mut(), call)
 }
 
 /// Exports functions under their mangled names.
@@ -115,19 +108,29 @@ macro_rules! operators {
 operators! {
     /// `new(std::nothrow)`
     _ZnwmRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void {
-        new_nothrow(c"_ZnwmRKSt9nothrow_t", size, tag)
+        // SAFETY: functions of this name have this type.
+        unsafe { new_nothrow(c"_ZnwmRKSt9nothrow_t", size, 16, |new: Nothrow| new(size, tag)) }
     }
     /// `new[](std::nothrow)`
     _ZnamRKSt9nothrow_t(size: usize, tag: *const c_void) -> *mut c_void {
-        new_nothrow(c"_ZnamRKSt9nothrow_t", size, tag)
+        // SAFETY: functions of this name have this type.
+        unsafe { new_nothrow(c"_ZnamRKSt9nothrow_t", size, 16, |new: Nothrow| new(size, tag)) }
     }
     /// `new(std::align_val_t, std::nothrow)`
     _ZnwmSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-        new_aligned_nothrow(c"_ZnwmSt11align_val_tRKSt9nothrow_t", size, align, tag)
+        // SAFETY: functions of this name have this type.
+        unsafe {
+            let call = |new: AlignedNothrow| new(size, align, tag);
+            new_nothrow(c"_ZnwmSt11align_val_tRKSt9nothrow_t", size, align, call)
+        }
     }
     /// `new[](std::align_val_t, std::nothrow)`
     _ZnamSt11align_val_tRKSt9nothrow_t(size: usize, align: usize, tag: *const c_void) -> *mut c_void {
-        new_aligned_nothrow(c"_ZnamSt11align_val_tRKSt9nothrow_t", size, align, tag)
+        // SAFETY: functions of this name have this type.
+        unsafe {
+            let call = |new: AlignedNothrow| new(size, align, tag);
+            new_nothrow(c"_ZnamSt11align_val_tRKSt9nothrow_t", size, align, call)
+        }
     }
 }
 

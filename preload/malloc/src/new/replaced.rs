@@ -1,16 +1,16 @@
 //! Which forms of `operator new` and `delete` the program has replaced.
 //!
 //! ```text
-//!  new    ◀── new[] ◀── new[](nothrow)            delete ◀── delete[] ◀── delete[](size), (nothrow)
-//!    ▲─────── new(nothrow)                           ▲─────── delete(size), (nothrow)
+//!  new ◀── new[] ◀── new[](nothrow)        delete ◀── delete[] ◀── delete[](size), (nothrow)
+//!   ▲───── new(nothrow)                      ▲─────── delete(size), (nothrow)
 //! ```
 //! and likewise with an alignment. A form that is derived from another one calls that, if the
 //! program has replaced any of these eight: `new` and `delete`, of an object or an array, with an
 //! alignment or without. Otherwise it calls the allocator at once.
 //!
-//! Each of the eight begins with a label of its own, by which it is told from the function that the
-//! linker, or the loader, gives its name to. (On other processors nothing is told: there the
-//! program's forms are not called.)
+//! Each of the eight begins with a label of its own, so that its address is known whatever function
+//! the linker, or the loader, finds by its name. Other processors than x86-64 and AArch64 have no
+//! labels here: there the program's forms are never called.
 
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -46,83 +46,16 @@ pub(super) unsafe extern "C" fn delete_own(block: *mut c_void) {
 }
 
 #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
-mod told {
-    use core::arch::asm;
+mod forms {
     use core::ffi::c_void;
     use core::mem::transmute;
 
-    /// Returns the address of the function of this name that the program calls.
-    #[cfg(target_arch = "x86_64")]
-    macro_rules! called {
-        ($name:literal) => {{
-            let address: *const c_void;
-            // SAFETY: reads the library's own table of addresses.
-            unsafe {
-                asm!(
-                    concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
-                    out(reg) address,
-                    options(nostack, readonly, preserves_flags),
-                );
-            }
-            address
-        }};
-    }
-
-    /// Returns the address of our own function of this name.
-    #[cfg(target_arch = "x86_64")]
-    macro_rules! own {
-        ($name:literal) => {{
-            let address: *const c_void;
-            // SAFETY: computes an address.
-            unsafe {
-                asm!(
-                    concat!("lea {}, [rip + pagewise_own", $name, "]"),
-                    out(reg) address,
-                    options(nostack, nomem, preserves_flags),
-                );
-            }
-            address
-        }};
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    macro_rules! called {
-        ($name:literal) => {{
-            let address: *const c_void;
-            // SAFETY: reads the library's own table of addresses.
-            unsafe {
-                asm!(
-                    concat!("adrp {0}, :got:", $name),
-                    concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
-                    out(reg) address,
-                    options(nostack, readonly, preserves_flags),
-                );
-            }
-            address
-        }};
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    macro_rules! own {
-        ($name:literal) => {{
-            let address: *const c_void;
-            // SAFETY: computes an address.
-            unsafe {
-                asm!(
-                    concat!("adrp {0}, pagewise_own", $name),
-                    concat!("add {0}, {0}, :lo12:pagewise_own", $name),
-                    out(reg) address,
-                    options(nostack, nomem, preserves_flags),
-                );
-            }
-            address
-        }};
-    }
+    use crate::symbols::{called, own};
 
     /// Returns whether the program calls another function by any of the names.
     pub(in crate::new) fn is_any_seen() -> bool {
         macro_rules! any {
-            ($($name:literal)*) => { $(called!($name) != own!($name))||* };
+            ($($name:literal)*) => { $(called!($name) != own!(concat!("pagewise_own", $name)))||* };
         }
         any!(
             "_Znwm" "_Znam" "_ZnwmSt11align_val_t" "_ZnamSt11align_val_t"
@@ -233,7 +166,7 @@ mod told {
 }
 
 #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
-mod told {
+mod forms {
     use core::ffi::c_void;
 
     use super::delete_own;
@@ -288,4 +221,4 @@ mod told {
     }
 }
 
-pub(super) use told::{delete, delete_aligned, delete_aligned_array, delete_array, is_any_seen};
+pub(super) use forms::{delete, delete_aligned, delete_aligned_array, delete_array, is_any_seen};
