@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let header = output::create(&args.output, |out| {
         let mut writer = Writer::new(out, origin)?;
-        for event in Process::new(&distribution, args.seconds, args.seed) {
+        for event in Process::new(&distribution, args.seconds, args.seed)? {
             writer.write(event)?;
         }
         Ok(writer.finish()?)

@@ -51,6 +51,11 @@ pub fn claim<'p>(
     Ok(number > 0)
 }
 
+/// Returns whether two paths name the same file, which exists.
+pub fn are_same(one: &Path, other: &Path) -> bool {
+    apart::are_same(one, other)
+}
+
 /// Prints text to stdout, without terminal control sequences.
 ///
 /// # Errors

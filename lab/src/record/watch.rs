@@ -1,7 +1,7 @@
 //! Watches the logs while the command runs: shows their growth, and stops them at a limit.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ impl Watching<'_> {
         if self.limits.most.is_none() && !shown {
             return;
         }
-        let logs = logs::files(self.directory, raw::EXTENSION).unwrap_or_default();
+        let logs = self.logs();
         let written = logs.iter().filter_map(|path| raw::written(path).ok()).sum();
         if self.limits.most.is_some_and(|most| written >= most) {
             self.end();
@@ -93,6 +93,17 @@ impl Watching<'_> {
     /// Returns whether a limit was reached.
     pub(super) fn is_over(&self) -> bool {
         self.switch.is_over()
+    }
+
+    /// Returns whether all logs have stopped, as at their limit: then nothing more is recorded.
+    pub(super) fn have_stopped(&self) -> bool {
+        let logs = self.logs();
+        let has_stopped = |log: &PathBuf| matches!(raw::stopped(log), Ok(Some(_)));
+        !logs.is_empty() && logs.iter().all(has_stopped)
+    }
+
+    fn logs(&self) -> Vec<PathBuf> {
+        logs::files(self.directory, raw::EXTENSION).unwrap_or_default()
     }
 
     /// Turns recording off for good.

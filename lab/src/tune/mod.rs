@@ -236,12 +236,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 impl Args {
     /// Checks the requested files.
     fn claim_files(&self) -> anyhow::Result<bool> {
-        let identity = |path: &PathBuf| path.canonicalize().ok();
-        let is_searched = |held: &&PathBuf| {
-            identity(held).is_some_and(|held| {
-                self.traces.iter().any(|path| identity(path).as_ref() == Some(&held))
-            })
-        };
+        let is_searched =
+            |held: &&PathBuf| self.traces.iter().any(|path| output::are_same(path, held));
         if let Some(both) = self.held_out.iter().find(is_searched) {
             return Err(Usage(format!(
                 "{} is searched as well as held out; hold another recording of the program out",
@@ -276,8 +272,8 @@ impl Args {
     }
 }
 
-/// Writes code to a file. Without a gain there is none; if there is such a file already, it stays as
-/// it is, and the result is a line that says so.
+/// Writes code to a file. Without a gain there is no code; then a file that is there already stays
+/// as it is, and the result is a line that says so.
 fn write_code(path: &Path, code: &str) -> anyhow::Result<Option<String>> {
     if !code.is_empty() {
         return write(path, code).map(|()| None);

@@ -220,7 +220,7 @@ fn measure(
         () if server.is_linear() => (200, 600.0),
         () => (200, 4200.0),
     };
-    let events = Process::new(distribution, seconds, options.seed);
+    let events = Process::new(distribution, seconds, options.seed)?;
     let mut efficiency = Efficiency::after(warm_up);
     if server == Server::Tagless {
         let items = Tagless::run(events, &mut efficiency);

@@ -181,7 +181,7 @@ impl Load {
             class.rate *= factor;
             class.live *= factor;
         }
-        let events = Process::new(&distribution, seconds, options.seed).collect();
+        let events = Process::new(&distribution, seconds, options.seed)?.collect();
         Ok(Self { distribution, events, warm_up, seconds })
     }
 

@@ -44,6 +44,12 @@ pub(super) fn check<'p>(
     Ok(())
 }
 
+/// Returns whether two paths name the same file, which exists.
+pub(super) fn are_same(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(|path| place(path, "/dev/stdin"));
+    matches!(one, Some(Place::There(..))) && one == other
+}
+
 /// What distinguishes files.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {

@@ -23,17 +23,17 @@ mod threads;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pagewise::trace::raw::{self, FUNCTIONS, REQUEST, Request};
+use pagewise::trace::raw::{FUNCTIONS, REQUEST, Request};
 use pagewise_replay::output;
 
+use super::recorder;
 use super::session::Asked;
 use super::switch::Switch;
 use super::watch::{Watch, Watching};
-use super::{logs, recorder};
 use crate::system::signals;
 use memory::{Maps, Memory};
 use objects::{Loader, Object};
@@ -94,7 +94,7 @@ pub(super) fn record(
     let mut watching = watch.begin(directory, switch);
     let mut followed = Ok(());
     let is_over =
-        |watching: &Watching| process.is_over() || watching.is_over() || are_full(directory);
+        |watching: &Watching| process.is_over() || watching.is_over() || watching.have_stopped();
     while followed.is_ok() && !signals::interrupted() && !is_over(&watching) {
         std::thread::sleep(watching.wait());
         watching.check();
@@ -108,13 +108,6 @@ pub(super) fn record(
     signals::forget_interruption();
     let left = attached.leave();
     Ok(followed.and(left).err())
-}
-
-/// Returns whether all logs have stopped, as at their limit: then nothing more is recorded.
-fn are_full(directory: &Path) -> bool {
-    let logs = logs::files(directory, raw::EXTENSION).unwrap_or_default();
-    let has_stopped = |log: &PathBuf| matches!(raw::stopped(log), Ok(Some(_)));
-    !logs.is_empty() && logs.iter().all(has_stopped)
 }
 
 /// Gives the process access to the library and the logs' directory, if it belongs to another user.
