@@ -327,7 +327,7 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         let mut around = extent.contains(&address).then(|| extent.len());
         self.backing.source.mapped(&mut |mapping, mapped| {
             if mapped == address {
-                // One more than a source may have that lies in the whole of the block.
+                // A strategy may have the whole block as its memory, and must count as smaller.
                 around = Some(mapping.len() + 1);
             }
         });

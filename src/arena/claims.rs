@@ -165,7 +165,8 @@ fn innermost<C>(
     claims: impl Iterator<Item = C>,
     around: impl Fn(&C) -> Option<usize>,
 ) -> Option<C> {
-    claims.filter(|claim| around(claim).is_some()).min_by_key(|claim| around(claim))
+    let serving = claims.filter_map(|claim| Some((around(&claim)?, claim)));
+    serving.min_by_key(|&(bytes, _)| bytes).map(|(_, claim)| claim)
 }
 
 // SAFETY: the strategies' memory is disjoint, or one has a block in use of another as its memory,
