@@ -178,22 +178,32 @@ impl Own {
     /// `false`, and does nothing, if the block is too large for that as well, or if its place is
     /// [being changed](Self::change).
     pub(super) fn keep_large(&self, lists: *mut Lists, freed: Freed) -> bool {
-        let fits = freed.bytes() <= mode::quarantine().saturating_mul(LARGE);
-        fits && self.put_back_large(lists, Some(freed))
-    }
-
-    /// Puts back the block beside the ring, whose place `next` takes. Returns `false`, and does
-    /// nothing, if the place is [being changed](Self::change).
-    fn put_back_large(&self, lists: *mut Lists, next: Option<Freed>) -> bool {
-        let exchange = || {
-            self.large_bytes.store(next.map_or(0, Freed::bytes), Relaxed);
-            self.large.replace(next)
-        };
-        let Some(before) = self.change(exchange) else { return false };
+        if freed.bytes() > mode::quarantine().saturating_mul(LARGE) {
+            return false;
+        }
+        let Some(before) = self.replace_large(Some(freed)) else { return false };
         if let Some(before) = before {
             release::put_back(lists, before);
         }
         true
+    }
+
+    /// Gives the place beside the ring to `next`, and returns the block that had it, if any. `None`,
+    /// and nothing done, if the place is [being changed](Self::change).
+    fn replace_large(&self, next: Option<Freed>) -> Option<Option<Freed>> {
+        self.change(|| {
+            self.large_bytes.store(next.map_or(0, Freed::bytes), Relaxed);
+            self.large.replace(next)
+        })
+    }
+
+    /// Takes all blocks out, and hands each to `put_back`; none while the quarantine is [being
+    /// changed](Self::change).
+    fn empty(&self, put_back: impl Fn(Freed)) {
+        while let Some(oldest) = self.take_oldest() {
+            put_back(oldest);
+        }
+        self.replace_large(None).flatten().into_iter().for_each(put_back);
     }
 
     /// Takes the oldest block out; `None` if there is none, or if the ring is [being
@@ -251,16 +261,7 @@ unsafe fn put_back_orphaned(lists: *mut Lists) {
     let Some((_, own)) = face.and_then(quick::behind_face) else { return };
     // SAFETY: as in `of_thread`, except that the caller alone uses it.
     let own = unsafe { &*own.cast::<Own>() };
-    while let Some(oldest) = own.take_oldest() {
-        release::put_into_heap(oldest);
-    }
-    let large = own.change(|| {
-        own.large_bytes.store(0, Relaxed);
-        own.large.take()
-    });
-    if let Some(large) = large.flatten() {
-        release::put_into_heap(large);
-    }
+    own.empty(release::put_into_heap);
 }
 
 /// Returns what is in the quarantine of the thread with these lists.
@@ -288,10 +289,7 @@ pub(in super::super) fn flush_quarantine() {
         return;
     }
     if let Some((lists, own)) = of_thread() {
-        while let Some(oldest) = own.take_oldest() {
-            release::put_back(lists, oldest);
-        }
-        own.put_back_large(lists, None);
+        own.empty(|freed| release::put_back(lists, freed));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::canary;
 use super::own::{self, Own};
@@ -233,7 +232,7 @@ unsafe fn reallocate_slowly(
     // use the old one afterwards.
     unsafe {
         let size = usable_size(block);
-        if resize(asked, address, align, new_size) {
+        if resize(asked, address, size, align, new_size) {
             return block;
         }
         if SPACE.list_of(block).is_none() {
@@ -252,11 +251,18 @@ unsafe fn reallocate_slowly(
     }
 }
 
-/// Resizes a block in place, unless it is a mapping; returns whether that could be done.
+/// Resizes a block of `size` bytes in place, unless it is a mapping; returns whether that could be
+/// done.
 ///
 /// # Safety
-/// The block is in use, and was checked.
-unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usize) -> bool {
+/// The block is in use, has `size` bytes, and was checked.
+unsafe fn resize(
+    asked: &Tuning,
+    block: NonNull<u8>,
+    size: usize,
+    align: usize,
+    new_size: usize,
+) -> bool {
     let parts = mode::parts();
     let tuning = registry::tuning(asked);
     let new_list = blocks::list_for(tuning, least(new_size, parts), align.max(UNIT));
@@ -266,7 +272,7 @@ unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usi
         match SPACE.list_of(block.as_ptr()) {
             Some(0) if new_list == 0 && new_size < mapped::mapping_from(tuning) => {
                 let _errno = KeepErrno::new();
-                let Some((size, align)) = canary::enclosed(block) else { return false };
+                let Some((_, align)) = canary::enclosed(block) else { return false };
                 if new_size < size {
                     cut_off(parts, block, size, new_size);
                 }
@@ -282,9 +288,8 @@ unsafe fn resize(asked: &Tuning, block: NonNull<u8>, align: usize, new_size: usi
                 done
             }
             Some(list) if list > 0 && list == new_list => {
-                let (class, state) = (sizes::class_size(list), states::of(block));
-                let size = small_size(parts, block, state.load(Relaxed), class);
-                resize_within_class(parts, block, state, size, new_size, class);
+                let class = sizes::class_size(list);
+                resize_within_class(parts, block, states::of(block), size, new_size, class);
                 true
             }
             _ => false,
