@@ -108,3 +108,22 @@ pub(crate) fn resident() -> usize {
 pub(crate) fn resident() -> usize {
     pagewise::Pagewise::new().stats().resident
 }
+
+/// Limits the addresses of the program and its children to `limit` bytes, from `exec` on; in qemu,
+/// which enforces no such limit, to the `emulated` bytes that it has itself.
+#[cfg(unix)]
+pub(crate) fn limit_addresses(command: &mut std::process::Command, limit: u64, emulated: u64) {
+    if is_emulated() {
+        command.env("QEMU_RESERVED_VA", emulated.to_string());
+        return;
+    }
+    use std::os::unix::process::CommandExt;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: only `setrlimit` is called between `fork` and `exec`.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}

@@ -1,12 +1,10 @@
 //! Behaviour when memory is exhausted.
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::io::Error;
-use std::os::unix::process::CommandExt;
 use std::ptr;
 
 use crate::ALLOCATOR;
-use crate::child::memory::is_emulated;
+use crate::child::memory::{is_emulated, limit_addresses};
 use crate::child::passes_when;
 
 const LIMIT: u64 = 512 << 20;
@@ -24,21 +22,7 @@ fn a_block_grows_into_the_last_memory() {
 
 /// Runs a test whose process has a limit from `exec` on, before the allocator starts.
 fn passes_under_limit(test: &str) {
-    passes_when(test, |command| {
-        if is_emulated() {
-            // qemu does not enforce address space limits, but the size of its own can be set.
-            command.env("QEMU_RESERVED_VA", (2 * LIMIT).to_string());
-            return;
-        }
-        let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
-        // SAFETY: only `setrlimit` is called between `fork` and `exec`.
-        unsafe {
-            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
-                0 => Ok(()),
-                _ => Err(Error::last_os_error()),
-            });
-        }
-    });
+    passes_when(test, |command| limit_addresses(command, LIMIT, 2 * LIMIT));
 }
 
 #[test]

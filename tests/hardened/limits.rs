@@ -2,34 +2,20 @@
 //! freed mappings take.
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::io::Error;
-use std::os::unix::process::CommandExt;
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use crate::ALLOCATOR;
-use crate::child::memory::is_emulated;
+use crate::child::memory::{is_emulated, limit_addresses};
 use crate::child::passes_when;
 
 /// Runs a test in hardened mode with these parts, in a process that may map `limit` bytes.
 fn passes_under_limit(test: &str, parts: &str, limit: u64) {
     passes_when(test, |command| {
         command.env("PAGEWISE_HARDENED", parts);
-        if is_emulated() {
-            // qemu does not enforce address space limits, but the size of its own can be set.
-            command.env("QEMU_RESERVED_VA", (4 * limit).to_string());
-            return;
-        }
-        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-        // SAFETY: only `setrlimit` is called between `fork` and `exec`.
-        unsafe {
-            command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_AS, &limit) {
-                0 => Ok(()),
-                _ => Err(Error::last_os_error()),
-            });
-        }
+        limit_addresses(command, limit, 4 * limit);
     });
 }
 
@@ -105,9 +91,9 @@ fn shrink() {
     }
 }
 
-/// The addresses of freed mappings, which stay taken for a while, are not many bytes, and are given
-/// up where memory is wanted. (Regression: the program could not map
-/// anything any more, though all blocks were freed.)
+/// The addresses of freed mappings, which stay taken for a while, are few, and are given up where
+/// memory is wanted. (Regression: the program could not map anything any more, though all blocks
+/// were freed.)
 #[test]
 fn freed_mappings_do_not_use_up_a_limit() {
     for parts in ["1", "guards", "checks"] {

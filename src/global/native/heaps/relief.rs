@@ -237,6 +237,12 @@ mod tests {
         /// Returns a heap with `bytes` of free memory that was written.
         fn with_free(bytes: usize) -> &'static Heap {
             let heap = registry::heap_for_test();
+            add_free(heap, bytes);
+            heap
+        }
+
+        /// Takes `bytes` of memory for a heap, writes them, and frees them again.
+        fn add_free(heap: &Heap, bytes: usize) {
             let layout = Layout::from_size_align(bytes, 16).expect("it is one");
             let freed = heap.with(|state| {
                 let block = state.allocate(layout).expect("there is memory");
@@ -248,7 +254,6 @@ mod tests {
                 }
             });
             assert!(freed >= Some(bytes));
-            heap
         }
 
         /// A heap with little free memory keeps it while another has much, and loses no time to it.
@@ -351,13 +356,7 @@ mod tests {
             assert!(!moves_after(&|| other.node.store(own.node.load(Relaxed) + 1, Relaxed)));
             other.node.store(own.node.load(Relaxed), Relaxed);
             assert!(moves_after(&|| ()));
-            let more = own.with(|state| state.allocate(Layout::new::<[u8; 24 * MIB]>()));
-            let block = more.flatten().expect("there is memory");
-            // SAFETY: the block has as many bytes, and is freed once.
-            unsafe {
-                block.write_bytes(1, 24 * MIB);
-                own.with(|state| state.deallocate(block).expect("it is in use"));
-            }
+            add_free(own, 24 * MIB);
             assert!(!moves_after(&|| ()), "it has half as much itself");
         }
 

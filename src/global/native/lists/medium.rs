@@ -80,8 +80,9 @@ use crate::pages::PageHeap;
 /// The largest alignment of blocks that come from lists in bytes: an OS page.
 const MOST_ALIGN: usize = 4096;
 
-/// Notes a request that is not small, and that no list serves. Returns the bytes to request from the
-/// heap for it. Above [`ROUNDED`], its list turns to this size unless it has room for blocks of another.
+/// Notes a request that is not small, and that no list serves. Returns the bytes to request from
+/// the heap for it. Above [`ROUNDED`], its list turns to this size unless it has room for blocks of
+/// another.
 pub(in crate::global::native) fn note_missed(size: usize, align: usize) -> usize {
     let Some(class) = Class::of(size).filter(|_| align <= MOST_ALIGN) else { return size };
     if is_listed(class) {

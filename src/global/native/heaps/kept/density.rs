@@ -91,8 +91,9 @@ impl MappingDensity {
         advised
     }
 
-    /// Waits for a sample that another thread may still be writing: counts the decision that does so,
-    /// one of [`AWAITED`]. Returns whether it does. `any` is as for [`look_at_sample`](Self::look_at_sample).
+    /// Returns whether this decision waits for the sample, which another thread may still be
+    /// writing, and counts it then: at most [`AWAITED`] decisions wait. `any` is as for
+    /// [`look_at_sample`](Self::look_at_sample).
     fn await_sample(&mut self, any: *mut u8, thread: u32) -> bool {
         let (start, len) = self.predictor.sample();
         if len == 0 || self.sampled_by == thread || self.awaited == AWAITED {
