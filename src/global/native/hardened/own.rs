@@ -21,9 +21,9 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, compiler_fence};
 use super::release::{self, Freed};
 use crate::global::native::base::mode;
 use crate::global::native::lists::current;
+use crate::global::native::lists::ended;
 use crate::global::native::lists::listed::Listed;
 use crate::global::native::lists::quick::{self, Lists};
-use crate::global::native::lists::registry;
 use crate::os;
 
 /// Most blocks in the ring.
@@ -241,7 +241,7 @@ pub(in super::super) fn begin() {
     if mode::is_hardened()
         && let Some((_, own)) = of_thread()
     {
-        registry::set_put_back_others(put_back_orphaned);
+        ended::set_put_back_others(put_back_orphaned);
         own.random.set(os::random() | 1);
         own.first.set(0);
         own.note(0, 0);
@@ -251,8 +251,8 @@ pub(in super::super) fn begin() {
     }
 }
 
-/// Puts back all blocks in the quarantine of a thread that stayed behind in a fork, unless the
-/// thread was changing it: then its blocks stay in use.
+/// Puts back all blocks in the quarantine of lists without a thread. If the thread stayed behind in
+/// a fork while it was changing its quarantine, the blocks stay in use.
 ///
 /// # Safety
 /// No thread of this process has the lists.

@@ -20,9 +20,11 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use chain::{Chain, waiting};
 
+use super::medium;
 use super::quick::{self, Lists, Waiting};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::mode;
+use crate::global::native::base::once::Once;
 use crate::global::native::base::sync;
 use crate::global::native::base::visit::Upkeep;
 use crate::os;
@@ -52,6 +54,8 @@ pub(in crate::global::native) struct Ended {
     empty: Chain,
     /// Empty ones, the memory of whose places went back.
     bare: Chain,
+    /// Those of threads that a fork left behind. Threads are not given them.
+    orphans: Chain,
 }
 
 /// Returns whether lists of ended threads have blocks, or memory for their places.
@@ -144,18 +148,25 @@ pub(super) fn has_blocks(lists: NonNull<Lists>) -> bool {
     waiting(lists).bytes.load(Relaxed) > 0
 }
 
-/// Puts back the blocks on lists, gives back the memory of their places, and leaves them to the
-/// next thread.
+/// Puts back the blocks on lists and beside them, gives back the memory of their places, and leaves
+/// them to the next thread.
 ///
 /// # Safety
 /// The caller has [taken](Ended::take_idle) the lists, and does not use them any more.
 pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
     // This puts back dozens of batches, and the caller looks after memory already.
-    // SAFETY: the caller guarantees that it has taken the lists.
+    // SAFETY: the caller guarantees that it has taken the lists, which nobody else uses.
     unsafe {
+        if let Some(put_back) = PUT_BACK_OTHERS.get() {
+            put_back(lists.as_ptr());
+        }
         quick::flush_all(lists.as_ptr(), Upkeep::Never);
-        quick::give_back_places(lists);
     }
+    if !mode::is_hardened() {
+        medium::of(lists.as_ptr()).put_back_all();
+    }
+    // SAFETY: as above.
+    unsafe { quick::give_back_places(lists) };
     uncount(lists);
     push(lists);
 }
@@ -163,6 +174,18 @@ pub(in crate::global::native) unsafe fn put_back(lists: NonNull<Lists>) {
 /// Notes that a thread has these lists from now on.
 pub(super) fn begin(lists: NonNull<Lists>) {
     uncount(lists);
+}
+
+/// Puts back the blocks that a thread keeps beside its lists.
+type PutBack = unsafe fn(*mut Lists);
+
+/// How to do that, in hardened mode: the quarantine is not known here.
+static PUT_BACK_OTHERS: Apart<Once<PutBack>> = Apart::new(Once::new());
+
+/// Sets a function that puts back the blocks that a thread keeps beside its lists. It is called for
+/// lists that no thread has.
+pub(in crate::global::native) fn set_put_back_others(put_back: PutBack) {
+    PUT_BACK_OTHERS.set(put_back);
 }
 
 /// Subtracts the bytes and memory of lists from those of all ended threads.
@@ -176,7 +199,12 @@ fn uncount(lists: NonNull<Lists>) {
 impl Ended {
     /// Makes an empty collection.
     pub(super) const fn new() -> Self {
-        Self { with_blocks: Chain::new(), empty: Chain::new(), bare: Chain::new() }
+        Self {
+            with_blocks: Chain::new(),
+            empty: Chain::new(),
+            bare: Chain::new(),
+            orphans: Chain::new(),
+        }
     }
 
     /// Takes lists for a thread, which [begins](begin) with them: of the last few with blocks the
@@ -190,15 +218,18 @@ impl Ended {
         self.take_known(suits).inspect(|&lists| hold(lists))
     }
 
-    /// Takes the oldest lists with blocks, or else the oldest with memory for their places, if
-    /// their thread ended at least `delay` milliseconds ago. The caller [puts them back](put_back).
+    /// Takes lists that a fork left behind, or else the oldest with blocks, or else the oldest with
+    /// memory for their places, if their thread ended at least `delay` milliseconds ago. The caller
+    /// [puts them back](put_back).
     /// O(1), plus the lists left since the last call.
     pub(super) fn take_idle(&mut self, delay: u32) -> Option<NonNull<Lists>> {
         self.receive();
-        self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists))
+        self.take_orphan()
+            .or_else(|| self.take_known_idle(os::now() as u32, delay).inspect(|&lists| hold(lists)))
     }
 
-    /// Forgets all lists after a fork; those of threads left behind are [added](Self::add) again.
+    /// Forgets all lists after a fork; those of threads left behind are
+    /// [added](Self::add_orphan) again.
     pub(super) fn forget(&mut self) {
         LEFT.store(ptr::null_mut(), Relaxed);
         BYTES.store(0, Relaxed);
@@ -206,14 +237,23 @@ impl Ended {
         *self = Self::new();
     }
 
-    /// Adds empty lists.
-    pub(super) fn add(&mut self, lists: NonNull<Lists>) {
+    /// Adds lists of a thread that a fork left behind, or that such a thread held.
+    pub(super) fn add_orphan(&mut self, lists: NonNull<Lists>) {
         let waiting = waiting(lists);
         waiting.bytes.store(0, Relaxed);
         waiting.holder.store(0, Relaxed);
         waiting.has_memory.store(false, Relaxed);
         note_memory(waiting, true);
-        self.empty.push(lists);
+        self.orphans.push(lists);
+    }
+
+    /// Takes lists of a thread that a fork left behind. The caller
+    /// [puts them back](put_back).
+    pub(super) fn take_orphan(&mut self) -> Option<NonNull<Lists>> {
+        let lists = self.orphans.last()?;
+        self.orphans.remove(lists);
+        hold(lists);
+        Some(lists)
     }
 
     /// Receives the lists that were left since the last call.

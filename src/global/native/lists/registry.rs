@@ -12,7 +12,7 @@ use crate::global::native::base::apart::Apart;
 use crate::global::native::base::lock::Locked;
 use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::Settings;
-use crate::global::native::base::visit::{Upkeep, Visit};
+use crate::global::native::base::visit::Visit;
 use crate::global::native::base::{mode, sizes, sync};
 use crate::global::native::heaps::background;
 use crate::global::native::heaps::heap::Heap;
@@ -274,8 +274,9 @@ impl Registry {
         self
     }
 
-    /// Puts back the blocks on all lists except `own`, and makes these lists available to new
-    /// threads. `forker` is the token of the thread that forked, which may use its own meanwhile.
+    /// Makes all lists except `own` orphans, whose blocks are [put back](put_back_orphans) when the
+    /// lock is let go. `forker` is the token of the thread that forked, which may use its own
+    /// meanwhile.
     fn adopt(&mut self, own: *mut Lists, forker: u32) {
         self.ended.forget();
         pool::all().for_each(|heap| {
@@ -298,36 +299,16 @@ impl Registry {
                 known.heap().threads.store(1, Relaxed);
             } else {
                 // SAFETY: their thread does not exist in the child.
-                unsafe {
-                    if let Some(put_back) = PUT_BACK_OTHERS.get() {
-                        put_back(lists);
-                    }
-                    quick::open_shut(lists);
-                    quick::flush_all(lists, Upkeep::IfDue);
-                }
+                unsafe { quick::open_shut(lists) };
                 if !mode::is_hardened() {
-                    let medium = medium::of(lists);
-                    medium.forget_owner();
-                    medium.put_back_all();
+                    medium::of(lists).forget_owner();
                 }
                 if let Some(lists) = NonNull::new(lists) {
-                    self.ended.add(lists);
+                    self.ended.add_orphan(lists);
                 }
             }
         }
     }
-}
-
-/// Puts back the blocks that a thread keeps beside its lists.
-type PutBack = unsafe fn(*mut Lists);
-
-/// How to do that, in hardened mode: the quarantine is not known here.
-static PUT_BACK_OTHERS: Apart<Once<PutBack>> = Apart::new(Once::new());
-
-/// Sets a function that puts back the blocks that a thread keeps beside its lists. It is called in
-/// the child of a fork, for threads that do not exist there.
-pub(in crate::global::native) fn set_put_back_others(put_back: PutBack) {
-    PUT_BACK_OTHERS.set(put_back);
 }
 
 /// Returns whether the thread with this token holds the registry's lock or a heap's. If the calling
@@ -413,6 +394,16 @@ pub(in crate::global::native) fn adopt_orphans() {
 #[cold]
 fn adopt_now() {
     let _ = REGISTRY.with(|registry| _ = registry.adopted());
+    put_back_orphans();
+}
+
+/// Puts back the blocks of adopted lists, not under the lock: a fault that is found on this occasion
+/// is reported, and the program may handle the signal.
+fn put_back_orphans() {
+    while let Some(lists) = REGISTRY.with(|registry| registry.ended.take_orphan()).flatten() {
+        // SAFETY: they were taken just now.
+        unsafe { ended::put_back(lists) };
+    }
 }
 
 /// Runs `action` with the right to open heaps. Tries again while another test forks.
@@ -461,6 +452,8 @@ pub(in crate::global::native) fn heap_for_test() -> &'static Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(all(unix, not(miri)))]
+    use crate::global::native::base::visit::Upkeep;
 
     /// The first decision holds, and nothing goes back before it.
     #[cfg(not(miri))]
@@ -496,11 +489,7 @@ mod tests {
             std::thread::spawn(enter).join().ok().flatten()
         };
         heap_for_test();
-        let ended = std::thread::spawn(|| {
-            heap_for_test();
-            current::lists().addr()
-        });
-        let ended = ended.join().expect("it ends");
+        std::thread::spawn(heap_for_test).join().expect("it ends");
         assert!(std::thread::scope(|scope| {
             // Its end is waited for: the process has two threads when it forks.
             let (done, is_done) = std::sync::mpsc::channel::<()>();
@@ -509,11 +498,57 @@ mod tests {
                 let first = take();
                 adopt_orphans();
                 let second = take();
-                first.is_some_and(|first| first.get() == ended) && first != second
+                first.is_some() && second.is_some() && first != second
             });
             drop(done);
             differ
         }));
+    }
+
+    /// In the child of a fork, blocks of the other threads are put back without the registry's
+    /// lock. (Regression: a program that handled the abort could not start a thread.)
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    fn the_child_of_a_fork_reports_faults_without_a_lock() {
+        crate::os::alone::passes("global::native::lists::registry::tests::reports");
+    }
+
+    #[cfg(all(unix, not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn reports() {
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        extern "C" fn at_abort(_: core::ffi::c_int) {
+            let status = if holds_a_lock(sync::token()) { 8 } else { 7 };
+            // SAFETY: ends the process; always sound.
+            unsafe { libc::_exit(status) };
+        }
+        heap_for_test();
+        let (freed, is_freed) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            // SAFETY: the block is freed twice on purpose, and only the child of a fork notices.
+            unsafe {
+                let block = NonNull::new(PAGEWISE.allocate(500)).expect("there is memory");
+                PAGEWISE.free(block.as_ptr());
+                Heap::put(&mut [block], Upkeep::Never);
+            }
+            freed.send(()).expect("the test waits");
+            let _ = is_done.recv();
+            // The list still has the block: the thread must not put it back.
+            current::set(quick::gone());
+        });
+        is_freed.recv().expect("the thread frees the block");
+        let is_reported = crate::os::alone::in_child(|| {
+            let handler = at_abort as extern "C" fn(core::ffi::c_int);
+            // SAFETY: the handler has this signature.
+            unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
+            adopt_orphans();
+            false
+        });
+        drop(done);
+        other.join().expect("it ends");
+        assert!(is_reported);
     }
 
     /// Blocks that an ended thread left are put back once, and not by a visit that is over.
