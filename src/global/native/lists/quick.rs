@@ -39,8 +39,6 @@ use core::sync::atomic::compiler_fence;
 use self::list::List;
 #[allow(unused_imports, reason = "only the assembly of some targets reads it")]
 pub(super) use self::lists::EMPTY;
-pub(super) use self::lists::give_back_places;
-#[cfg(all(test, target_os = "linux"))]
 pub(super) use self::lists::pages_of_places;
 #[cfg(all(feature = "profiler", target_os = "linux"))]
 pub(in crate::global::native) use self::lists::shadow;
@@ -332,6 +330,38 @@ pub(in crate::global::native) unsafe fn flush_all(lists: *mut Lists, upkeep: Upk
             }
         }
     });
+}
+
+/// Gives back the memory of the places of these lists, where it then reads as zeros, if all of the
+/// lists are empty and none is shut.
+///
+/// # Safety
+/// As for [`flush_all`].
+pub(in crate::global::native) unsafe fn give_back_places(lists: NonNull<Lists>) {
+    let (start, len) = pages_of_places(lists);
+    if len == 0 {
+        return;
+    }
+    let lists = lists.as_ptr();
+    let mut all_empty = true;
+    // SAFETY: the caller guarantees that no other thread uses the lists. They are shut while their
+    // places go back: a signal handler may free blocks. The null before the blocks of each list
+    // reads as zeros afterwards, as before.
+    unsafe {
+        for_each(|offset| {
+            let list = at(lists, offset);
+            all_empty &= (*list).count() == 0 && !(*list).is_shut();
+        });
+        if !all_empty {
+            return;
+        }
+        for_each(|offset| {
+            (*at(lists, offset)).narrow();
+            (*at(lists, offset)).shut();
+        });
+        let _ = os::discard_to_zeros(start, len);
+        for_each(|offset| (*at(lists, offset)).narrow());
+    }
 }
 
 /// As [`flush_all`], without upkeep, but the lists keep their capacities.

@@ -461,6 +461,7 @@ pub(super) fn purge() -> u64 {
     let _errno = KeepErrno::new();
     registry::adopt_orphans();
     thread::flush_all();
+    thread::give_back_places();
     let kept = kept::bytes() as u64;
     idle::put_back_all();
     kept + pool::all().map(Heap::purge).sum::<u64>()

@@ -131,6 +131,7 @@ pub(super) fn put_back_and_collect() {
         return;
     }
     flush_all();
+    give_back_places();
     // SAFETY: lists are never freed.
     let heap = unsafe { &*lists }.heap();
     let _ = heap.with(State::collect);
@@ -147,6 +148,15 @@ pub(super) fn flush_all() {
 pub(super) fn flush_lists() {
     // SAFETY: they are the calling thread's.
     unsafe { flush(quick::of_face(current::lists())) };
+}
+
+/// Gives back the memory of the calling thread's lists, if it has some and no block is on them.
+pub(super) fn give_back_places() {
+    let lists = quick::of_face(current::lists());
+    if let Some(lists) = NonNull::new(lists).filter(|_| !quick::is_none(lists)) {
+        // SAFETY: they are the calling thread's.
+        unsafe { quick::give_back_places(lists) };
+    }
 }
 
 /// Puts all blocks on a thread's lists back to their heaps.

@@ -314,6 +314,35 @@ fn ended_lists() -> NonNull<Lists> {
     }
 }
 
+/// A thread that waits keeps no memory for the places of its lists, which serve it as before
+/// afterwards; while one of them has a block, or is shut, the memory stays.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_waits_keeps_no_places() {
+    let thread = std::thread::spawn(|| {
+        let work = || {
+            let sizes = (0..300).map(|at| 16 * (1 + at % 60));
+            let blocks: Vec<_> = sizes.map(|size| PAGEWISE.allocate(size)).collect();
+            // SAFETY: the blocks are freed once.
+            blocks.into_iter().for_each(|block| unsafe { PAGEWISE.free(block) });
+        };
+        work();
+        let lists = NonNull::new(quick::of_face(current::lists())).expect("it has lists");
+        assert!(resident_places(lists) > 0);
+        // SAFETY: the lists are the calling thread's.
+        unsafe { quick::give_back_places(lists) };
+        assert!(resident_places(lists) > 0, "blocks are on them");
+        for _ in 0..2 {
+            work();
+            assert!(quick::all_kept(lists.as_ptr()).blocks > 0);
+            PAGEWISE.thread_idle();
+            assert_eq!(quick::all_kept(lists.as_ptr()).blocks, 0);
+            assert_eq!(resident_places(lists), 0);
+        }
+    });
+    thread.join().expect("it passes");
+}
+
 /// Returns the bytes of resident OS pages that hold nothing but places.
 #[cfg(target_os = "linux")]
 fn resident_places(lists: NonNull<Lists>) -> usize {

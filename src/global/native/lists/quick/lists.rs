@@ -265,19 +265,6 @@ pub(in crate::global::native) fn make(tuning: &Tuning) -> Option<NonNull<Lists>>
     Some(made)
 }
 
-/// Gives back the memory of these lists' places, where it then reads as zeros.
-///
-/// # Safety
-/// The caller alone uses the lists, and they are empty.
-pub(in super::super) unsafe fn give_back_places(lists: NonNull<Lists>) {
-    let (start, len) = pages_of_places(lists);
-    if len > 0 {
-        // SAFETY: the pages are the lists'; the caller guarantees that no blocks are on them. The
-        // nulls before the blocks are zeros afterwards, as they were.
-        let _ = unsafe { os::discard_to_zeros(start, len) };
-    }
-}
-
 /// Returns the OS pages that hold nothing but places: their address and length in bytes.
 pub(in super::super) fn pages_of_places(lists: NonNull<Lists>) -> (*mut u8, usize) {
     let start = PLACES.load(Relaxed).next_multiple_of(os::page_size());
