@@ -131,6 +131,20 @@ pub(crate) use whole::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
+/// CPUs, one bit for each.
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
+pub(crate) type CpuSet = [usize; 16];
+
+/// The set of no CPUs.
+#[cfg(all(
+    any(target_os = "linux", target_os = "macos", target_os = "freebsd", windows),
+    not(pagewise_forwarding)
+))]
+pub(crate) const NO_CPUS: CpuSet = [0; 16];
+
 /// Gives back the memory of whole OS pages if they then read as zeros. Returns whether it did.
 ///
 /// # Safety

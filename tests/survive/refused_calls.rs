@@ -82,7 +82,7 @@ refused! {
 /// The calls that docs/global.md lists for a sandbox that kills, without `getcpu`, and those that
 /// end the test. The page once lacked the three from `clock_gettime` on, and `clock_nanosleep` in
 /// `purge`.
-const KNOWN: [c_long; 19] = [
+const KNOWN: [c_long; 20] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mprotect,
@@ -95,6 +95,7 @@ const KNOWN: [c_long; 19] = [
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_membarrier,
+    libc::SYS_sched_getaffinity,
     libc::SYS_clock_nanosleep,
     libc::SYS_clock_gettime,
     libc::SYS_rt_sigprocmask,

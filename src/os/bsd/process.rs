@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use crate::os::CpuSet;
+
 unsafe extern "C" {
     fn getentropy(to: *mut c_void, len: usize) -> c_int;
     fn issetugid() -> c_int;
@@ -14,9 +16,9 @@ pub(crate) fn errno_location() -> *mut c_int {
     unsafe { libc::__error() }
 }
 
-/// Returns the number of CPUs that are online, at least 1. (A FreeBSD jail may have fewer. The
+/// Returns the number of CPUs that are online, at least 1, whatever threads were seen on. (A FreeBSD jail may have fewer. The
 /// number only limits how many heaps there may be, and there are never more heaps than threads.)
-pub(crate) fn cpus() -> usize {
+pub(crate) fn cpus(_: &mut CpuSet) -> usize {
     // SAFETY: the call touches no memory of ours.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).map_or(1, |n| n.max(1))
 }

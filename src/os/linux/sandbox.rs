@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 static IS_SANDBOXED: AtomicBool = AtomicBool::new(false);
 
 /// From now on, of the calls that tell or change how memory is backed, only those are made that
-/// give it back.
+/// give it back, and nobody asks which CPUs there are.
 #[cfg_attr(
     not(feature = "initial-exec"),
     allow(dead_code, reason = "only `libpagewise.so` learns of sandboxes")

@@ -4,7 +4,8 @@ use core::ffi::c_int;
 use core::ptr;
 
 use super::quota::read;
-use crate::os::thread_time;
+use super::sandbox::is_sandboxed;
+use crate::os::{CpuSet, thread_time};
 
 /// Returns the address of the calling thread's `errno`, which is always valid.
 #[inline]
@@ -36,29 +37,43 @@ fn counts_one_thread(text: &[u8]) -> Option<bool> {
     Some(threads == 1 + ended)
 }
 
-/// Returns how many CPUs this process may run on, at least 1.
-pub(crate) fn cpus() -> usize {
+/// Adds the CPUs that the calling thread may run on to `seen`. Returns how many CPUs threads were
+/// seen to be allowed on, at least 1; where the kernel's set is larger, only those of this thread.
+/// In a [sandbox](is_sandboxed) no CPUs are added.
+pub(crate) fn cpus(seen: &mut CpuSet) -> usize {
+    if is_sandboxed() {
+        return count(seen).max(1);
+    }
+    let own: Option<CpuSet> = affinity();
+    if let Some(own) = own {
+        seen.iter_mut().zip(own).for_each(|(seen, own)| *seen |= own);
+        return count(seen);
+    }
     // The kernel refuses a set that is smaller than its own, and does not tell its size. The
     // smallest set that it accepts is used, since a thread may have little stack.
-    let sets = [affine_cpus::<16>, affine_cpus::<128>, affine_cpus::<1024>];
-    sets.into_iter().find_map(|ask| ask()).unwrap_or_else(|| {
+    let larger = affinity::<128>().map(|set| count(&set));
+    larger.or_else(|| affinity::<1024>().map(|set| count(&set))).unwrap_or_else(|| {
         // SAFETY: the call touches no memory of ours.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
             .map_or(1, |n| n.max(1))
     })
 }
 
-/// Returns how many CPUs this process may run on, if a set of `WORDS` words is large enough for the
-/// kernel.
+/// Returns the number of CPUs in a set.
+fn count(set: &[usize]) -> usize {
+    set.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// Returns the CPUs that the calling thread may run on, if a set of `WORDS` words is large enough
+/// for the kernel.
 #[inline(never)]
-fn affine_cpus<const WORDS: usize>() -> Option<usize> {
+fn affinity<const WORDS: usize>() -> Option<[usize; WORDS]> {
     let mut set = [0_usize; WORDS];
     // SAFETY: the call writes no more than the set's bytes.
     let got = unsafe {
         libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast::<libc::cpu_set_t>())
     };
-    let cpus = set.iter().map(|word| word.count_ones() as usize).sum();
-    (got == 0 && cpus > 0).then_some(cpus)
+    (got == 0 && count(&set) > 0).then_some(set)
 }
 
 /// Returns the NUMA node of the CPU that the calling thread runs on now; 0 if the system does not

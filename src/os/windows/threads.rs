@@ -11,6 +11,8 @@ use windows_sys::Win32::System::Threading::{
     GetProcessAffinityMask, INFINITE, WaitForSingleObject,
 };
 
+use crate::os::CpuSet;
+
 /// Returns a number that belongs to the calling thread alone, used in place of an address. It is a
 /// multiple of 512, since thread numbers are multiples of four.
 #[inline]
@@ -80,8 +82,8 @@ pub(crate) fn join_thread(thread: usize) {
     }
 }
 
-/// Returns how many CPUs this process may run on, at least 1.
-pub(crate) fn cpus() -> usize {
+/// Returns how many CPUs this process may run on, at least 1, whatever its threads were seen on.
+pub(crate) fn cpus(_: &mut CpuSet) -> usize {
     let (mut own, mut all) = (0, 0);
     // SAFETY: the calls write the variables that they are given.
     let known =

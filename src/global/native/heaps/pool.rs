@@ -10,7 +10,7 @@ use crate::global::native::base::sync;
 use crate::global::native::memory::huge;
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::Tuning;
-use crate::os;
+use crate::os::{self, CpuSet};
 
 /// The heaps there are. Written when one is opened.
 #[derive(Debug)]
@@ -226,17 +226,24 @@ pub(in crate::global::native) struct Opener {
     turn: usize,
     /// CPUs that the control group leaves to the process.
     quota: usize,
+    /// CPUs that threads were seen to be allowed on when they needed heaps. A thread may be bound
+    /// to one of them.
+    seen: CpuSet,
+    /// The most CPUs known so far.
+    cpus: usize,
 }
 
 impl Opener {
     /// Creates the right to open heaps. Call it once.
     pub(in crate::global::native) const fn new() -> Self {
-        Self { turn: 0, quota: usize::MAX }
+        Self { turn: 0, quota: usize::MAX, seen: os::NO_CPUS, cpus: 0 }
     }
 
-    /// Returns the number of heaps for the CPUs that the process may use at present.
-    fn wanted(&self, tuning: &Tuning) -> usize {
-        (os::cpus().min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
+    /// Returns the number of heaps for the CPUs known so far, those of the calling thread among
+    /// them.
+    fn wanted(&mut self, tuning: &Tuning) -> usize {
+        self.cpus = self.cpus.max(os::cpus(&mut self.seen));
+        (self.cpus.min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
     }
 
     /// Finds the space for as many heaps as the CPUs call for. `None` if there is none.
@@ -245,7 +252,8 @@ impl Opener {
             /// Up to this many CPUs, heaps are few, so the quota is not asked for, and one node is
             /// assumed.
             const FEW: usize = 8;
-            if os::cpus() > FEW {
+            let _ = self.wanted(tuning);
+            if self.cpus > FEW {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
                 HEAPS.nodes.store(true, Relaxed);
             }
@@ -331,16 +339,7 @@ impl Opener {
         if let Some(heap) = find_idle(Some(node)) {
             return Some(heap);
         }
-        let opened = HEAPS.opened.load(Relaxed);
-        let shared = opened - usize::from(HEAPS.spare.load(Relaxed) != NO_SLOT);
-        if shared == HEAPS.shared.load(Relaxed) {
-            // The process may have been given other CPUs.
-            let slots = HEAPS.slots.load(Relaxed);
-            HEAPS.shared.store(self.wanted(tuning).min(slots), Relaxed);
-        }
-        if shared < HEAPS.shared.load(Relaxed)
-            && let Some(heap) = self.open_on(tuning, node)
-        {
+        if let Some(heap) = self.open_for_cpus(tuning, node) {
             return Some(heap);
         }
         if let Some(heap) = find_idle(None) {
@@ -349,6 +348,22 @@ impl Opener {
         }
         self.turn = self.turn.wrapping_add(1);
         choose_shared(node, self.turn).or_else(|| all().next())
+    }
+
+    /// Opens one more heap, of `node`, if there are fewer than the CPUs call for. Threads may have
+    /// been given other CPUs since the last call, or the process may have.
+    pub(in crate::global::native) fn open_for_cpus(
+        &mut self,
+        tuning: &Tuning,
+        node: u32,
+    ) -> Option<&'static Heap> {
+        let spare = usize::from(HEAPS.spare.load(Relaxed) != NO_SLOT);
+        let opened = HEAPS.opened.load(Relaxed) - spare;
+        if opened >= HEAPS.shared.load(Relaxed) {
+            let slots = HEAPS.slots.load(Relaxed);
+            HEAPS.shared.store(self.wanted(tuning).min(slots), Relaxed);
+        }
+        if opened < HEAPS.shared.load(Relaxed) { self.open_on(tuning, node) } else { None }
     }
 }
 
@@ -516,6 +531,56 @@ mod tests {
         });
         // The test's own and that of its thread count, even if there should be fewer.
         assert_eq!(all().len(), shared().max(2) + 1);
+    }
+
+    /// A program binds its first thread to one CPU, and every other thread to another. The heaps
+    /// are as many as all these CPUs call for, once a thread finds its heap busy or another starts.
+    /// (Regression: they were as many as one CPU calls for.)
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn heaps_are_for_all_cpus_that_threads_are_bound_to() {
+        crate::os::alone::passes("global::native::heaps::pool::tests::bound");
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn bound() {
+        let mut seen = os::NO_CPUS;
+        os::cpus(&mut seen);
+        let cpus = (0..1_024).filter(|cpu| seen[cpu / BITS] >> (cpu % BITS) & 1 == 1);
+        let [first, second] = cpus.take(2).collect::<Vec<_>>()[..] else { return };
+        let bind = |cpu: usize| {
+            let mut set = os::NO_CPUS;
+            set[cpu / BITS] = 1 << (cpu % BITS);
+            // SAFETY: the call reads the set, which has this many bytes.
+            let refused =
+                unsafe { libc::sched_setaffinity(0, size_of_val(&set), (&raw const set).cast()) };
+            assert_eq!(refused, 0);
+        };
+        const PAGEWISE: crate::global::Pagewise = crate::global::Pagewise::new();
+        bind(first);
+        let tuning = Tuning::new().heaps_per_cpu(1);
+        assert_eq!(registry::tuning(&tuning).heaps_per_cpu, 1);
+        // SAFETY: the block is freed once.
+        unsafe { PAGEWISE.free(PAGEWISE.allocate(100)) };
+        let heap = all().next().expect("the allocator is open");
+        heap.threads.store(2, Relaxed);
+        assert!(shared() == 1 && registry::open_for_busy(heap).is_none());
+        let thread = std::thread::spawn(move || {
+            bind(second);
+            // The last look was less than a millisecond ago, and the clock is coarse.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            heap.threads.store(1, Relaxed);
+            assert!(registry::open_for_busy(heap).is_none(), "no other thread has it");
+            heap.threads.store(2, Relaxed);
+            registry::open_for_busy(heap).map(Heap::slot)
+        });
+        assert_eq!(thread.join().expect("it ends"), Some(1));
+        assert_eq!((all().len(), shared()), (2, 2));
+        // Fewer CPUs than were seen before take no heap away.
+        assert!(registry::with_opener(|opener| opener.open_for_cpus(&tuning, 0)).is_none());
+        assert_eq!(shared(), 2);
     }
 
     /// A thread gets an idle heap of its node if there is one.

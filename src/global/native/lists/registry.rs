@@ -9,6 +9,7 @@ use super::ended::{self, Ended};
 use super::quick::{self, Lists};
 use super::{current, medium};
 use crate::global::native::base::apart::Apart;
+use crate::global::native::base::cooldown::Cooldown;
 use crate::global::native::base::lock::Locked;
 use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::Settings;
@@ -19,6 +20,7 @@ use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::pool::{self, Opener};
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::Tuning;
+use crate::os;
 
 /// The state that the registry's lock protects.
 struct Registry {
@@ -183,6 +185,18 @@ fn move_to_node(lists: &Lists, node: u32) {
 pub(in crate::global::native) fn open_another() -> Option<&'static Heap> {
     let tuning = decided()?;
     REGISTRY.with(|registry| registry.heaps.open_unless_empty(tuning))?
+}
+
+/// Opens one more heap for the threads of a busy one, if it has several and the calling thread may
+/// run on other CPUs than those known so far: a program may bind its first thread to one CPU, and
+/// each thread that starts to another. Looks at most once in a millisecond.
+pub(in crate::global::native) fn open_for_busy(busy: &Heap) -> Option<&'static Heap> {
+    static PAUSE: Apart<Cooldown> = Apart::new(Cooldown::over());
+    if busy.threads.load(Relaxed) < 2 || !PAUSE.begin_again(os::now(), 1) {
+        return None;
+    }
+    let (tuning, node) = (decided()?, busy.node.load(Relaxed));
+    REGISTRY.try_with(|registry| registry.heaps.open_for_cpus(tuning, node))?
 }
 
 /// Returns the heap of the last thread that had these lists, if there are blocks on them: most of

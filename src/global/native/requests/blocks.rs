@@ -83,6 +83,7 @@ fn fill_elsewhere(
 ) -> Option<()> {
     let other = pool::alternative_to(caller.heap);
     other
+        .or_else(|| registry::open_for_busy(caller.heap))
         .and_then(|other| fill(other, Wait::Never))
         .or_else(|| from_any(caller, |heap| fill(heap, Wait::Always)))
 }
