@@ -3,11 +3,12 @@
 #[path = "../../../trace/tests/storm/mod.rs"]
 mod storm;
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::fs;
 use std::hint::black_box;
+use std::mem;
 use std::process::Command;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use pagewise::trace::{self, Event};
 use storm::storm;
@@ -148,6 +149,8 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "a 9 4096", "f", // valloc
     "a 10 16", "f", // realloc to 0 bytes
     "a 11 16", "f", // a realloc that fails
+    "a 12 16", "f", // free_sized
+    "a 13 64", "f", // free_aligned_sized
 ];
 
 /// Calls every function of the family.
@@ -176,7 +179,30 @@ fn functions() {
         let block = black_box(libc::malloc(odd + 11));
         assert!(black_box(libc::realloc(block, usize::MAX)).is_null());
         libc::free(black_box(block));
+        let block = black_box(libc::malloc(odd + 12));
+        match function(c"free_sized") {
+            Some(found) => mem::transmute::<NonNull<c_void>, FreeSized>(found)(block, odd + 12),
+            None => libc::free(block),
+        }
+        let block = black_box(libc::memalign(64, odd + 13));
+        match function(c"free_aligned_sized") {
+            Some(found) => {
+                mem::transmute::<NonNull<c_void>, FreeAligned>(found)(block, 64, odd + 13);
+            }
+            None => libc::free(block),
+        }
     }
+}
+
+type FreeSized = unsafe extern "C" fn(*mut c_void, usize);
+type FreeAligned = unsafe extern "C" fn(*mut c_void, usize, usize);
+
+/// Returns a function that the C library may lack. (Regression: so did the recorder.)
+fn function(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the name is valid for the call.
+    let found = NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) });
+    assert!(found.is_some() || std::env::var_os("LD_PRELOAD").is_none(), "{name:?}");
+    found
 }
 
 /// A storm that prints when it is over.

@@ -148,6 +148,36 @@ unsafe extern "C" fn reallocarray_for(
 /// As for [`realloc`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
+    // SAFETY: the callee has the same contract.
+    unsafe { free_recorded(block) };
+}
+
+/// C23's `free_sized`.
+///
+/// # Safety
+/// As for [`realloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+    // C says that it does what `free` does, and the C library may not have it.
+    // SAFETY: the callee has the same contract.
+    unsafe { free_recorded(block) };
+}
+
+/// C23's `free_aligned_sized`.
+///
+/// # Safety
+/// As for [`realloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
+    // SAFETY: the callee has the same contract.
+    unsafe { free_recorded(block) };
+}
+
+/// Records that a block is freed, and frees it.
+///
+/// # Safety
+/// As for [`realloc`].
+unsafe fn free_recorded(block: *mut c_void) {
     if block.is_null() || real::is_bootstrap(block) {
         return;
     }
