@@ -100,7 +100,8 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
     let align = unit_align;
     // A small size gets here if its alignment is too large for a page.
     let rounded = medium::note_missed(size.max(tuning.pages.ffcrossover + 1), align);
-    // SAFETY: checked above; a size that `round` changes is far smaller.
+    // SAFETY: the alignment is a power of two. `rounded` is the size checked above, or that of a
+    // medium class, at most 1 MiB; rounded up to the alignment, neither exceeds `isize::MAX`.
     let layout = unsafe { Layout::from_size_align_unchecked(rounded, align) };
     let block = match medium::Run::wanted_of(rounded, align) {
         Some(run) => blocks::allocate_medium_run(caller, layout, run),
