@@ -22,9 +22,9 @@ const ENTRIES: usize = SMALL_MAX / HALF_UNIT + 1;
 /// a unit as well.
 const OF_UNIT: usize = UNIT / HALF_UNIT;
 
-/// Words of eight bytes from the start of a thread's lists to the first list, and from each list to
-/// the next.
+/// Words of eight bytes from the start of a thread's lists to the first list.
 pub(in crate::global::native) const FIRST: usize = 3954;
+/// The same from each list to the next: its head, and its shadow's.
 pub(in crate::global::native) const STEP: usize = 6;
 
 /// The list of each multiple of [`HALF_UNIT`], and the size of its blocks in bytes.
@@ -106,8 +106,8 @@ pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, mos
     set_entries(0..1, TABLES.sizes[OF_UNIT].load(Relaxed).into(), of_unit);
 }
 
-/// Sets these entries, unless they have the values already. From entry 1 on, they are in ascending
-/// order before that, zeros last.
+/// Sets these entries, unless they have these values already. Only the first and the last are
+/// compared: from entry 1 on the tables ascend, zeros last, so if both agree, all do.
 fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
     // Borrowed once: Miri takes milliseconds for each reference to all tables.
     let tables: &Tables = &TABLES;
@@ -126,9 +126,9 @@ fn set_entries(entries: Range<usize>, size: usize, offset: u32) {
     }
 }
 
-/// In the table of freed sizes: blocks of any size may be in no heap, so their addresses are looked
-/// up. Names the second word of the dummy list, which is always full as well. (Lists have even
-/// offsets.)
+/// In the table of freed sizes, for every size, once a small block may be outside all heaps: each
+/// free then looks at the block's address. As an offset it names the second word of the dummy list,
+/// which is all zeros as well, so a push fails there. (Offsets of lists are even.)
 pub(in crate::global::native) const LOOKED_UP: u32 = 1;
 
 /// Lets blocks of the sizes of an entry in the table of freed sizes be freed onto their list,
