@@ -5,12 +5,17 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::super::current;
 use crate::global::native::heaps::pool;
 
-/// Limits of the bytes on medium lists: of all threads together, and of one thread. The threads of
-/// a heap also keep at most a share of the bytes that it has in use: a quarter, up to `QUARTER`
-/// bytes, or an eighth if that is more. But each thread may always keep `LEAST` bytes.
+/// The most bytes on the medium lists of all threads together.
 const ALL: usize = 64 << 20;
+
+/// The most bytes on those of one thread.
 const OF_THREAD: usize = 16 << 20;
+
+/// The threads of a heap may keep a quarter of the bytes that it has in use, up to this many, or an
+/// eighth if that is more.
 const QUARTER: usize = 4 << 20;
+
+/// Bytes that a thread may always keep.
 pub(super) const LEAST: usize = 2 << 20;
 
 /// Returns the calling thread's budget: its part of the bytes that all threads' lists may hold.

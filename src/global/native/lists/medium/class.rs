@@ -3,17 +3,25 @@
 use crate::global::native::base::sizes;
 use crate::global::tuning::SMALL_MAX;
 
-/// Sizes above this and up to [`MOST`] have classes. Up to [`ROUNDED`] a list has one class, above
-/// it one for each [`STEP`].
+/// Sizes above this and up to [`MOST`] have classes.
 pub(super) const ABOVE: usize = FIRST - STEP;
+
+/// Up to this size a list has one class, above it one for each [`STEP`].
 pub(super) const ROUNDED: usize = 128 << 10;
+
+/// Bytes of the largest class.
 pub(super) const MOST: usize = 1 << 20;
 
-/// Bytes of the smallest class; lists for each doubling above it; bytes from the smallest class to
-/// the next.
+/// Bytes of the smallest class.
 const FIRST: usize = 16 << 10;
+
+/// Lists for each doubling above the smallest class.
 const STEPS: usize = 8;
+
+/// Bytes from the smallest class to the next.
 pub(super) const STEP: usize = FIRST / STEPS;
+
+/// Lists of a thread.
 pub(super) const LISTS: usize = 1 + STEPS * (MOST / FIRST).ilog2() as usize;
 const _: () = assert!(ABOVE == sizes::NEVER_MEDIUM);
 

@@ -25,28 +25,34 @@ const BYTES: usize = 128;
 /// Bytes that the processor fetches at a time.
 const LINE: usize = 64;
 
-/// Steps between blocks that are looked at, and how many of them must agree.
+/// Steps from one block to the next that are looked at.
 const LOOKS: usize = 8;
+
+/// How many of these must agree.
 const AGREE: usize = 6;
 
 /// How fast a thread frees while it puts back one batch after the other.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The thread's processor time in nanoseconds when the pace was last determined, and the
-    /// batches and blocks since then.
+    /// The thread's processor time in nanoseconds when the pace was last determined.
     since: Cell<u64>,
+    /// Batches since then.
     batches: Cell<u32>,
+    /// Blocks since then.
     blocks: Cell<u32>,
+    /// Whether the pace is slow.
     is_slow: Cell<bool>,
 }
 
 /// Batches over which the pace is determined: reading the clock takes as long as dozens of frees.
 const BATCHES: u32 = 8;
 
-/// A fast pace becomes slow at `SLOW` nanoseconds for each block, and a slow one becomes fast below
-/// `STILL_SLOW`: fetching ahead makes frees faster, and must not switch itself off. Waiting for
-/// memory takes dozens of nanoseconds.
+/// A fast pace becomes slow at this many nanoseconds for each block. Waiting for memory takes
+/// dozens of them.
 const SLOW: u64 = 16;
+
+/// A slow pace becomes fast below this many: fetching ahead makes frees faster, and must not switch
+/// itself off.
 const STILL_SLOW: u64 = 8;
 
 impl Pace {

@@ -46,15 +46,17 @@ pub(super) struct List {
     bottom: AtomicU32,
 }
 
-/// The most blocks that a list takes at first, and the most bytes of these unless it is one block,
-/// so that threads that do little keep little. In hardened mode a list begins with [`RAMP`] blocks,
-/// as there must be some to choose from.
+/// The most blocks that a list takes at first, so that threads that do little keep little. In
+/// hardened mode a list begins with [`RAMP`] blocks, as there must be some to choose from.
 const FIRST: u32 = 4;
+
+/// The most bytes of these blocks, unless it is one block.
 const FIRST_BYTES: u32 = 1 << 10;
 
-/// Blocks up to which each batch doubles a list's capacity, and the batches after which it doubles
-/// from there on, up to its room: larger batches cost less per block.
+/// Blocks up to which each batch doubles a list's capacity: larger batches cost less per block.
 const RAMP: u32 = 64;
+
+/// Batches after which the capacity doubles from there on, up to the list's room.
 const WIDEN: u8 = 8;
 
 /// Batches in the same direction after which the next ones are larger.

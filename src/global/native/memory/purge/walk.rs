@@ -11,10 +11,12 @@ use crate::global::native::base::visit::Visit;
 use crate::os;
 use crate::pages::{FreeKind, PageHeap};
 
-/// Bounds of a step, which holds the heap's lock: blocks and pages visited, and bytes of free
-/// memory that the system is asked about and gets back, except that a huge page goes back whole. To
-/// look through a page of the smallest blocks takes 10 µs.
+/// The most blocks and pages that a step visits, since it holds the heap's lock. To look through a
+/// page of the smallest blocks takes 10 µs.
 pub(super) const STEP_BLOCKS: usize = 16;
+
+/// The most bytes of free memory that the system is asked about and gets back in a step, except
+/// that a huge page goes back whole.
 pub(super) const STEP_BYTES: usize = 256 << 10;
 
 /// The least pieces of free memory that go back.
