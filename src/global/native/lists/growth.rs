@@ -9,9 +9,9 @@
 //! put all their blocks back, and the heap tries once more before it grows. They stay as they are
 //! where this would hardly help, or would take too much time:
 //!
-//! - free memory and the lists' blocks are at most 4 MiB, or a quarter of what is in use;
-//! - the lists keep less than 256 KiB apart, or than a sixteenth of that: a medium block its own
-//!   bytes, a small one up to a page;
+//! - free memory, with the lists' blocks, is at most 4 MiB, or at most a quarter of what is in use;
+//! - the lists keep less than 256 KiB from joining it, or less than a sixteenth of it. A medium
+//!   block counts with its own bytes, a small one with the page that it may keep;
 //! - they [rest](crate::global::native::heaps::rest), because they made way or were asked only
 //!   just now.
 
@@ -26,16 +26,23 @@ use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::state::State;
 
-/// Bytes that may be free in any case, and the part of those in use that may be.
+/// Bytes that may be free in any case.
 const FREE: usize = 4 << 20;
+
+/// Divisor: a quarter of the bytes in use may be free.
 const FREE_PART: usize = 4;
 
-/// Fewest bytes that lists must keep apart to make way, and the part of the free bytes.
+/// Lists that make way keep at least this many bytes of free memory from joining.
 const APART: usize = 256 << 10;
+
+/// Divisor: and at least a sixteenth of the free bytes.
 const APART_PART: usize = 16;
 
-/// Blocks that go back and come again in about the time of a growth, most of which are page faults.
+/// Small blocks that go back and come again in about the time of a growth, most of which is spent
+/// on page faults.
 const SMALL_OF_GROWTH: usize = 512;
+
+/// Medium blocks that do so in that time.
 const MEDIUM_OF_GROWTH: usize = 16;
 
 impl Heap {
