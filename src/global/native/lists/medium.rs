@@ -19,9 +19,10 @@
 //!
 //! Above 128 KiB there is a class for each 2 KiB, and a list serves one of eight or more. Fewer
 //! classes would waste memory, and keep back blocks of many sizes in a program that uses each of
-//! them once; buffers have the same size again and again. A list without room turns to the class
-//! that was last requested, and each request for another halves the room, unless the list's last
-//! block was freed since the one before. Only requests for the class of a list are rounded up.
+//! them once; buffers have the same size again and again. Each request for another class of the
+//! list halves its room, unless the last of its blocks was freed since the last such request. Once
+//! no room is left, its blocks go back and the list turns to the class requested. Only requests for
+//! the class of a list are rounded up.
 //!
 //! A request with a larger alignment, up to an OS page, takes a block from the list that happens to
 //! be aligned so. If the program allocates with this alignment repeatedly, there are such blocks.

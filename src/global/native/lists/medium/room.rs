@@ -116,9 +116,8 @@ impl Lists {
         }
     }
 
-    /// Gives a list this class if it has no room for its own. If it has, halves the room, unless
-    /// the last of its blocks was freed since it was last asked to turn, and puts its blocks back
-    /// once no room is left.
+    /// Turns a list to this class if it has neither room nor blocks. Otherwise first [takes half of
+    /// its room](Self::give_up_room).
     pub(super) fn turn_to(&self, class: Class) {
         let list = self.list(class);
         // A visit, or one that was under way, may have left blocks on a list without room.
@@ -148,9 +147,9 @@ impl Lists {
         }
     }
 
-    /// Returns how many blocks besides one that a request waits for the list of a class wants from
-    /// the heap, at most `most` of its size: as many as it may keep, and went back when it was
-    /// full.
+    /// Returns how many blocks the list of this class should take from the heap beside the one
+    /// requested: as many as went back when it was full, but no more than it has room for, than the
+    /// byte limit leaves, and than `most` of its size.
     pub(super) fn wanted(&self, class: Class, most: impl FnOnce(usize) -> usize) -> usize {
         let list = self.list(class);
         let overflown = list.overflown.load(Relaxed).saturating_sub(1);
