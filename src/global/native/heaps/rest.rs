@@ -1,9 +1,9 @@
 //! How long lists rest after a decision whether they [make
 //! way](crate::global::native::lists::growth) before a heap grows.
 //!
-//! To make way and to be filled again takes lists about as long as a few growths of the heap. So
-//! the heap may grow as often before they are asked again, or be used a few times as often. If it
-//! has to grow before that, they made way in vain, and rest twice as long the next time.
+//! Making way and being filled again costs lists about as much time as a few growths of the heap.
+//! So as many growths, or a few times as many uses of the heap, pass before they are asked again.
+//! If they must make way sooner, the last time was in vain, and the next rest is twice as long.
 //!
 //! Lists that stayed are asked again after some uses of the heap, or once it has so much free
 //! memory that they might decide otherwise.
@@ -26,8 +26,7 @@ pub(in crate::global::native) struct Rest {
     growths: usize,
     /// The rest ends when the heap has this number of free bytes.
     free: usize,
-    /// Uses of the heap until the last time that lists made way has paid for itself. If they make
-    /// way again before, it was in vain.
+    /// Uses of the heap that are left until the last time that lists made way has paid for itself.
     unpaid: usize,
     /// How many times in a row they made way in vain.
     in_vain: u32,
