@@ -6,9 +6,9 @@ use core::sync::atomic::Ordering::Relaxed;
 /// The longest time, in milliseconds: twelve days.
 const LONGEST: u32 = 1 << 30;
 
-/// When something may be done again: a time in milliseconds, or as many of its lower bits as there
-/// is room for; 0 if it was never done. With 32 bits the clock wraps, so a time further ahead than
-/// the [`LONGEST`] is past.
+/// The time in milliseconds from which on something may be done again, cut to the bits of a word; 0
+/// if it was never done. Where a word has 32 bits the clock wraps, so an end more than [`LONGEST`]
+/// ahead counts as past.
 #[derive(Debug)]
 pub(in crate::global::native) struct Cooldown(AtomicUsize);
 

@@ -16,9 +16,9 @@ use crate::os;
 pub(super) const SPINS: u32 = 64;
 
 /// Returns the token of the calling thread: not 0, its lowest two bits clear. It is the same in the
-/// child of a fork. No two threads have the same, except, by a chance of one in half a billion, the
-/// main thread of a static program and another one: if they met, one would take the lock that the
-/// other holds for its own, and go elsewhere.
+/// child of a fork. No two threads have the same, except that the main thread of a static program
+/// has another thread's with a chance of one in half a billion. Then one of them would mistake a
+/// lock that the other holds for its own, and go elsewhere.
 #[inline]
 pub(in crate::global::native) fn token() -> u32 {
     token_at(os::thread_address())

@@ -44,8 +44,8 @@ const WORTH: usize = 4;
 /// them.
 const MORE_THREADS: u32 = 8;
 
-/// A thread moves to a heap with so many times the free memory of its own: a heap that has as much
-/// is as likely to be unable to use it.
+/// A thread moves only to a heap that has more than this many times the free memory of its own:
+/// with about as much, the other heap would probably serve the request no better.
 const ROOMIER: usize = 2;
 
 /// Heaps whose figures are read per mebibyte that the process grows by.

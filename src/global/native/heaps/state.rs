@@ -1,5 +1,6 @@
-//! The state that a heap's lock protects: the engine, which free memory goes back to the system and
-//! when, and which is known to be zeros. Each call leaves the three consistent.
+//! The state that a heap's lock protects: the engine; the [`Purge`], which decides what free memory
+//! goes back to the system, and when; and the [`Zeros`], which knows what free memory is zeros.
+//! Each call leaves the three consistent.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

@@ -98,7 +98,8 @@ pub(in crate::global::native) enum Plan {
     Begin,
     /// One is under way.
     Continue,
-    /// A free left memory that should have gone [back at once](Purge::note_remainder).
+    /// The last free should have given [more back at once](Purge::note_remainder) than its visit
+    /// had time for.
     Remainder,
 }
 
