@@ -21,16 +21,24 @@
 //!
 //! | term | meaning |
 //! |---|---|
-//! | unit, half unit, granule | 16 bytes, the usual alignment; 8 bytes, the least one; 16 KiB, for which the tables beside the heaps have an entry |
-//! | window, slot | the addresses of all heaps; the addresses of one heap. A block in no slot is a mapping or a guarded block. (In [`pages`](crate::pages), a window is the free blocks that a class serves next.) |
+//! | unit | 16 bytes, the usual alignment |
+//! | half unit | 8 bytes, the least alignment |
+//! | granule | 16 KiB, for which the tables beside the heaps have an entry (in [`small`](crate::small), one word) |
+//! | window | the addresses of all heaps (in [`pages`](crate::pages), the free blocks that a class serves next) |
+//! | slot | the addresses of one heap. A block in no slot is a mapping or a guarded block |
+//! | engine | here a whole [`PageHeap`](crate::PageHeap): in the crate's words a `Heap` around a `PageEngine` |
 //! | small | a block up to FFCROSSOVER, which quick lists serve |
 //! | tagged | a larger block in a heap, with a boundary tag before it: neither small nor a mapping |
-//! | medium, large | tagged blocks: up to 1 MiB, which [`lists::medium`] may keep; above it |
+//! | medium | a tagged block of up to 1 MiB, which [`lists::medium`] may keep |
+//! | large | a tagged block above that |
 //! | extent, dedicated memory | the parts of a slot: blocks, from below; bookkeeping, from above (see [`source`](crate::source)) |
-//! | face, shadow | stand-ins on which every push and pop fails: for the lists of a thread, in hardened mode; for one list, in granules with sampled blocks |
+//! | face | stands in for the lists of a thread in hardened mode: every push and pop on it fails |
+//! | shadow | stands in for one list, in granules with sampled blocks: every push and pop on it fails |
 //! | run | what is adjacent and handled as one: OS pages, or blocks of one size |
 //! | batch | the blocks that cross a heap's lock at once |
 //! | fast path, slow path | a pop or a push on a list; everything else |
+//! | `asked` | the tuning of the `Pagewise` that is called; it counts only if no other was used before |
+//! | sample | of memory: what tells whether more like it will be written ([`memory::huge`]); of blocks: what a profile records ([`base::sampler`]) |
 //! | purge | a walk through a heap that gives its free OS pages back to the system |
 //! | visit | the time that a thread on its slow path spends on giving memory back |
 //! | token | a number that names a running thread |
