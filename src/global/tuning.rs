@@ -71,9 +71,10 @@ pub struct Tuning {
     /// all multiples of 8 up to 48.
     ///
     /// Classes of a SIZEMAP are rounded up to units of 16 bytes, with one exception: 8, 24 and 40
-    /// serve requests for no more alignment than 8 ([`SizeMap::Classes`]). If one of them is there
-    /// without the class 8 bytes less (or there is 56, or another odd multiple of 8), all are
-    /// rounded up, and so they are in hardened mode and in pages above 512 KiB.
+    /// serve requests for no more alignment than 8 ([`SizeMap::Classes`]). All classes are rounded
+    /// up, these three too, if one of the three lacks the class 8 bytes below it, if there is any
+    /// other class that is no multiple of 16 (such as 56), in hardened mode, and in pages above 512
+    /// KiB.
     pub pages: Config,
     /// The most blocks that one quick list keeps, from 2 to 1024; 256 by default. A list starts
     /// with room for as many blocks as fit in 1 KiB, at least one and at most 4 (in hardened mode
@@ -81,8 +82,9 @@ pub struct Tuning {
     /// again and again, its list keeps up to four times this, and four times
     /// [`quick_bytes`](Self::quick_bytes); all lists of the process together 8 MiB more than usual.
     pub quick_blocks: u32,
-    /// The most bytes that one quick list keeps; 32 KiB by default. A list of large blocks may keep
-    /// up to 4 blocks if they take no more than twice this, and every list keeps at least 2 blocks.
+    /// The most bytes that one quick list keeps, any number; 32 KiB by default. A list of large
+    /// blocks may keep up to 4 blocks if they take no more than twice this, and every list keeps at
+    /// least 2 blocks.
     pub quick_bytes: u32,
     /// The most heaps for each CPU, from 1 to 16; 2 by default. If there are more threads than
     /// heaps, threads share them.
@@ -104,8 +106,8 @@ pub struct Tuning {
     /// [`Hardening::OFF`] by default.
     pub hardening: Hardening,
     /// One in `guarded` allocations of up to an OS page becomes a [guarded
-    /// block](crate::global#guarded-blocks); 0, the default, disables them. Needs the feature
-    /// `guarded`.
+    /// block](crate::global#guarded-blocks); 0, the default, disables them, and a number above 2³⁰
+    /// counts as 2³⁰. Needs the feature `guarded`.
     pub guarded: u32,
 }
 
@@ -270,10 +272,10 @@ impl Tuning {
     }
 }
 
-/// Returns what the classes of a SIZEMAP are multiples of. It is [`HALF_UNIT`] if the odd multiples
-/// of it are at most [`MOST_HALF`], and each comes right behind the class that is half a unit less:
-/// then the least class for whole units is a multiple of [`UNIT`]. Else it is [`UNIT`]. So it is if
-/// there are more classes than multiples of [`UNIT`]: a thread's lists have no room for more.
+/// Returns the number of bytes of which all classes of a SIZEMAP are multiples: [`HALF_UNIT`] if
+/// every class that is no multiple of [`UNIT`] is at most [`MOST_HALF`] and comes directly after
+/// the class half a unit below, so that the least class for whole units is one of whole units; else
+/// [`UNIT`]. Also [`UNIT`] if there are more classes than a thread's lists have room for.
 pub(super) const fn unit_of(sizemap: &SizeMap) -> usize {
     match sizemap {
         SizeMap::Classes(classes) => unit_of_classes(classes),
