@@ -29,10 +29,9 @@ pub struct Hardening {
     /// FFCROSSOVER also have canaries in front. Costs a byte for each block, so a request for
     /// exactly the size of a class takes the next class.
     pub canaries: bool,
-    /// Hands out a random one of the last eight blocks on the thread's list of the class, instead
-    /// of the one freed last, which comes next with a chance of less than a quarter, and each other
-    /// one with less. Blocks from another place of the heap begin anywhere among those that are
-    /// moved to the list at once.
+    /// Hands out one of the last eight blocks on the thread's list of the class at random: the one
+    /// freed last with a probability of 15/64, and each one before it with 2/64 less. When a list
+    /// takes blocks from another place of the heap, it begins at a random one of them.
     pub random: bool,
     /// Bytes of freed blocks that each thread holds back in a quarantine, at most 1,024 blocks; the
     /// oldest are used again first. Of larger blocks, up to four times this number, only the last
