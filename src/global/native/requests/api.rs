@@ -150,7 +150,7 @@ impl Pagewise {
     #[inline]
     pub unsafe fn free_sized(&self, block: *mut u8, size: usize) {
         // SAFETY: the callee has the same contract.
-        unsafe { paths::free_checked(&self.tuning, block, size) };
+        unsafe { paths::free_sized(&self.tuning, block, size) };
     }
 
     /// Resizes a block whose size the caller does not know; null, and nothing changed, if there is
@@ -209,7 +209,7 @@ unsafe impl GlobalAlloc for Pagewise {
             if layout.align() > HALF_UNIT {
                 return paths::free_aligned(&self.tuning, block, layout.size(), layout.align());
             }
-            paths::free_sized(&self.tuning, block, layout.size(), HALF_UNIT);
+            paths::free_small(&self.tuning, block, layout.size(), HALF_UNIT);
         }
     }
 

@@ -175,7 +175,7 @@ fn allocate_unusually(parts: Parts, asked: &Tuning, size: usize, align: usize) -
 /// # Safety
 /// The block is in use, was allocated with this size and alignment, and is not used afterwards.
 #[inline(always)]
-pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize, align: usize) {
+pub(super) unsafe fn free_small(asked: &Tuning, block: *mut u8, size: usize, align: usize) {
     // SAFETY: the caller guarantees that the block is in use and has this size and alignment;
     // `lists` are this thread's.
     unsafe {
@@ -188,16 +188,16 @@ pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize, ali
     }
 }
 
-/// As [`free_sized`], for any alignment. A separate function, as [`allocate_aligned`] is.
+/// As [`free_small`], for any alignment. A separate function, as [`allocate_aligned`] is.
 ///
 /// # Safety
-/// As for [`free_sized`].
+/// As for [`free_small`].
 #[inline(never)]
 pub(super) unsafe fn free_aligned(asked: &Tuning, block: *mut u8, size: usize, align: usize) {
     // SAFETY: the callees have the same contract.
     unsafe {
         match align <= UNIT {
-            true => free_sized(asked, block, size, UNIT),
+            true => free_small(asked, block, size, UNIT),
             false => free_any_sized(asked, block, size),
         }
     }
@@ -276,7 +276,7 @@ pub(super) unsafe fn free_listed(asked: &Tuning, block: *mut u8, list: u32) {
 /// # Safety
 /// As for [`free`].
 #[inline(always)]
-pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
+pub(super) unsafe fn free_sized(asked: &Tuning, block: *mut u8, size: usize) {
     // SAFETY: the callees have the same contract; an address in a slot is not null; `lists` are
     // this thread's.
     unsafe {
@@ -288,7 +288,7 @@ pub(super) unsafe fn free_checked(asked: &Tuning, block: *mut u8, size: usize) {
     }
 }
 
-/// As [`free_checked`], for blocks that the size alone puts on no list: all those of a large size
+/// As [`free_sized`], for blocks that the size alone puts on no list: all those of a large size
 /// or alignment, and others now and then.
 ///
 /// # Safety
@@ -375,7 +375,7 @@ pub(super) unsafe fn reallocate_sized(
     // SAFETY: the callee has the same contract; the block was last allocated with `size`, so its
     // list is the size's.
     unsafe {
-        relocate(asked, block, size, align, new_size, || free_sized(asked, block, size, align))
+        relocate(asked, block, size, align, new_size, || free_small(asked, block, size, align))
     }
 }
 
