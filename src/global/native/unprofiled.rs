@@ -11,7 +11,7 @@ pub(super) fn decide_sample(_: &Tuning, _: usize, _: usize) -> bool {
     false
 }
 
-pub(super) fn enter_sample(_: *mut u8, _: usize, _: usize) {}
+pub(super) fn add_sample(_: *mut u8, _: usize, _: usize) {}
 
 pub(super) fn forget(_: *mut u8) {}
 

@@ -92,9 +92,9 @@ pub(in crate::global::native) fn seal() {
     TABLES.seal();
 }
 
-/// Enters the lists of these classes, block sizes in bytes below 64 KiB, for all sizes up to `most`
+/// Sets the lists of these classes, block sizes in bytes below 64 KiB, for all sizes up to `most`
 /// that they serve, and none for larger ones.
-pub(in crate::global::native) fn enter(classes: impl Iterator<Item = usize>, most: usize) {
+pub(in crate::global::native) fn set_classes(classes: impl Iterator<Item = usize>, most: usize) {
     let mut from = 1;
     for (class, size) in classes.enumerate() {
         let end = (size.min(most) / HALF_UNIT + 1).clamp(from, ENTRIES);

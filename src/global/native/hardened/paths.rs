@@ -112,7 +112,7 @@ fn allocate_slowly(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
-    let Some(caller) = thread::enter(tuning) else {
+    let Some(caller) = thread::caller(tuning) else {
         return mapped::instead_of_heap(tuning, size, align);
     };
     let list = blocks::list_for(tuning, least(size, parts), align);
@@ -460,7 +460,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             let known = small_size(parts, block, code, class);
             stop_if_wrong(parts, block, code, size, known);
             state.store(wipe_if_wanted(parts, block, class), Relaxed);
-            let _ = thread::enter(asked);
+            let _ = thread::caller(asked);
             return match own::of_thread() {
                 Some((lists, own)) => put_back_or_keep(lists, own, Freed::new(block, list, class)),
                 None => Heap::put(&mut [block], Upkeep::IfDue),
@@ -474,7 +474,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
             wipe(block, known);
         }
         state.store(NONE, Relaxed);
-        let _ = thread::enter(asked);
+        let _ = thread::caller(asked);
         // What it takes, not what was requested: a large alignment takes far more.
         let least = registry::tuning(asked).pages.ffcrossover + 1;
         let freed = Freed::new(block, list, least.max(front + known + canary::BEHIND));

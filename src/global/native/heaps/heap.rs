@@ -150,13 +150,13 @@ impl Heap {
         &self,
         action: impl FnOnce(&mut State) -> R,
     ) -> Option<R> {
-        self.enter(Wait::Always, action)
+        self.with_if(Wait::Always, action)
     }
 
     /// As [`with`](Self::with), but `wait` says whether to wait. First puts back the deferred
     /// blocks.
     #[inline]
-    pub(in crate::global::native) fn enter<R>(
+    pub(in crate::global::native) fn with_if<R>(
         &self,
         wait: Wait,
         action: impl FnOnce(&mut State) -> R,
@@ -181,7 +181,7 @@ impl Heap {
     }
 
     /// Publishes the fields that other threads read without the lock. Returns the damage that was
-    /// found in the heap, and where. (A function of its own, as a copy in each caller of `enter`
+    /// found in the heap, and where. (A function of its own, as a copy in each caller of `with_if`
     /// makes the library longer, but not faster.)
     #[inline(never)]
     fn publish(&self, state: &State) -> Option<(Fault, *mut u8)> {

@@ -40,7 +40,7 @@ impl Heap {
         wait: Wait,
         action: impl FnOnce(&mut State) -> R,
     ) -> Option<R> {
-        let (result, growth, spare) = self.enter(wait, |state| {
+        let (result, growth, spare) = self.with_if(wait, |state| {
             let result = action(state);
             (result, state.take_growth(), state.take_spare())
         })?;
@@ -136,7 +136,7 @@ impl Heap {
         if unsafe { self.deferred.push(blocks) } {
             // The holder may have unlocked before the push, and the heap may have no other user for
             // long.
-            let _ = self.enter(Wait::Never, |_| ());
+            let _ = self.with_if(Wait::Never, |_| ());
             return;
         }
         // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
@@ -279,7 +279,7 @@ impl Heap {
     /// Does steps of a purge that is under way or due, until the visit is over or another thread
     /// waits for the lock.
     pub(in crate::global::native) fn do_due_purge(&self, visit: &mut Visit) {
-        let Some(plan) = self.enter(Wait::Never, State::plan_purge) else { return };
+        let Some(plan) = self.with_if(Wait::Never, State::plan_purge) else { return };
         if plan != Plan::Nothing {
             background::note_due();
         }

@@ -91,9 +91,12 @@ fn decide(asked: &Tuning) -> Option<&'static Settings> {
 /// Gives the calling thread quick lists and a heap. The first call opens the allocator, and then
 /// calls `on_open`, which must not allocate. `None` if there is no memory, or the registry's lock
 /// cannot be waited for.
-pub(in crate::global::native) fn enter(asked: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
+pub(in crate::global::native) fn begin_thread(
+    asked: &Tuning,
+    on_open: fn(),
+) -> Option<NonNull<Lists>> {
     let tuning = &settings(asked)?.tuning;
-    REGISTRY.with(|registry| registry.adopted().enter(tuning, on_open)).flatten()
+    REGISTRY.with(|registry| registry.adopted().begin_thread(tuning, on_open)).flatten()
 }
 
 /// Bytes of a heap's free memory from which on a thread that ends has the background thread look
@@ -233,8 +236,8 @@ impl Registry {
         Some(())
     }
 
-    /// See the function [`enter`].
-    fn enter(&mut self, tuning: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
+    /// See the function [`begin_thread`].
+    fn begin_thread(&mut self, tuning: &Tuning, on_open: fn()) -> Option<NonNull<Lists>> {
         if !OPEN.load(Relaxed) {
             self.refused = self.refused || self.open(tuning).map(|()| on_open()).is_none();
         }
@@ -499,8 +502,8 @@ mod tests {
     #[ignore = "in a process of its own"]
     fn own_lists() {
         let take = || {
-            let enter = || enter(&Tuning::new(), || ()).map(|lists| lists.addr());
-            std::thread::spawn(enter).join().ok().flatten()
+            let begin = || begin_thread(&Tuning::new(), || ()).map(|lists| lists.addr());
+            std::thread::spawn(begin).join().ok().flatten()
         };
         heap_for_test();
         std::thread::spawn(heap_for_test).join().expect("it ends");

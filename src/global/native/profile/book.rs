@@ -160,10 +160,10 @@ impl Book {
         self.dropped += samples;
     }
 
-    /// Enters a live block that is not in the book. `calls` has the innermost call first. `granule`
+    /// Adds a live block that is not in the book. `calls` has the innermost call first. `granule`
     /// is the number of the block's granule, if blocks are counted there. `None`, and no change, if
     /// there is no memory.
-    pub(super) fn enter(
+    pub(super) fn add(
         &mut self,
         block: usize,
         granule: Option<usize>,
@@ -178,7 +178,7 @@ impl Book {
         Some(())
     }
 
-    /// Enters a block again that was taken out. Unlike [`enter`](Self::enter), counts no new
+    /// Adds a block again that was taken out. Unlike [`add`](Self::add), counts no new
     /// allocation.
     pub(super) fn restore(
         &mut self,
@@ -196,7 +196,7 @@ impl Book {
         !self.index.as_slice().is_empty()
     }
 
-    /// Adds a live block; the caller has made room.
+    /// Puts a live block into the book; the caller has made room.
     fn put(&mut self, block: usize, granule: Option<usize>, taken: Taken) {
         let Taken { size, stack } = taken;
         if let Some(stack) = self.stacks.as_mut_slice().get_mut(stack as usize) {
@@ -320,7 +320,7 @@ impl Book {
         if 2 * (stacks.len() + 1) > self.index.as_slice().len() {
             let mut index = Grown::zeros((2 * self.index.as_slice().len()).max(1 << 10))?;
             for (number, stack) in stacks.iter().enumerate() {
-                enter(index.as_mut_slice(), stack.hash, number);
+                index_stack(index.as_mut_slice(), stack.hash, number);
             }
             self.index = index;
         }
@@ -342,7 +342,7 @@ impl Book {
             self.frames.truncate(first);
             return None;
         }
-        enter(self.index.as_mut_slice(), hash, number);
+        index_stack(self.index.as_mut_slice(), hash, number);
         Some(number as u32)
     }
 
@@ -362,8 +362,8 @@ impl Book {
     }
 }
 
-/// Enters a stack's number into an index with room for it.
-fn enter(index: &mut [u32], hash: u64, number: usize) {
+/// Adds a stack's number to an index with room for it.
+fn index_stack(index: &mut [u32], hash: u64, number: usize) {
     let mut at = hash as usize & (index.len() - 1);
     while index[at] != 0 {
         at = (at + 1) & (index.len() - 1);
@@ -470,7 +470,7 @@ mod tests {
         let mut book = Book::new();
         assert!(book.take(0, None).is_none());
         book.begin(100).expect("there is memory");
-        book.enter(16, Some(0), 40, &[1]).expect("there is memory");
+        book.add(16, Some(0), 40, &[1]).expect("there is memory");
         let before = book.keys;
         assert!(book.take(0, None).is_none());
         assert_eq!(book.keys, before);
@@ -499,7 +499,7 @@ mod tests {
         for round in 0..2 {
             for number in 0..5_000 {
                 let block = 16 * (1 + number + 5_000 * round);
-                book.enter(block, None, 40, &stack(number)).expect("there is memory");
+                book.add(block, None, 40, &stack(number)).expect("there is memory");
                 let (taken, _) = book.take(block, None).expect("it is there");
                 assert_eq!((taken.size, taken.stack as usize), (40, number));
             }
@@ -537,7 +537,7 @@ mod tests {
             } else {
                 let (size, stack) = (1 + random(300) as usize, random(700) as usize);
                 let calls: Vec<usize> = (0..1 + stack % 7).map(|call| stack * 31 + call).collect();
-                book.enter(block, granule, size, &calls).expect("there is memory");
+                book.add(block, granule, size, &calls).expect("there is memory");
                 let (taken, _) = book.take(block, granule).expect("it is there");
                 book.restore(block, granule, taken).expect("there is room");
                 blocks.insert(block, (size, taken.stack as usize));
@@ -562,13 +562,13 @@ mod tests {
         assert!(addresses.as_slice().is_sorted_by(|a, b| a < b));
     }
 
-    /// A block that was taken out before the profile ended can be entered again.
+    /// A block that was taken out before the profile ended can be added again.
     #[test]
     fn a_closed_book_takes_blocks() {
         let mut book = Book::new();
         book.begin(100).expect("there is memory");
-        book.enter(16, Some(0), 40, &[1]).expect("there is memory");
-        book.enter(32, None, 40, &[1]).expect("there is memory");
+        book.add(16, Some(0), 40, &[1]).expect("there is memory");
+        book.add(32, None, 40, &[1]).expect("there is memory");
         let (taken, _) = book.take(16, Some(0)).expect("it is there");
         let mut closed = Vec::new();
         book.close(|_| panic!("no granule is left"), |block| closed.push(block));
@@ -583,13 +583,13 @@ mod tests {
     fn entries_without_room_are_refused() {
         let mut book = Book::new();
         book.begin(1).expect("there is memory");
-        let mut entered = 0_usize;
-        while book.enter(16 * (entered + 1), None, 16, &[1, 2]).is_some() {
-            entered += 1;
-            assert!(entered < 1 << 24);
+        let mut added = 0_usize;
+        while book.add(16 * (added + 1), None, 16, &[1, 2]).is_some() {
+            added += 1;
+            assert!(added < 1 << 24);
         }
-        assert!(entered > 1 << 19 && book.find(16 * (entered + 1)).is_none());
+        assert!(added > 1 << 19 && book.find(16 * (added + 1)).is_none());
         let snapshot = book.snapshot().expect("there is memory");
-        assert_eq!(snapshot.sites().map(|site| site.samples).sum::<u64>(), entered as u64);
+        assert_eq!(snapshot.sites().map(|site| site.samples).sum::<u64>(), added as u64);
     }
 }

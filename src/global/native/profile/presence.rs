@@ -44,7 +44,7 @@ pub(super) fn may_have(block: usize) -> bool {
     count_of(block).is_some_and(|count| count.load(Relaxed) > 0)
 }
 
-/// Counts a block that enters the book.
+/// Counts a block that is added to the book.
 pub(super) fn add(block: usize) {
     if let Some(count) = count_of(block) {
         count.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Takes the samples: decides whether a request is sampled, and enters and removes blocks. Also
+//! Takes the samples: decides whether a request is sampled, and adds and removes blocks. Also
 //! starts and stops profiles, and handles forks.
 
 use core::ptr;
@@ -120,36 +120,36 @@ pub(in super::super) fn decide_sample(asked: &Tuning, size: usize, align: usize)
     }
 }
 
-/// Enters a newly allocated block that is sampled. `frame` is an address on the stack; only calls
+/// Adds a newly allocated block that is sampled. `frame` is an address on the stack; only calls
 /// further out than it are recorded.
 #[cold]
-pub(in super::super) fn enter_sample(block: *mut u8, size: usize, frame: usize) {
+pub(in super::super) fn add_sample(block: *mut u8, size: usize, frame: usize) {
     let lists = quick::of_face(current::lists());
     if block.is_null() || quick::is_none(lists) {
         return;
     }
-    let enter = || {
+    let add = || {
         let mut calls = [0; DEPTH];
         os::return_addresses_beyond(frame, &mut calls);
         let depth = calls.iter().position(|&call| call == 0).unwrap_or(DEPTH);
         let block = block.addr();
-        let entered = with(|book| {
+        let added = with(|book| {
             if !mode::is_profiled() {
                 return;
             }
             // Removes an old entry for this address, whose free could not be recorded.
             take_out(book, block);
-            match book.enter(block, granule_of(block), size, &calls[..depth]) {
+            match book.add(block, granule_of(block), size, &calls[..depth]) {
                 Some(()) => divert_frees(block),
                 None => book.count_dropped(1),
             }
         });
-        if entered.is_none() {
+        if added.is_none() {
             DROPPED.fetch_add(1, Relaxed);
         }
     };
     // SAFETY: a thread's lists are never deallocated.
-    unsafe { (*lists).sampler.run_unless_busy(enter) };
+    unsafe { (*lists).sampler.run_unless_busy(add) };
 }
 
 /// Makes frees of a block in the book, and of others in its granule, take the slow path.
@@ -186,7 +186,7 @@ fn take_present(block: usize) -> Option<Taken> {
     })
 }
 
-/// Enters a block again that was [taken](take) out, because it stayed as it was.
+/// Adds a block again that was [taken](take) out, because it stayed as it was.
 pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
     let (Some(taken), block) = (taken, block.addr()) else { return };
     let _ = with(|book| {
@@ -403,12 +403,12 @@ mod tests {
             restore(block, taken);
             assert_eq!(entry(), known);
         }
-        // Nothing is entered where there is no block, nor by a thread without lists.
-        enter_sample(ptr::null_mut(), 100, 0);
+        // Nothing is added where there is no block, nor by a thread without lists.
+        add_sample(ptr::null_mut(), 100, 0);
         assert!(take(ptr::null_mut()).is_none());
         let other = std::thread::spawn(|| {
             let block = ptr::without_provenance_mut(16);
-            enter_sample(block, 100, 0);
+            add_sample(block, 100, 0);
             take(block).is_none() && quick::is_none(current::lists())
         });
         assert!(other.join().expect("it ends"));

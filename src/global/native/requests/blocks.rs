@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_small_block_is_allocated_whatever_is_due() {
         let work = || {
-            let caller = thread::enter(&PAGEWISE.tuning).expect("there are heaps");
+            let caller = thread::caller(&PAGEWISE.tuning).expect("there are heaps");
             let lists = caller.lists.expect("there is memory").as_ptr();
             let list = sizes::offset(100);
             // SAFETY: the lists are this thread's, the offset is from the tables, and each block is
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn other_heaps_are_asked() {
         let other = registry::heap_for_test();
-        let caller = thread::enter(&Tuning::new()).expect("there are heaps");
+        let caller = thread::caller(&Tuning::new()).expect("there are heaps");
         let mut asked = 0;
         let found = from_any(caller, |heap| {
             asked += 1;
@@ -448,7 +448,7 @@ mod tests {
         sampler::begin(1);
         assert!(mode::set_profiled(true));
         for (list, pops) in [(0, 0), (1, 1), (sizes::offset(64), 1), (0, 0)] {
-            let caller = thread::enter(&Tuning::new()).expect("there are heaps");
+            let caller = thread::caller(&Tuning::new()).expect("there are heaps");
             // SAFETY: `lists` are the thread's, and never freed.
             let lists = unsafe { caller.lists.expect("it has lists").as_ref() };
             let due = [(Due::Clock, NEVER), (Due::Guarded, NEVER), (Due::Sample, 0)];

@@ -184,7 +184,7 @@ unsafe fn move_large_to_mapping(
     if !huge::is_dense(block, size) {
         return None;
     }
-    let caller = thread::enter(tuning)?;
+    let caller = thread::caller(tuning)?;
     let kept = mapping::allocate_kept(new_size, align, tuning.purge_delay, Lengthen::InOnePiece);
     let moved = kept.or_else(|| mapping::allocate(new_size, align, None))?;
     if kept.is_none() {
@@ -256,7 +256,7 @@ pub(in crate::global::native) unsafe fn free(asked: &Tuning, block: *mut u8) {
             background::note_due();
         }
     }
-    if let Some(caller) = thread::enter(asked) {
+    if let Some(caller) = thread::caller(asked) {
         caller.heap.trim(thread::flush_lists);
     }
     thread::start_background();
@@ -284,7 +284,7 @@ pub(in crate::global::native) unsafe fn resize(
     let from = mapping_from(tuning);
     if len < from && new_size >= from {
         // As if it had been mapped for its size.
-        if let Some(caller) = thread::enter(tuning) {
+        if let Some(caller) = thread::caller(tuning) {
             give_back_for_mapping(caller, new_size);
         }
     }

@@ -33,7 +33,7 @@ use crate::os::KeepErrno;
 #[cfg(feature = "initial-exec")]
 pub(super) fn open(asked: &Tuning) {
     let _errno = KeepErrno::new();
-    let _ = thread::enter(asked);
+    let _ = thread::caller(asked);
 }
 
 /// Allocates a block of `size` bytes at a multiple of `align`; null if there is no memory.

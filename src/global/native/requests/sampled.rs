@@ -45,14 +45,14 @@ pub(super) fn sample(
     let _errno = KeepErrno::new();
     if current::lists() == quick::empty() {
         // Gives a new thread its lists, so that its first block counts.
-        let _ = thread::enter(asked);
+        let _ = thread::caller(asked);
     }
     let is_wanted = profile::decide_sample(asked, size, align);
     let block = allocate();
     if is_wanted {
         // Calls from here on belong to the allocator.
         let here = 0_u8;
-        profile::enter_sample(block, size, (&raw const here).addr());
+        profile::add_sample(block, size, (&raw const here).addr());
         if SPACE.list_of(block) == Some(0)
             && let Some(block) = NonNull::new(block)
         {

@@ -46,7 +46,7 @@ pub(in crate::global::native) struct Caller {
 
 /// Returns the lists and heap of the calling thread. Makes its lists if it has none, unless it is
 /// about to end or there is no memory for them. `None` if there are no heaps.
-pub(in crate::global::native) fn enter(asked: &Tuning) -> Option<Caller> {
+pub(in crate::global::native) fn caller(asked: &Tuning) -> Option<Caller> {
     registry::adopt_orphans();
     let current = current::lists();
     let lists = if current == quick::gone() {
@@ -67,7 +67,7 @@ pub(in crate::global::native) fn enter(asked: &Tuning) -> Option<Caller> {
 /// Makes the calling thread's lists; `None` if there is no memory for them.
 #[cold]
 fn begin(asked: &Tuning) -> Option<NonNull<Lists>> {
-    let lists = registry::enter(asked, || os::prepare_thread_end(thread_ended))?;
+    let lists = registry::begin_thread(asked, || os::prepare_thread_end(thread_ended))?;
     current::set(quick::face(lists));
     own::begin();
     // SAFETY: lists are never freed.

@@ -32,7 +32,7 @@ pub(super) fn allocate_zeroed(asked: &Tuning, size: usize, align: usize) -> *mut
         return block.as_ptr();
     }
     let tuning = registry::tuning(asked);
-    let Some(caller) = thread::enter(tuning) else {
+    let Some(caller) = thread::caller(tuning) else {
         return mapped::instead_of_heap(tuning, size, align);
     };
     if mode::is_hardened() {
@@ -78,7 +78,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         return ptr::null_mut();
     }
     let tuning = registry::tuning(asked);
-    let Some(caller) = thread::enter(tuning) else {
+    let Some(caller) = thread::caller(tuning) else {
         // There are still mappings.
         return mapped::instead_of_heap(tuning, size, align);
     };
@@ -159,7 +159,7 @@ pub(super) unsafe fn free(asked: &Tuning, block: NonNull<u8>) {
 /// # Safety
 /// As for [`free`](super::paths::free); the block is of this list's class.
 unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
-    let lists = thread::enter(asked).and_then(|caller| caller.lists);
+    let lists = thread::caller(asked).and_then(|caller| caller.lists);
     // SAFETY: the caller guarantees that the block is in use and of the list's class; `lists` are
     // this thread's.
     unsafe {

@@ -158,7 +158,7 @@ pub(in crate::global::native) fn open(
     let mut count = 0;
     let counted =
         classes.inspect(|&size| count += places(capacity(tuning, size as u32, room(lists))));
-    sizes::enter(counted, tuning.pages.ffcrossover);
+    sizes::set_classes(counted, tuning.pages.ffcrossover);
     let usual = end_of_heads(lists) + count * size_of::<*mut u8>();
     debug_assert!(usual <= MAX_WORDS * WORD, "every class has a list");
     WAVE_PLACES.store(usual, Relaxed);
