@@ -52,17 +52,17 @@ struct Kept {
     /// The pages that are kept.
     runs: KeptRuns,
     /// When a mapping was last freed, in milliseconds.
-    freed: u64,
+    last_freed_at: u64,
     /// Whether freed mappings are wanted again, as far as is known.
     wanted: bool,
     /// When the next mapping may go back for want of room, in milliseconds.
-    again: u64,
+    next_release_at: u64,
     /// Where pages of different mappings adjoin.
     seams: Seams,
     /// The decline in the bytes of mappings in use.
     decline: Decline,
     /// Bytes of runs given back since the process began.
-    given: u64,
+    released_bytes: u64,
     /// Predicts whether new mappings that may hold anything will be written all over.
     density: MappingDensity,
     /// The same for mappings of zeros, which a program may want to stay mostly untouched.
@@ -240,7 +240,7 @@ pub(in crate::global::native) fn give_back(wanted: usize) -> bool {
 /// Returns the bytes given back in all.
 #[cfg(all(test, not(miri)))]
 pub(super) fn given() -> u64 {
-    with(|kept| kept.given).expect("the lock can be waited for")
+    with(|kept| kept.released_bytes).expect("the lock can be waited for")
 }
 
 /// Returns the milliseconds until there is something to give back; `None` if nothing is kept.
@@ -317,12 +317,12 @@ impl Kept {
     const fn new() -> Self {
         Self {
             runs: KeptRuns::new(),
-            freed: 0,
+            last_freed_at: 0,
             wanted: false,
-            again: 0,
+            next_release_at: 0,
             seams: Seams::new(),
             decline: Decline::NONE,
-            given: 0,
+            released_bytes: 0,
             density: MappingDensity::new(TRIED),
             zeroed: MappingDensity::new(0),
         }
@@ -339,12 +339,12 @@ impl Kept {
     /// bytes are kept then; `delay` is as for [`keep`].
     fn keep(&mut self, run: KeptRun, most: usize, delay: u32) -> bool {
         let (wanted, after) = (self.wanted, self.runs.bytes() + run.len);
-        self.freed = run.since;
+        self.last_freed_at = run.since;
         if !wanted || delay == 0 || delay == u32::MAX || after > most {
             return false;
         }
-        if after > MOST && run.since >= self.again {
-            self.again = run.since + u64::from(delay).max((run.len / RATE) as u64);
+        if after > MOST && run.since >= self.next_release_at {
+            self.next_release_at = run.since + u64::from(delay).max((run.len / RATE) as u64);
             return false;
         }
         self.runs.put(run)
@@ -354,14 +354,14 @@ impl Kept {
     /// how many kept bytes go back at once.
     fn note_freed(&mut self, used: usize, len: usize, delay: u32) -> usize {
         self.decline.note(used.saturating_add(len));
-        let goes_back = self.decline.note_freed(used, len, self.given, delay);
-        if goes_back { self.decline.left(self.given) } else { 0 }
+        let goes_back = self.decline.note_freed(used, len, self.released_bytes, delay);
+        if goes_back { self.decline.left(self.released_bytes) } else { 0 }
     }
 
     /// Takes [a block's bytes](KeptRuns::take), and learns that they were wanted.
     fn take(&mut self, len: usize, delay: u32) -> Result<Option<*mut u8>, Unrestored> {
-        if delay > 0 && os::now() <= self.freed.saturating_add(delay.into()) {
-            self.wanted |= self.freed > 0;
+        if delay > 0 && os::now() <= self.last_freed_at.saturating_add(delay.into()) {
+            self.wanted |= self.last_freed_at > 0;
         }
         self.runs.take(len)
     }
@@ -369,7 +369,7 @@ impl Kept {
     /// Gives back [up to `wanted` bytes of a run](KeptRuns::give_back). Returns their number.
     fn give_back(&mut self, wanted: usize, which: impl Fn(&KeptRun) -> bool) -> usize {
         let given = self.runs.give_back(wanted, which);
-        self.given += given as u64;
+        self.released_bytes += given as u64;
         given
     }
 }

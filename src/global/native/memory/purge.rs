@@ -275,7 +275,7 @@ impl Purge {
         let now = os::now();
         let due = now + u64::from(self.delay);
         let before = if self.due == 0 { due } else { self.due };
-        self.due = if is_free { before.min(due) } else { before.max(self.stuck.again) };
+        self.due = if is_free { before.min(due) } else { before.max(self.stuck.next_try_at) };
         if now >= self.due { Plan::Begin } else { Plan::Due }
     }
 

@@ -508,7 +508,7 @@ fn what_is_kept_goes_back_in_a_decline() {
     let (mib, len) = (1 << 20, 30 << 20);
     let freed = [9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(|left| {
         let bytes = kept.note_freed(left * len, len, DELAY);
-        kept.given += bytes as u64 / 2;
+        kept.released_bytes += bytes as u64 / 2;
         bytes / mib
     });
     // Twice what was freed, less what went back before.

@@ -22,34 +22,34 @@ pub(in crate::global::native) struct Decline {
     /// the same size does not lower it.
     freed: usize,
     /// Memory goes back once fewer bytes are in use than this: half of those in use the last time.
-    next: usize,
+    next_below: usize,
     /// Whether memory goes back in this decline.
     goes_back: bool,
     /// Whether a visit was too short for the memory that goes back in it.
     pub(super) has_remainder: bool,
     /// When memory last went back in a decline, milliseconds; 0 if it never did.
-    at: u64,
+    last_at: u64,
     /// The bytes given back in all when that decline first gave memory back.
-    before: u64,
+    purged_before: u64,
 }
 
 impl Decline {
     pub(in crate::global::native) const NONE: Self = Self {
         low: 0,
         freed: 0,
-        next: usize::MAX,
+        next_below: usize::MAX,
         goes_back: false,
         has_remainder: false,
-        at: 0,
-        before: 0,
+        last_at: 0,
+        purged_before: 0,
     };
 
     /// Records the bytes in use.
     #[inline]
     pub(in crate::global::native) fn note(&mut self, used: usize) {
         if used > self.low + RISE {
-            let &mut Self { at, before, .. } = self;
-            *self = Self { low: used, at, before, ..Self::NONE };
+            let &mut Self { last_at, purged_before, .. } = self;
+            *self = Self { low: used, last_at, purged_before, ..Self::NONE };
         }
         self.low = self.low.min(used);
     }
@@ -66,31 +66,31 @@ impl Decline {
         let fallen = self.low.saturating_sub(used).min(bytes);
         self.low -= fallen;
         self.freed += fallen;
-        if used >= self.next || self.freed < AT_ONCE.max(used) {
+        if used >= self.next_below || self.freed < AT_ONCE.max(used) {
             return false;
         }
         let now = os::now();
         if !self.goes_back {
-            if now < self.again(purged, delay) {
-                self.next = used.saturating_sub(RISE);
+            if now < self.next_at(purged, delay) {
+                self.next_below = used.saturating_sub(RISE);
                 return false;
             }
-            (self.goes_back, self.before) = (true, purged);
+            (self.goes_back, self.purged_before) = (true, purged);
         }
-        (self.next, self.at) = (used / 2, now);
+        (self.next_below, self.last_at) = (used / 2, now);
         true
     }
 
     /// Returns the bytes that may still go back in this decline: twice those freed, less those that
     /// went back.
     pub(in crate::global::native) fn left(&self, purged: u64) -> usize {
-        (2 * self.freed).saturating_sub((purged - self.before) as usize)
+        (2 * self.freed).saturating_sub((purged - self.purged_before) as usize)
     }
 
     /// Returns when the next decline may give memory back, milliseconds.
-    fn again(&self, purged: u64, delay: u32) -> u64 {
-        let wait = ((purged - self.before) / RATE as u64).max(delay.into());
-        if self.at > 0 { self.at + wait } else { 0 }
+    fn next_at(&self, purged: u64, delay: u32) -> u64 {
+        let wait = ((purged - self.purged_before) / RATE as u64).max(delay.into());
+        if self.last_at > 0 { self.last_at + wait } else { 0 }
     }
 }
 
@@ -131,11 +131,11 @@ mod tests {
     /// began. The next decline waits for as long as these bytes call for.
     #[test]
     fn what_went_back_before_a_decline_does_not_count() {
-        let decline = Decline { freed: 5, before: 100, at: 1_000, ..Decline::NONE };
+        let decline = Decline { freed: 5, purged_before: 100, last_at: 1_000, ..Decline::NONE };
         assert_eq!([100, 103, 110, 111].map(|purged| decline.left(purged)), [10, 7, 0, 0]);
-        let again = |purged| decline.again(100 + purged * RATE as u64, 50);
-        assert_eq!([0, 50, 51, 90].map(again), [1_050, 1_050, 1_051, 1_090]);
-        assert_eq!(Decline { at: 0, ..decline }.again(1 << 40, 50), 0, "there was none");
+        let next_at = |purged| decline.next_at(100 + purged * RATE as u64, 50);
+        assert_eq!([0, 50, 51, 90].map(next_at), [1_050, 1_050, 1_051, 1_090]);
+        assert_eq!(Decline { last_at: 0, ..decline }.next_at(1 << 40, 50), 0, "there was none");
     }
 
     /// Blocks that are freed and replaced are no decline, however many: memory given back for them
@@ -164,18 +164,21 @@ mod tests {
             assert!(decline.note_freed(21 * MIB, 64 * MIB, 7, delay));
             decline.note(21 * MIB + RISE);
             assert!(decline.note_freed(10 * MIB, 11 * MIB, 7 + 5, delay), "it is the same");
-            let (now, again) = (os::now(), decline.again(7 + purged, delay));
-            assert!(again <= now + least && again + 60_000 > now + least);
+            let (now, next_at) = (os::now(), decline.next_at(7 + purged, delay));
+            assert!(next_at <= now + least && next_at + 60_000 > now + least);
             decline.note(10 * MIB + RISE + 1);
             assert!(!decline.note_freed(MIB, 10 * MIB, 7 + purged, delay), "it is another");
             decline.note(200 * MIB);
             assert!(!decline.note_freed(100 * MIB, 100 * MIB, 7 + purged, delay), "it has to wait");
             // It asks the clock again a mebibyte later, and starts to count anew. (With no purge
             // delay: the machine may be up for less than the long one.)
-            decline.at = now - purged / RATE as u64;
+            decline.last_at = now - purged / RATE as u64;
             assert!(!decline.note_freed(99 * MIB, MIB, 7 + purged, 0));
             assert!(decline.note_freed(99 * MIB - 1, 1, 7 + purged, 0));
-            assert_eq!((decline.before, decline.next), (7 + purged, (99 * MIB - 1) / 2));
+            assert_eq!(
+                (decline.purged_before, decline.next_below),
+                (7 + purged, (99 * MIB - 1) / 2)
+            );
             // Small blocks freed meanwhile lower the bytes in use, and count for nothing.
             decline.note(MIB);
             assert!(decline.note_freed(0, MIB, 7 + purged, delay));

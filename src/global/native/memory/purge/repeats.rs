@@ -8,12 +8,12 @@ pub(super) struct Repeats {
     /// A bit for each doubling that gave memory back and has not seen it used again.
     gone: usize,
     /// When memory last went back, milliseconds.
-    when: u64,
+    last_at: u64,
 }
 
 impl Repeats {
     /// The state before anything went back.
-    pub(super) const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, when: 0 };
+    pub(super) const NONE: Self = Self { in_vain: [0; usize::BITS as usize], gone: 0, last_at: 0 };
 
     /// Growths that give nothing back before the next try.
     const TRIED: u8 = 16;
@@ -29,12 +29,12 @@ impl Repeats {
     /// Records that memory went back for a growth by `bytes`.
     pub(super) fn note_given_back(&mut self, bytes: usize, now: u64) {
         self.gone |= 1 << bytes.max(1).ilog2();
-        self.when = now;
+        self.last_at = now;
     }
 
     /// Records that memory which went back is used again: in vain, if within the purge delay.
     pub(super) fn note_reused(&mut self, now: u64, delay: u32) {
-        let is_soon = now.saturating_sub(self.when) <= delay.into();
+        let is_soon = now.saturating_sub(self.last_at) <= delay.into();
         let mut gone = core::mem::take(&mut self.gone);
         while is_soon && gone > 0 {
             self.in_vain[gone.trailing_zeros() as usize] = Self::TRIED;

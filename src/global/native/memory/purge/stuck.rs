@@ -13,14 +13,14 @@ pub(super) struct Stuck {
     /// Bytes that the heap had in use when the walk ended.
     pub(super) used: usize,
     /// Time of the next try, if a block was freed since then, milliseconds.
-    pub(super) again: u64,
+    pub(super) next_try_at: u64,
     /// Successive walks that gave back little of it. Each doubles the wait before the next.
     pub(super) in_vain: u32,
 }
 
 impl Stuck {
     /// The state before the first walk.
-    pub(super) const NONE: Self = Self { bytes: 0, used: 0, again: 0, in_vain: 0 };
+    pub(super) const NONE: Self = Self { bytes: 0, used: 0, next_try_at: 0, in_vain: 0 };
 
     /// The wait is the purge delay, doubled at most this often.
     const DOUBLED: u32 = 6;
@@ -35,8 +35,8 @@ impl Stuck {
     pub(super) fn note_walk(&mut self, bytes: usize, used: usize, given: usize, delay: u32) {
         let is_in_vain = given < bytes / 8;
         let in_vain = if is_in_vain { (self.in_vain + 1).min(Self::DOUBLED) } else { 0 };
-        let again = os::now() + (u64::from(delay) << in_vain);
-        *self = Self { bytes, used, again, in_vain };
+        let next_try_at = os::now() + (u64::from(delay) << in_vain);
+        *self = Self { bytes, used, next_try_at, in_vain };
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
             stuck.note_walk(800, 4_000, given, 1_000);
             let delay = 1_000 << doubled;
             let expected = before + delay..=os::now() + delay;
-            assert!(expected.contains(&stuck.again), "{given}, {doubled}");
+            assert!(expected.contains(&stuck.next_try_at), "{given}, {doubled}");
             assert_eq!((stuck.bytes, stuck.used, stuck.in_vain), (800, 4_000, doubled));
         };
         met(100, 0);

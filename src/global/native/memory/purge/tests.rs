@@ -399,14 +399,14 @@ fn memory_that_may_be_loose_is_tried_again() {
         let mut purge = Purge::new(0);
         let blocks = stuck(state, &mut purge);
         let (few, others) = blocks.split_at(blocks.len() / 8);
-        purge.stuck.again = os::now() + 100_000;
+        purge.stuck.next_try_at = os::now() + 100_000;
         put(state, few);
         assert!(purge.most_resident(used(state)) - used(state) < SURPLUS);
         assert_eq!(purge.plan(state.split().0), Plan::Due);
         assert!(purge.due_in().is_some_and(|waits| waits > 50_000));
         purge.due = 1;
         assert_eq!(purge.plan(state.split().0), Plan::Due, "what was due is not any more");
-        (purge.stuck.again, purge.due) = (0, 0);
+        (purge.stuck.next_try_at, purge.due) = (0, 0);
         // A walk skips the page that blocks are taken from at present.
         frees_all_between(state, &mut purge, few, 16);
         assert_eq!(
@@ -419,7 +419,7 @@ fn memory_that_may_be_loose_is_tried_again() {
             let now = os::now();
             purge.begin(state.split().0);
             walk(state, &mut purge);
-            let waits = purge.stuck.again - now;
+            let waits = purge.stuck.next_try_at - now;
             let least = 1_000 << in_vain;
             assert!((least..least + 60_000).contains(&waits), "{waits}");
             assert_eq!(purge.plan(state.split().0), Plan::Nothing, "nothing was freed since");
