@@ -4,7 +4,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::Acquire;
 
 use super::pool::{self, Book, PLACES, POOL, Record, State, Trace, book, index_of, with_record};
-use super::report::{self, Misuse};
+use super::report::{self, GuardedMisuse};
 use crate::global::native::base::sizes;
 use crate::global::native::memory::outside;
 use crate::global::native::memory::space::WINDOW;
@@ -119,9 +119,9 @@ pub(in super::super) unsafe fn known_len(block: *mut u8) -> Option<usize> {
     match with_record(block, |record| (record.state, record.block, record.size))? {
         (State::InUse, start, size) if start == block.addr() => Some(size),
         (State::Freed, start, _) if start == block.addr() => {
-            report::misuse(block, &Misuse::FreedTwice)
+            report::misuse(block, &GuardedMisuse::FreedTwice)
         }
-        _ => report::misuse(block, &Misuse::NoBlock),
+        _ => report::misuse(block, &GuardedMisuse::NoBlock),
     }
 }
 
@@ -166,7 +166,7 @@ pub(in super::super) unsafe fn free(block: *mut u8) {
     // SAFETY: the block is in use, so its page can be read.
     let rest = unsafe { core::slice::from_raw_parts(block.with_addr(end), behind) };
     if rest.iter().any(|&byte| byte != FILL) {
-        report::misuse(block, &Misuse::Overflow);
+        report::misuse(block, &GuardedMisuse::Overflow);
     }
     // SAFETY: the page holds only this block, which is not used any more.
     unsafe {

@@ -10,7 +10,7 @@ use crate::global::native::base::text::Text;
 use crate::os;
 
 /// A misuse noticed when a block is freed, resized or measured.
-pub(super) enum Misuse {
+pub(super) enum GuardedMisuse {
     FreedTwice,
     NoBlock,
     Overflow,
@@ -56,11 +56,13 @@ pub(super) fn describe_fault(address: *mut u8) -> Option<(&'static str, Record)>
 }
 
 /// Reports a misuse that a free noticed, and ends the process. The caller holds no lock.
-pub(super) fn misuse(block: *mut u8, misuse: &Misuse) -> ! {
+pub(super) fn misuse(block: *mut u8, misuse: &GuardedMisuse) -> ! {
     let what = match misuse {
-        Misuse::FreedTwice => "a block was freed twice",
-        Misuse::NoBlock => "a pointer was freed, resized or measured that is not a block in use",
-        Misuse::Overflow => "memory was written beyond the end of a block",
+        GuardedMisuse::FreedTwice => "a block was freed twice",
+        GuardedMisuse::NoBlock => {
+            "a pointer was freed, resized or measured that is not a block in use"
+        }
+        GuardedMisuse::Overflow => "memory was written beyond the end of a block",
     };
     let record = with_record(block, |record| record).unwrap_or(Record::UNUSED);
     say(what, block, &record);

@@ -24,7 +24,7 @@ use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists, Low};
 use crate::global::native::lists::registry;
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::requests::{blocks, mapped, thread};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -173,7 +173,7 @@ fn allocate_tagged(
     unsafe {
         let block = raw.add(front);
         if states::is_in_use(states::of(block).load(Relaxed)) {
-            fault::stop(Fault::HandedOutTwice, block.as_ptr());
+            misuse::stop(Misuse::HandedOutTwice, block.as_ptr());
         }
         states::of(block).store(FAR, Relaxed);
         canary::enclose(block, size, align);
@@ -187,7 +187,7 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
     let state = states::of(block);
     let before = state.load(Relaxed);
     if states::is_in_use(before) {
-        fault::stop(Fault::HandedOutTwice, block.as_ptr());
+        misuse::stop(Misuse::HandedOutTwice, block.as_ptr());
     }
     if parts.zero() && class > wiped::SHORT {
         return hand_out_long(parts, block, size, class);
@@ -198,7 +198,7 @@ fn hand_out(parts: Parts, block: NonNull<u8>, size: usize, class: usize) -> *mut
             if before != ZEROED {
                 wiped::wipe_short(block, class);
             } else if !wiped::is_short_zero(block, class) {
-                fault::stop(Fault::UsedAfterFree, block.as_ptr());
+                misuse::stop(Misuse::UsedAfterFree, block.as_ptr());
             }
         }
         mark_in_use(parts, block, state, size, class);
@@ -215,7 +215,7 @@ fn hand_out_long(parts: Parts, block: NonNull<u8>, size: usize, class: usize) ->
         if state.load(Relaxed) != ZEROED {
             wiped::wipe_longer(block, class);
         } else if !wiped::is_longer_zero(block, class) {
-            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+            misuse::stop(Misuse::UsedAfterFree, block.as_ptr());
         }
         mark_in_use(parts, block, state, size, class);
     }
@@ -265,19 +265,19 @@ pub(in super::super) fn allocate_zeroed(
 #[inline(always)]
 pub(super) fn stop_beyond_heap(block: NonNull<u8>, list: u32) {
     if list == 0 && !Heap::of(block.as_ptr()).reaches(block.as_ptr()) {
-        fault::stop(Fault::NoBlock, block.as_ptr());
+        misuse::stop(Misuse::NoBlock, block.as_ptr());
     }
 }
 
-/// Returns where a block's state is kept, and the state. Stops the process with `fault` if the
+/// Returns where a block's state is kept, and the state. Stops the process with `misuse` if the
 /// block is not in use, or its address is no multiple of a unit, as those of all blocks in hardened
 /// mode are.
 #[inline(always)]
-pub(super) fn checked_state(block: NonNull<u8>, fault: Fault) -> (&'static AtomicU8, u8) {
+pub(super) fn checked_state(block: NonNull<u8>, misuse: Misuse) -> (&'static AtomicU8, u8) {
     let state = states::of(block);
     let code = state.load(Relaxed);
     if !states::is_in_use(code) || !block.addr().get().is_multiple_of(UNIT) {
-        fault::stop(fault, block.as_ptr());
+        misuse::stop(misuse, block.as_ptr());
     }
     (state, code)
 }
@@ -310,7 +310,7 @@ pub(super) unsafe fn tagged_size(block: NonNull<u8>) -> (usize, usize) {
     // SAFETY: a block in use above FFCROSSOVER was enclosed.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
-            fault::stop(Fault::Underflow, block.as_ptr())
+            misuse::stop(Misuse::Underflow, block.as_ptr())
         };
         if !canary::is_closed(block, size) {
             stop_overflown(block);
@@ -355,7 +355,7 @@ unsafe fn free_with<const SET: usize>(
             return free_slowly(asked, block, size);
         };
         let parts = Parts::of_set(SET);
-        let (state, code) = checked_state(block, Fault::FreedNotInUse);
+        let (state, code) = checked_state(block, Misuse::FreedNotInUse);
         let class = quick::block_size(lists, list);
         let known = small_size(parts, block, code, class);
         stop_if_wrong(parts, block, code, size, known);
@@ -368,7 +368,7 @@ unsafe fn free_with<const SET: usize>(
 #[inline(always)]
 fn stop_if_wrong(parts: Parts, block: NonNull<u8>, code: u8, size: Option<usize>, known: usize) {
     if size.is_some_and(|size| size != known) && (parts.has_canaries() || code != FAR) {
-        fault::stop(Fault::WrongSize, block.as_ptr());
+        misuse::stop(Misuse::WrongSize, block.as_ptr());
     }
 }
 
@@ -448,12 +448,12 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
     unsafe {
         let Some(list) = SPACE.list_of(block.as_ptr()) else {
             if size.is_some_and(|size| !mapped::has_len(block.as_ptr(), size)) {
-                fault::stop(Fault::WrongSize, block.as_ptr());
+                misuse::stop(Misuse::WrongSize, block.as_ptr());
             }
             return mapped::free(asked, block.as_ptr());
         };
         stop_beyond_heap(block, list);
-        let (state, code) = checked_state(block, Fault::FreedNotInUse);
+        let (state, code) = checked_state(block, Misuse::FreedNotInUse);
         if list > 0 {
             // The calling thread has no lists: not yet, or no longer.
             let class = sizes::class_size(list);
@@ -468,7 +468,7 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
         }
         let (known, front) = tagged_size(block);
         if size.is_some_and(|size| size != known) {
-            fault::stop(Fault::WrongSize, block.as_ptr());
+            misuse::stop(Misuse::WrongSize, block.as_ptr());
         }
         if parts.zero() {
             wipe(block, known);

@@ -8,7 +8,7 @@ use crate::global::native::base::mode;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::zero;
 use crate::os::{self, KeepErrno};
 
@@ -128,13 +128,13 @@ unsafe fn put_tagged(block: NonNull<u8>) {
     // bytes before it.
     unsafe {
         let Some((size, align)) = canary::enclosed(block) else {
-            fault::stop(Fault::Underflow, block.as_ptr())
+            misuse::stop(Misuse::Underflow, block.as_ptr())
         };
         if !canary::is_closed(block, size) {
             stop_overflown(block);
         }
         if mode::parts().zero() && !zero::is_zero(block, size) {
-            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+            misuse::stop(Misuse::UsedAfterFree, block.as_ptr());
         }
         canary::erase(block, size);
         let raw = block.sub(align.max(canary::FRONT));
@@ -145,7 +145,7 @@ unsafe fn put_tagged(block: NonNull<u8>) {
 /// Stops the process, since bytes behind a block were overwritten.
 #[cold]
 pub(super) fn stop_overflown(block: NonNull<u8>) -> ! {
-    fault::stop(Fault::Overflow, block.as_ptr())
+    misuse::stop(Misuse::Overflow, block.as_ptr())
 }
 
 #[cfg(all(test, not(miri)))]

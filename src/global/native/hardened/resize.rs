@@ -16,7 +16,7 @@ use crate::global::native::base::sizes;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::quick::{self, Lists};
 use crate::global::native::lists::registry;
-use crate::global::native::memory::fault::Fault;
+use crate::global::native::memory::misuse::Misuse;
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::requests::{blocks, mapped};
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -33,7 +33,7 @@ pub(in super::super) unsafe fn usable_size(block: *mut u8) -> usize {
         return unsafe { mapped::len(block) };
     };
     stop_beyond_heap(address, list);
-    let (_, code) = checked_state(address, Fault::NotInUse);
+    let (_, code) = checked_state(address, Misuse::NotInUse);
     // SAFETY: the block is in use, and of this list.
     unsafe {
         match list {
@@ -101,7 +101,7 @@ unsafe fn reallocate_small<const SET: usize>(
     new_size: usize,
 ) -> *mut u8 {
     let parts = Parts::of_set(SET);
-    let (state, code) = checked_state(block, Fault::NotInUse);
+    let (state, code) = checked_state(block, Misuse::NotInUse);
     let class = quick::block_size(lists, list);
     // SAFETY: the block is in use, and has `class` bytes.
     unsafe {

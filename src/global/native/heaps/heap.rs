@@ -22,8 +22,8 @@ use super::state::State;
 use crate::global::native::base::lock::{Locked, Wait};
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
-use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::huge::Marks;
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::purge::{self, Granularity};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
@@ -166,10 +166,10 @@ impl Heap {
             let result = action(state);
             (result, self.publish(state).or(refused))
         };
-        let (result, fault) = self.state.with_if(wait, action)?;
-        match fault {
+        let (result, misuse) = self.state.with_if(wait, action)?;
+        match misuse {
             None => Some(result),
-            Some((fault, block)) => fault::stop(fault, block),
+            Some((misuse, block)) => misuse::stop(misuse, block),
         }
     }
 
@@ -184,11 +184,11 @@ impl Heap {
     /// found in the heap, and where. (A function of its own, as a copy in each caller of `with_if`
     /// makes the library longer, but not faster.)
     #[inline(never)]
-    fn publish(&self, state: &State) -> Option<(Fault, *mut u8)> {
+    fn publish(&self, state: &State) -> Option<(Misuse, *mut u8)> {
         self.used.store(state.usage().block, Relaxed);
         self.most_resident.store(state.most_resident(), Relaxed);
         self.purging.store(state.is_purging(), Relaxed);
-        state.damaged().map(|block| (Fault::Damaged, block))
+        state.damaged().map(|block| (Misuse::Damaged, block))
     }
 
     /// Returns whether an address in the slot may be a block of this heap: whether it is within the
@@ -258,7 +258,7 @@ impl Heap {
 
     /// Puts the deferred blocks back, under the lock; returns a misuse, if one was noticed.
     #[cold]
-    fn put_deferred(&self, state: &mut State) -> Option<(Fault, *mut u8)> {
+    fn put_deferred(&self, state: &mut State) -> Option<(Misuse, *mut u8)> {
         /// Blocks put back at a time.
         const AT_ONCE: usize = 64;
         self.deferred.begin_taking();
@@ -273,7 +273,7 @@ impl Heap {
             // freed once, which is checked here as far as possible.
             let done =
                 unsafe { state.put_any(slice::from_raw_parts(blocks.as_ptr().cast(), count)) };
-            refused = refused.or(done.err().map(|block| (Fault::FreedTwice, block.as_ptr())));
+            refused = refused.or(done.err().map(|block| (Misuse::FreedTwice, block.as_ptr())));
         }
         let slot = self.slot();
         let is_own = |block: *mut u8| SPACE.contains(block) && SPACE.slot_of(block) == slot;
@@ -281,10 +281,10 @@ impl Heap {
             // SAFETY: callers of `push_linked` guarantee that each block of this heap was freed
             // once.
             if unsafe { state.put_back(block) }.is_err() {
-                refused = Some((Fault::FreedTwice, block.as_ptr()));
+                refused = Some((Misuse::FreedTwice, block.as_ptr()));
             }
         });
-        refused.or(overwritten.map(|block| (Fault::Damaged, block)))
+        refused.or(overwritten.map(|block| (Misuse::Damaged, block)))
     }
 
     /// Begins a purge of all free memory; returns the bytes that had been given back before.
@@ -324,7 +324,7 @@ impl Heap {
         });
         match len {
             Some(len) => len,
-            None => fault::stop(Fault::NotInUse, block.as_ptr()),
+            None => misuse::stop(Misuse::NotInUse, block.as_ptr()),
         }
     }
 

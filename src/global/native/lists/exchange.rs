@@ -16,7 +16,7 @@ use crate::global::native::hardened::wiped;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::heaps::state::State;
 use crate::global::native::heaps::{background, kept, pool, relief};
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::purge::{Granularity, Plan};
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
@@ -119,7 +119,7 @@ impl Heap {
         // once.
         match self.with_upkeep(upkeep, Wait::Never, |state| unsafe { state.put(blocks) }) {
             Some(Ok(())) => {}
-            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            Some(Err(block)) => misuse::stop(Misuse::FreedTwice, block.as_ptr()),
             // SAFETY: the callee has the same contract, and `put` did not run.
             None => unsafe { self.defer(blocks, upkeep) },
         }
@@ -142,7 +142,7 @@ impl Heap {
         // SAFETY: the caller guarantees that the blocks were allocated here and are freed once.
         match self.with_upkeep(upkeep, Wait::Always, |state| unsafe { state.put_any(blocks) }) {
             Some(Ok(())) => {}
-            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            Some(Err(block)) => misuse::stop(Misuse::FreedTwice, block.as_ptr()),
             None => {
                 // A block with a link in it is no longer all zeros.
                 blocks.iter().for_each(|block| SPACE.forget_states(block.as_ptr(), UNIT));
@@ -184,7 +184,7 @@ impl Heap {
         };
         match self.with_upkeep(upkeep, Wait::Never, put) {
             Some(Ok(_)) => {}
-            Some(Err(block)) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            Some(Err(block)) => misuse::stop(Misuse::FreedTwice, block.as_ptr()),
             // SAFETY: the callee has the same contract, and `put` did not run.
             None => unsafe { self.defer(blocks, upkeep) },
         }
@@ -205,7 +205,7 @@ impl Heap {
                 }
                 bytes
             }
-            Some(None) => fault::stop(Fault::FreedTwice, block.as_ptr()),
+            Some(None) => misuse::stop(Misuse::FreedTwice, block.as_ptr()),
             None => {
                 // SAFETY: the block is of this heap, is freed once, and has room for a link.
                 unsafe { self.deferred.push_linked(&[block]) };
@@ -246,7 +246,7 @@ impl Heap {
         let resize = |state: &mut State| unsafe { state.resize_in_place(block, new_size) };
         match self.with_upkeep(Upkeep::IfDue, Wait::Always, resize) {
             Some(Some(resized)) => resized,
-            Some(None) => fault::stop(Fault::NotInUse, block.as_ptr()),
+            Some(None) => misuse::stop(Misuse::NotInUse, block.as_ptr()),
             None => false,
         }
     }
@@ -337,7 +337,7 @@ unsafe fn check_zeros(blocks: &[NonNull<u8>]) {
 fn stop_unless(blocks: &[NonNull<u8>], is_zero: impl Fn(NonNull<u8>) -> bool) {
     for &block in blocks {
         if SPACE.was_zeroed(block.as_ptr()) && !is_zero(block) {
-            fault::stop(Fault::UsedAfterFree, block.as_ptr());
+            misuse::stop(Misuse::UsedAfterFree, block.as_ptr());
         }
     }
 }

@@ -72,7 +72,7 @@ use super::{current, quick};
 use crate::global::native::base::sync;
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::slot::Slot;
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::UNIT;
@@ -199,24 +199,24 @@ pub(in crate::global::native) fn clear_mark(block: NonNull<u8>) {
 #[inline]
 pub(in crate::global::native) unsafe fn size_of_block(block: NonNull<u8>) -> Option<usize> {
     // SAFETY: the callee has the same contract.
-    unsafe { class_of_block(block, Fault::NotInUse).map(Class::size) }
+    unsafe { class_of_block(block, Misuse::NotInUse).map(Class::size) }
 }
 
-/// As [`size_of_block`], but returns the class. `fault` is the misuse if a list keeps the block.
+/// As [`size_of_block`], but returns the class. `misuse` is the misuse if a list keeps the block.
 ///
 /// # Safety
 /// As for [`size_of_block`].
 #[inline]
-unsafe fn class_of_block(block: NonNull<u8>, fault: Fault) -> Option<Class> {
+unsafe fn class_of_block(block: NonNull<u8>, misuse: Misuse) -> Option<Class> {
     let mark = SPACE.mark_of(block.as_ptr()).load(Relaxed);
     let class = mark::class_of(mark, block.as_ptr()).map(Class)?;
     if mark & mark::KEPT != 0 {
-        fault::stop(fault, block.as_ptr());
+        misuse::stop(misuse, block.as_ptr());
     }
     // A block of a class is exactly as long as the class.
     // SAFETY: the mark says that the block starts here.
     if !unsafe { PageHeap::<Slot>::is_tagged_of(block, class.size()) } {
-        fault::stop(Fault::Damaged, block.as_ptr());
+        misuse::stop(Misuse::Damaged, block.as_ptr());
     }
     Some(class)
 }
@@ -262,7 +262,7 @@ unsafe fn free_within(lists: &Lists, block: NonNull<u8>) -> bool {
 /// As for [`free`].
 pub(in crate::global::native) unsafe fn free_slowly(block: NonNull<u8>) -> bool {
     // SAFETY: the caller guarantees that the block was allocated in a slot, and alone uses it.
-    let Some(class) = (unsafe { class_of_block(block, Fault::FreedTwice) }) else { return false };
+    let Some(class) = (unsafe { class_of_block(block, Misuse::FreedTwice) }) else { return false };
     let mark = SPACE.mark_of(block.as_ptr());
     let Some(lists) = own() else {
         mark.store(mark::NONE, Relaxed);

@@ -6,15 +6,15 @@
 //! | `huge` | which memory may be huge pages |
 //! | `space` | the addresses of all heaps, cut into slots |
 //! | `slot` | the memory of a slot |
-//! | `fault` | the line that reports a misuse |
+//! | `misuse` | the line that reports a misuse |
 //! | `refused` | memory whose addresses the system did not take back |
 //! | `outside` | new addresses outside all heaps |
 //! | `zero` | which free memory is known to be zeros |
 //! | `runs` | runs of free OS pages that go back by one call |
 //! | `purge` | which memory goes back to the system, and when |
 
-pub(super) mod fault;
 pub(super) mod huge;
+pub(super) mod misuse;
 pub(super) mod outside;
 pub(super) mod purge;
 pub(super) mod refused;

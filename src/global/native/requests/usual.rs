@@ -10,7 +10,7 @@ use crate::global::native::base::visit::Upkeep;
 use crate::global::native::hardened;
 use crate::global::native::heaps::heap::Heap;
 use crate::global::native::lists::{medium, quick, registry};
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::space::SPACE;
 use crate::global::native::memory::zero::KnownZeros;
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
@@ -167,7 +167,7 @@ unsafe fn free_small(asked: &Tuning, list: u32, block: NonNull<u8>) {
             return Heap::put(&mut [block], Upkeep::IfDue);
         };
         if quick::is_last(lists, list, block) {
-            fault::stop(Fault::FreedTwice, block.as_ptr());
+            misuse::stop(Misuse::FreedTwice, block.as_ptr());
         }
         if !quick::push(lists, list, block) {
             quick::push_slowly(lists, list, block);

@@ -3,8 +3,8 @@
 
 use super::known;
 use crate::global::native::base::mode;
-use crate::global::native::memory::fault::{self, Fault};
 use crate::global::native::memory::huge::HUGE;
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::os::{self, OsPageRun};
 
 /// The header before the contents.
@@ -76,12 +76,12 @@ pub(super) unsafe fn checked_header(block: *mut u8) -> &'static mut Header {
         let header = unsafe { &mut *header(block) };
         if header.mark == mark(block) {
             if header.fence != [mark(block); FENCE] {
-                fault::stop(Fault::Underflow, block);
+                misuse::stop(Misuse::Underflow, block);
             }
             // SAFETY: the fence is behind the contents.
             let behind = || unsafe { block.add(header.size).cast::<[usize; 2]>().read_unaligned() };
             if header.guard > 0 && behind() != [mark(block); 2] {
-                fault::stop(Fault::Overflow, block);
+                misuse::stop(Misuse::Overflow, block);
             }
             if !is_known {
                 known::note(block);
@@ -89,7 +89,7 @@ pub(super) unsafe fn checked_header(block: *mut u8) -> &'static mut Header {
             return header;
         }
     }
-    fault::stop(Fault::NoBlock, block)
+    misuse::stop(Misuse::NoBlock, block)
 }
 
 /// Returns whether a block of `size` bytes starts on a huge page: where the surplus can be

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, compiler_fence};
 use super::class::{Class, mark};
 use crate::global::native::base::visit::Upkeep;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::memory::fault::{self, Fault};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::space::SPACE;
 
 /// Blocks that a list holds at most.
@@ -147,7 +147,7 @@ unsafe fn check_fence(block: NonNull<u8>) {
     let [first, second] = unsafe { block.cast::<[usize; 2]>().read() };
     let [known, also] = fence(block.as_ptr());
     if first != known || second != also {
-        fault::stop(Fault::Damaged, block.as_ptr());
+        misuse::stop(Misuse::Damaged, block.as_ptr());
     }
 }
 

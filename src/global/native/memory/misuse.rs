@@ -15,7 +15,7 @@ use crate::os;
 
 /// A kind of misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::global::native) enum Fault {
+pub(in crate::global::native) enum Misuse {
     /// Freed while free, or at an address of a heap where no block starts.
     FreedTwice,
     /// Resized or measured while free.
@@ -38,7 +38,7 @@ pub(in crate::global::native) enum Fault {
     Damaged,
 }
 
-impl Fault {
+impl Misuse {
     /// Returns the message of the report.
     const fn text(self) -> &'static str {
         match self {
@@ -63,9 +63,9 @@ impl Fault {
 /// Reports a misuse of `block`, and ends the process. The caller holds no lock.
 #[cold]
 #[inline(never)]
-pub(in crate::global::native) fn stop(fault: Fault, block: *mut u8) -> ! {
+pub(in crate::global::native) fn stop(misuse: Misuse, block: *mut u8) -> ! {
     let mut text = Text::new();
-    let _ = write!(text, "pagewise: {}: {:#x}", fault.text(), block.addr());
+    let _ = write!(text, "pagewise: {}: {:#x}", misuse.text(), block.addr());
     if let Some(list) = SPACE.list_of(block).filter(|&list| list > 0) {
         let _ = write!(text, " ({}-byte class)", sizes::class_size(list));
     }
@@ -89,7 +89,7 @@ mod tests {
     /// Each kind of misuse has its own text.
     #[test]
     fn misuses_are_told_apart() {
-        use Fault::*;
+        use Misuse::*;
         let all = [
             FreedTwice,
             NotInUse,
@@ -102,7 +102,7 @@ mod tests {
             HandedOutTwice,
             Damaged,
         ];
-        let texts: std::collections::BTreeSet<_> = all.map(Fault::text).into();
+        let texts: std::collections::BTreeSet<_> = all.map(Misuse::text).into();
         assert!(texts.len() == all.len() && texts.iter().all(|text| text.contains(' ')));
     }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_report_names_the_class_of_a_small_block() {
         for (test, class) in [("small", Some("(112-byte class)")), ("large", None)] {
-            let ended = alone::run(&format!("global::native::memory::fault::tests::{test}"));
+            let ended = alone::run(&format!("global::native::memory::misuse::tests::{test}"));
             let said = String::from_utf8_lossy(&ended.stderr);
             let [block, report] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
             assert!(
@@ -128,7 +128,7 @@ mod tests {
         let mut text = Text::new();
         writeln!(text, "{:#x}", block.addr()).expect("there is room");
         text.write();
-        stop(Fault::FreedTwice, block);
+        stop(Misuse::FreedTwice, block);
     }
 
     #[test]
