@@ -74,7 +74,7 @@ mod sync {
         false
     }
 
-    pub(super) fn holds_a_lock_again(_: u32) -> bool {
+    pub(super) fn holds_a_lock_if_nesting(_: u32) -> bool {
         false
     }
 

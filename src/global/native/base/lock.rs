@@ -259,7 +259,7 @@ impl Lock {
                 }
             } else if may_wait_forever(held, me)
                 || sync::is_forking(me)
-                || sync::holds_a_lock_again(me)
+                || sync::holds_a_lock_if_nesting(me)
             {
                 return false;
             } else if held & AWAITED != 0

@@ -210,40 +210,36 @@ const fn entry(size: usize, align: usize) -> usize {
 /// Returns the list for blocks of `size` bytes, at most [`SMALL_MAX`], at multiples of [`UNIT`].
 #[inline(always)]
 pub(in crate::global::native) fn offset(size: usize) -> u32 {
-    offset_at(size, UNIT)
+    offset_up_to_unit(size, UNIT)
 }
 
-/// As [`offset`], at multiples of `align`, which may be less than a unit.
+/// As [`offset`], at multiples of `align`, at most a unit.
 #[inline(always)]
-pub(in crate::global::native) fn offset_at(size: usize, align: usize) -> u32 {
+pub(in crate::global::native) fn offset_up_to_unit(size: usize, align: usize) -> u32 {
     TABLES.offsets.get(entry(size, align)).map_or(0, |list| list.load(Relaxed).into())
 }
 
-/// As [`offset_at`], for popping a block on the fast path; 0 names the slow path.
+/// As [`offset_up_to_unit`], for popping a block on the fast path; 0 names the slow path.
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_popped(size: usize, align: usize) -> u32 {
     TABLES.popped.get(entry(size, align)).map_or(0, |list| list.load(Relaxed))
 }
 
-/// As [`offset_at`], for a block that is freed with its size and alignment; 0 and [`LOOKED_UP`] name
-/// the slow path.
+/// As [`offset_up_to_unit`], for a block that is freed with its size and alignment; 0 and
+/// [`LOOKED_UP`] name the slow path.
 #[inline(always)]
 pub(in crate::global::native) fn offset_of_freed(size: usize, align: usize) -> u32 {
     TABLES.freed.get(entry(size, align)).map_or(0, |list| list.load(Relaxed))
 }
 
-/// Returns the list for blocks of this size and alignment; 0 if they are not small.
-pub(in crate::global::native) fn offset_aligned(
-    size: usize,
-    align: usize,
-    page_size: usize,
-) -> u32 {
-    size_aligned(size, align, page_size).map_or(0, |size| offset_at(size, HALF_UNIT))
+/// As [`offset`], for blocks of any size and alignment; 0 if they are not small.
+pub(in crate::global::native) fn offset_at_any(size: usize, align: usize, page_size: usize) -> u32 {
+    size_aligned(size, align, page_size).map_or(0, |size| offset_up_to_unit(size, HALF_UNIT))
 }
 
-/// As [`offset_of_popped`], for blocks of this size and alignment.
+/// As [`offset_of_popped`], at multiples of any `align`.
 #[inline(always)]
-pub(in crate::global::native) fn offset_of_popped_aligned(size: usize, align: usize) -> u32 {
+pub(in crate::global::native) fn offset_of_popped_at_any(size: usize, align: usize) -> u32 {
     size_aligned(size, align, GRANULE).map_or(0, |size| offset_of_popped(size, HALF_UNIT))
 }
 
@@ -316,7 +312,7 @@ mod tests {
         assert_eq!(most_small(), most);
         for size in 0..=SMALL_MAX {
             for align in [1, HALF_UNIT, UNIT] {
-                let list = offset_at(size, align);
+                let list = offset_up_to_unit(size, align);
                 let fast = (offset_of_popped(size, align), offset_of_freed(size, align));
                 assert_eq!(fast, (list, list), "{size} at {align}");
                 assert_eq!(list > 0, size <= most, "{size} at {align}");
@@ -325,14 +321,14 @@ mod tests {
                 let serves = sizes.iter().find(serves);
                 assert!(list == 0 || Some(&class_size(list)) == serves, "{size} at {align}");
                 // (Regression: blocks of no bytes had another list on the slow path.)
-                let slow = offset_aligned(size, align, Tuning::new().pages.page_size);
+                let slow = offset_at_any(size, align, Tuning::new().pages.page_size);
                 assert_eq!(slow, list, "{size} at {align}");
             }
             for align in [32, 64, 4096, GRANULE] {
-                let list = offset_aligned(size, align, Tuning::new().pages.page_size);
-                assert_eq!(offset_of_popped_aligned(size, align), list, "{size} at {align}");
+                let list = offset_at_any(size, align, Tuning::new().pages.page_size);
+                assert_eq!(offset_of_popped_at_any(size, align), list, "{size} at {align}");
             }
-            assert_eq!(offset_of_popped_aligned(size, 2 * GRANULE), 0);
+            assert_eq!(offset_of_popped_at_any(size, 2 * GRANULE), 0);
         }
     }
 
@@ -440,7 +436,7 @@ mod tests {
             let holds = |&least: &usize| least >= size && least.is_multiple_of(align);
             let class = classes.iter().position(holds).filter(|_| size <= ffcrossover);
             let list = class.map_or(0, offset_of_list);
-            let found = (offset_at(size, align), offset_of_popped(size, align));
+            let found = (offset_up_to_unit(size, align), offset_of_popped(size, align));
             assert_eq!(found, (list, list), "{size} at {align}");
             assert!(class.is_none_or(|class| class_size(list) == classes[class]));
             assert!(class.is_none_or(|class| self::class(list) as usize == class));
@@ -465,7 +461,7 @@ mod tests {
         assert!(served.is_sorted_by(|a, b| a < b) && served[0] <= 2 * UNIT);
         let most = Tuning::new().pages.ffcrossover;
         for (size, align) in (1..=SMALL_MAX).flat_map(|size| [(size, HALF_UNIT), (size, UNIT)]) {
-            let list = offset_at(size, align);
+            let list = offset_up_to_unit(size, align);
             let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
             match served.iter().find(holds).filter(|_| size <= most) {
                 Some(&class) => {
@@ -485,7 +481,7 @@ mod tests {
         for log2 in 0..20 {
             let align = 1 << log2;
             for size in (0..SMALL_MAX + 100).step_by(23) {
-                let list = offset_aligned(size, align, page);
+                let list = offset_at_any(size, align, page);
                 let holds = |&&class: &&usize| class >= size && class.is_multiple_of(align);
                 let least = served.iter().find(holds).filter(|_| align <= page);
                 let found = (list != 0).then(|| class_size(list));

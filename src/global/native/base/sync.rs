@@ -127,7 +127,7 @@ pub(super) fn note_nesting() {
 }
 
 /// As [`holds_a_lock`], but does not look if no thread that asked for memory was seen to hold one.
-pub(super) fn holds_a_lock_again(me: u32) -> bool {
+pub(super) fn holds_a_lock_if_nesting(me: u32) -> bool {
     nests() && holds_a_lock(me)
 }
 
@@ -227,9 +227,9 @@ mod tests {
         assert!(!holds_a_lock(HOLDER), "nobody can tell yet");
         set_holds(|thread| thread == HOLDER);
         assert!(!holds_a_lock(HOLDER + 4) && !nests());
-        assert!(!holds_a_lock_again(HOLDER), "it is not asked");
+        assert!(!holds_a_lock_if_nesting(HOLDER), "it is not asked");
         assert!(holds_a_lock(HOLDER) && nests());
-        assert!(holds_a_lock_again(HOLDER) && !holds_a_lock_again(HOLDER + 4));
+        assert!(holds_a_lock_if_nesting(HOLDER) && !holds_a_lock_if_nesting(HOLDER + 4));
     }
 
     /// A child for which no fork handler ran is recognised by its process number.

@@ -20,7 +20,7 @@ impl Text {
     }
 
     /// Writes the buffered text, and empties the buffer.
-    pub(in crate::global::native) fn write(&mut self) {
+    pub(in crate::global::native) fn flush(&mut self) {
         os::write(&self.bytes[..self.len]);
         self.len = 0;
     }
@@ -29,7 +29,7 @@ impl Text {
 impl Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if text.len() > self.bytes.len() - self.len {
-            self.write();
+            self.flush();
         }
         let room = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(text.len, 3);
         assert_eq!(text.write_str(&"x".repeat(1025)), Err(fmt::Error));
         assert_eq!(text.write_str(&"h".repeat(1024)), Ok(()));
-        text.write();
+        text.flush();
         assert_eq!(text.len, 0);
     }
 }

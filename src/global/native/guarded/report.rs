@@ -84,7 +84,7 @@ fn say(what: &str, address: *mut u8, record: &Record) {
 fn say_no_block(address: *mut u8) {
     let mut text = Text::new();
     let _ = writeln!(text, "pagewise: a fault at {:#x}, near no guarded block", address.addr());
-    text.write();
+    text.flush();
 }
 
 /// Writes the first line: what happened, and to which block.
@@ -100,7 +100,7 @@ fn say_what(what: &str, address: *mut u8, record: &Record) {
         record.block,
         if contains(address) { index_of(address) } else { 0 },
     );
-    text.write();
+    text.flush();
 }
 
 /// Writes the stacks: of the misuse, the free and the allocation, as far as there are any.
@@ -118,7 +118,7 @@ fn say_where(here: &Trace, record: &Record) {
     if record.state != State::Unused {
         trace("allocated", &record.allocated);
     }
-    text.write();
+    text.flush();
 }
 
 #[cfg(all(test, unix, not(miri)))]
@@ -185,7 +185,7 @@ mod tests {
             let (thread, block, far) = (os::thread_id(), block.addr(), far.addr());
             let mut text = Text::new();
             writeln!(text, "{thread} {number} {block:#x} {far:#x}").expect("there is room");
-            text.write();
+            text.flush();
             report_fault(POOL.load(Relaxed).wrapping_sub(1));
             report_fault(shared.load(Relaxed));
             other.thread().unpark();

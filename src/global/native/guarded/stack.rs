@@ -77,6 +77,6 @@ mod tests {
         };
         is_written.expect("there is room");
         stack.show(&mut text);
-        text.write();
+        text.flush();
     }
 }

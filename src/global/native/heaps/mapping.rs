@@ -81,9 +81,9 @@ pub(in crate::global::native) fn allocate_kept(
     }
     let len = size.checked_next_multiple_of(page)?.checked_add(page)?;
     // What another thread frees meanwhile is kept only if there is room for both.
-    IN_USE.coming.fetch_add(len, Relaxed);
+    IN_USE.pending.fetch_add(len, Relaxed);
     let base = kept::take(len, delay).or_else(|| allocate_beyond_kept(len, lengthen));
-    in_use::note_come(len);
+    in_use::end_pending(len);
     let base = base?;
     let block = base.wrapping_add(page);
     // SAFETY: the pages were taken just now, so nobody else has them; the block is behind the
@@ -212,7 +212,7 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
         let may_keep =
             block.addr().is_multiple_of(HUGE) && starts_huge_page(len) && !mode::is_hardened();
         let balance = || {
-            let in_use = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.coming.load(Relaxed));
+            let in_use = IN_USE.bytes.load(Relaxed).saturating_add(IN_USE.pending.load(Relaxed));
             kept::Balance { in_use, most_kept: IN_USE.most.load(Relaxed).saturating_sub(in_use) }
         };
         let is_kept = if may_keep {

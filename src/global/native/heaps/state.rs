@@ -103,7 +103,7 @@ impl State {
 
     /// Counts a use of the heap that takes memory; returns whether lists [rest](Rest) in it.
     #[inline]
-    pub(in crate::global::native) fn lists_rest(&mut self) -> bool {
+    pub(in crate::global::native) fn count_use_at_rest(&mut self) -> bool {
         let free = self.free_bytes();
         self.rest.count_use(free)
     }

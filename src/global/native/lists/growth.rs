@@ -104,7 +104,7 @@ impl<R> First<R> {
 /// lists make way; if they do not, runs it again, and the heap may grow.
 #[inline]
 fn first_held<R>(state: &mut State, mut action: impl FnMut(&mut State) -> Option<R>) -> First<R> {
-    if state.lists_rest() {
+    if state.count_use_at_rest() {
         return First::Done(state.take_at_rest(action));
     }
     let (taken, is_refused) = state.without_growth(&mut action);
@@ -284,12 +284,12 @@ mod tests {
     #[test]
     fn lists_rest() {
         on_a_heap(|state| {
-            let rests = |state: &mut State| (0..).take_while(|_| state.lists_rest()).count();
+            let rests = |state: &mut State| (0..).take_while(|_| state.count_use_at_rest()).count();
             assert_eq!(rests(state), 0);
             state.let_lists_rest(2);
             let layout = Layout::from_size_align(1 << 20, 16).expect("it is one");
             let growths = (0..9).take_while(|_| {
-                let rest = state.lists_rest();
+                let rest = state.count_use_at_rest();
                 state.take_at_rest(|state| state.allocate(layout)).expect("there is memory");
                 rest
             });

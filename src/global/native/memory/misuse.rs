@@ -76,7 +76,7 @@ pub(in crate::global::native) fn stop(misuse: Misuse, block: *mut u8) -> ! {
         "; PAGEWISE_HARDENED=1 stops earlier and reports more"
     };
     let _ = writeln!(text, "{advice}");
-    text.write();
+    text.flush();
     os::abort()
 }
 
@@ -127,7 +127,7 @@ mod tests {
         let block = Pagewise::new().allocate(size);
         let mut text = Text::new();
         writeln!(text, "{:#x}", block.addr()).expect("there is room");
-        text.write();
+        text.flush();
         stop(Misuse::FreedTwice, block);
     }
 

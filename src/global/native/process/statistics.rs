@@ -119,7 +119,7 @@ pub(in crate::global::native) fn show() {
     for_each_class(&mut |class| {
         let _ = writeln!(text, "{class}");
     });
-    text.write();
+    text.flush();
 }
 
 #[cfg(all(test, not(miri)))]

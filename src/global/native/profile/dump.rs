@@ -73,7 +73,7 @@ pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
 fn say(what: core::fmt::Arguments<'_>) {
     let mut text = Text::new();
     let _ = writeln!(text, "pagewise: {what}");
-    text.write();
+    text.flush();
 }
 
 extern "C" fn dump_at_exit() {

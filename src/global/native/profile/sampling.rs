@@ -107,10 +107,10 @@ pub(in super::super) fn decide_sample(asked: &Tuning, size: usize, align: usize)
         return false;
     }
     let is_listed = || match align <= UNIT {
-        true => sizes::offset_at(size, align) > 0,
+        true => sizes::offset_up_to_unit(size, align) > 0,
         false => {
             let page_size = registry::tuning(asked).pages.page_size;
-            sizes::offset_aligned(size, align, page_size) > 0
+            sizes::offset_at_any(size, align, page_size) > 0
         }
     };
     if !mode::is_hardened() && size <= sampler::TRIAL && is_listed() {

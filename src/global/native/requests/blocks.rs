@@ -21,7 +21,7 @@ use crate::global::tuning::{SMALL_MAX, Tuning};
 /// Returns the quick list for a request; 0 if it is not small.
 pub(in crate::global::native) fn list_for(tuning: &Tuning, size: usize, align: usize) -> u32 {
     match size {
-        0..=SMALL_MAX => sizes::offset_aligned(size, align, tuning.pages.page_size),
+        0..=SMALL_MAX => sizes::offset_at_any(size, align, tuning.pages.page_size),
         _ => 0,
     }
 }

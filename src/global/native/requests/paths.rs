@@ -137,7 +137,7 @@ unsafe fn allocate_slowly(asked: &Tuning, size: usize, align: usize, lists: *mut
         if align <= UNIT {
             medium::allocate(lists, size, align)
         } else if size <= sizes::most_small() {
-            quick::pop(lists, sizes::offset_of_popped_aligned(size, align))
+            quick::pop(lists, sizes::offset_of_popped_at_any(size, align))
         } else {
             None
         }
@@ -361,7 +361,7 @@ pub(super) unsafe fn reallocate_sized(
 ) -> *mut u8 {
     let small = size <= SMALL_MAX && new_size <= SMALL_MAX && align <= UNIT;
     let (list, new_list) = match small {
-        true => (sizes::offset_of_freed(size, align), sizes::offset_at(new_size, align)),
+        true => (sizes::offset_of_freed(size, align), sizes::offset_up_to_unit(new_size, align)),
         false => (0, 0),
     };
     let in_heap = !guarded::may_be_outside(block);

@@ -21,7 +21,7 @@ pub(super) fn allocate(asked: &Tuning, size: usize, align: usize) -> *mut u8 {
         }
         if size <= SMALL_MAX && align <= UNIT {
             // Usually the list has a block, and the fast path only stopped for a trial.
-            let list = sizes::offset_at(size, align);
+            let list = sizes::offset_up_to_unit(size, align);
             // SAFETY: the lists are this thread's; the offset is from the tables.
             if let Some(block) = unsafe { quick::pop(current::lists(), list) } {
                 return block.as_ptr();

@@ -55,7 +55,7 @@ fn say(message: fmt::Arguments<'_>) {
     let mut text = Text::new();
     // Names and values are truncated, so a line fits.
     let _ = writeln!(text, "pagewise: {message}");
-    text.write();
+    text.flush();
 }
 
 /// Returns whether a name looks like a setting but is none.

@@ -13,7 +13,7 @@ pub(super) struct InUse {
     /// Bytes of mappings in use.
     pub(super) bytes: AtomicUsize,
     /// Bytes of mappings that threads are making of kept memory.
-    pub(super) coming: AtomicUsize,
+    pub(super) pending: AtomicUsize,
     /// Most bytes in use so far.
     pub(super) most: AtomicUsize,
     /// Most bytes in use so far together with those kept.
@@ -24,7 +24,7 @@ pub(super) struct InUse {
 pub(super) static IN_USE: Apart<InUse> = Apart::new(InUse {
     count: AtomicUsize::new(0),
     bytes: AtomicUsize::new(0),
-    coming: AtomicUsize::new(0),
+    pending: AtomicUsize::new(0),
     most: AtomicUsize::new(0),
     peak: AtomicUsize::new(0),
 });
@@ -55,22 +55,22 @@ pub(super) fn count_bytes(added: usize, removed: usize) {
     let bytes = IN_USE.bytes.fetch_add(added.wrapping_sub(removed), Relaxed);
     let bytes = bytes.wrapping_add(added).wrapping_sub(removed);
     let most = IN_USE.most.fetch_max(bytes, Relaxed).max(bytes);
-    let coming = IN_USE.coming.load(Relaxed);
-    let excess = bytes.saturating_add(coming).saturating_add(kept::bytes()).saturating_sub(most);
+    let pending = IN_USE.pending.load(Relaxed);
+    let excess = bytes.saturating_add(pending).saturating_add(kept::bytes()).saturating_sub(most);
     if excess != 0 {
         kept::give_back(excess);
     }
     IN_USE.peak.fetch_max(bytes.saturating_add(kept::bytes()), Relaxed);
 }
 
-/// Notes that `bytes` are not coming any more: their mapping is made, or could not be. (The child
+/// Notes that `bytes` are not pending any more: their mapping is made, or could not be. (The child
 /// of a fork has forgotten them, if its thread forked in a signal handler meanwhile.)
-pub(super) fn note_come(bytes: usize) {
-    let left = |coming: usize| Some(coming.saturating_sub(bytes));
-    let _ = IN_USE.coming.fetch_update(Relaxed, Relaxed, left);
+pub(super) fn end_pending(bytes: usize) {
+    let left = |pending: usize| Some(pending.saturating_sub(bytes));
+    let _ = IN_USE.pending.fetch_update(Relaxed, Relaxed, left);
 }
 
 /// In the child of a fork: forgets the mappings that threads which stayed behind were making.
 pub(in crate::global::native) fn after_fork_in_child() {
-    IN_USE.coming.store(0, Relaxed);
+    IN_USE.pending.store(0, Relaxed);
 }

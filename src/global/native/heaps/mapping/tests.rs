@@ -959,9 +959,9 @@ fn nothing_is_coming_after_a_fork() {
 fn coming() {
     // The fork handlers are registered with the first heap.
     let _ = registry::heap_for_test();
-    IN_USE.coming.fetch_add(HUGE, Relaxed);
-    assert!(alone::in_child(|| IN_USE.coming.load(Relaxed) == 0));
-    assert_eq!(IN_USE.coming.load(Relaxed), HUGE);
+    IN_USE.pending.fetch_add(HUGE, Relaxed);
+    assert!(alone::in_child(|| IN_USE.pending.load(Relaxed) == 0));
+    assert_eq!(IN_USE.pending.load(Relaxed), HUGE);
 }
 
 /// A mark tells a block from any other: each bit of the address counts.
