@@ -65,6 +65,8 @@ mod hardening;
 ))]
 mod native;
 #[cfg(feature = "profiler")]
+mod profile_error;
+#[cfg(feature = "profiler")]
 mod profiler;
 mod stats;
 mod tuning;
@@ -73,7 +75,9 @@ mod wasm;
 
 pub use self::hardening::Hardening;
 #[cfg(feature = "profiler")]
-pub use self::profiler::{ProfileError, Profiler, Site, Snapshot};
+pub use self::profile_error::ProfileError;
+#[cfg(feature = "profiler")]
+pub use self::profiler::{Profiler, Site, Snapshot};
 pub use self::stats::{ClassStats, Stats};
 pub use self::tuning::{HugePages, Tuning, TuningError};
 

@@ -2,8 +2,8 @@
 //! allocated the memory in use.
 
 use core::ffi::{CStr, c_int};
-use core::fmt;
 
+use super::profile_error::ProfileError;
 use super::{Pagewise, Tuning};
 
 #[cfg(feature = "std")]
@@ -45,39 +45,6 @@ impl Pagewise {
         Profiler { tuning: &self.tuning }
     }
 }
-
-/// The reasons why the profiler refuses a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ProfileError {
-    /// The profiler is on already.
-    On,
-    /// The profiler has never been on.
-    NeverOn,
-    /// The number of bytes per sample is not from 1 to 1 GiB.
-    Rate,
-    /// There is not enough memory for the profile.
-    Memory,
-    /// The process is forking, or a signal handler interrupted the profiler.
-    Busy,
-    /// This system has no profiler.
-    Unsupported,
-}
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::On => "the profiler is already on",
-            Self::NeverOn => "the profiler was never started",
-            Self::Rate => "the bytes per sample must be from 1 to 1073741824",
-            Self::Memory => "not enough memory for the profile",
-            Self::Busy => "the profiler is busy: the process forks, or a signal interrupted it",
-            Self::Unsupported => "this system has no profiler",
-        })
-    }
-}
-
-impl core::error::Error for ProfileError {}
 
 impl Profiler<'_> {
     /// Starts a new profile with one sample in every `bytes_per_sample` bytes on average, from 1 to
@@ -193,22 +160,12 @@ impl<'a> Site<'a> {
 mod native {
     use core::alloc::{GlobalAlloc, Layout};
 
+    use super::super::native::profile;
     #[cfg(feature = "std")]
     pub(super) use super::super::native::profile::write;
-    use super::super::native::profile::{self, Refused};
-    pub(super) use super::super::native::profile::{Site, Snapshot, write_to_path};
+    pub(super) use super::super::native::profile::{Site, Snapshot, snapshot, stop, write_to_path};
     use super::super::{Pagewise, Tuning};
     use super::ProfileError;
-
-    fn told(refused: Refused) -> ProfileError {
-        match refused {
-            Refused::On => ProfileError::On,
-            Refused::None => ProfileError::NeverOn,
-            Refused::Rate => ProfileError::Rate,
-            Refused::Memory => ProfileError::Memory,
-            Refused::Busy => ProfileError::Busy,
-        }
-    }
 
     pub(super) fn start(tuning: &Tuning, bytes_per_sample: usize) -> Result<(), ProfileError> {
         // The first allocation initialises the allocator.
@@ -220,15 +177,7 @@ mod native {
         }
         // SAFETY: the block is in use, and freed once.
         unsafe { opens.dealloc(block, byte) };
-        profile::start(tuning, bytes_per_sample).map_err(told)
-    }
-
-    pub(super) fn stop() -> Result<(), ProfileError> {
-        profile::stop().map_err(told)
-    }
-
-    pub(super) fn snapshot() -> Result<Snapshot, ProfileError> {
-        profile::snapshot().map_err(told)
+        profile::start(tuning, bytes_per_sample)
     }
 }
 

@@ -123,14 +123,14 @@ fn on_and_off() {
         }
     };
     let blocks = || (0..3000).map(|index| block_of(0, layout(index))).collect::<Vec<_>>();
-    assert_eq!(profiler().snapshot().err(), Some(ProfileError::NeverOn));
+    assert_eq!(profiler().snapshot().err(), Some(ProfileError::NeverStarted));
     assert_eq!(profiler().stop(), Ok(()));
-    assert_eq!(profiler().start(0), Err(ProfileError::Rate));
-    assert_eq!(profiler().start((1 << 30) + 1), Err(ProfileError::Rate));
+    assert_eq!(profiler().start(0), Err(ProfileError::RateOutOfRange));
+    assert_eq!(profiler().start((1 << 30) + 1), Err(ProfileError::RateOutOfRange));
     let before = blocks();
     for round in 0..5 {
         assert_eq!(profiler().start(100), Ok(()));
-        assert_eq!(profiler().start(100), Err(ProfileError::On));
+        assert_eq!(profiler().start(100), Err(ProfileError::AlreadyOn));
         assert_eq!(live(), 0.0, "what was before is forgotten");
         let during = blocks();
         let told = live();

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{ProfileError, Profiler, Snapshot, native};
+use super::{Profiler, Snapshot, native};
+use crate::global::profile_error::ProfileError;
 
 impl From<ProfileError> for io::Error {
     fn from(error: ProfileError) -> Self {

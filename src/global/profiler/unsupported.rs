@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use super::super::Tuning;
-use super::ProfileError;
+use super::super::profile_error::ProfileError;
 
 #[derive(Debug)]
 pub(super) enum Snapshot {}

@@ -8,11 +8,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::book::Snapshot;
 use super::pprof;
-use super::sampling::{Refused, snapshot, start};
+use super::sampling::{snapshot, start};
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::{self, Settings};
 use crate::global::native::base::text::Text;
+use crate::global::profile_error::ProfileError;
 use crate::global::tuning::Tuning;
 use crate::os::{self, File, FileIdentity, KeepErrno};
 
@@ -58,8 +59,8 @@ pub(in super::super) fn start_if_set(asked: &Tuning, settings: &Settings) {
     if !TARGET.set(target) {
         return;
     }
-    if let Err(refused) = start(asked, mean) {
-        return say(format_args!("cannot start the profile: {}", refused.text()));
+    if let Err(error) = start(asked, mean) {
+        return say(format_args!("cannot start the profile: {error}"));
     }
     os::at_exit(dump_at_exit);
     if let Some(signal) = settings.profile_signal
@@ -105,8 +106,8 @@ fn dump() {
         return;
     }
     let written = match snapshot() {
-        Err(Refused::Busy) => return WANTED.store(true, Relaxed),
-        Err(refused) => Err(refused.text()),
+        Err(ProfileError::Busy) => return WANTED.store(true, Relaxed),
+        Err(error) => Err(error.text()),
         Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "input or output failed"),
     };
     if let Err(why) = written

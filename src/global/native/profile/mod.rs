@@ -53,8 +53,8 @@ pub(in super::super) use book::{Site, Snapshot};
 pub(in super::super) use dump::write;
 pub(in super::super) use dump::write_to_path;
 pub(super) use dump::{dump_if_wanted, start_if_set};
-pub(in super::super) use sampling::{Refused, snapshot, start, stop};
 pub(super) use sampling::{
     add_sample, after_fork, after_fork_in_child, decide_sample, forget, restore, take,
     take_for_fork,
 };
+pub(in super::super) use sampling::{snapshot, start, stop};

@@ -12,6 +12,7 @@ use crate::global::native::base::lock::Locked;
 use crate::global::native::base::{mode, sampler, sizes};
 use crate::global::native::lists::{current, quick, registry};
 use crate::global::native::memory::space::SPACE;
+use crate::global::profile_error::ProfileError;
 use crate::global::tuning::{GRANULE, Tuning, UNIT};
 use crate::os::{self, KeepErrno};
 
@@ -24,34 +25,6 @@ static WAITING: Apart<[AtomicUsize; 64]> = Apart::new([const { AtomicUsize::new(
 
 /// Samples dropped while the book's lock was not available.
 static DROPPED: Apart<AtomicUsize> = Apart::new(AtomicUsize::new(0));
-
-/// The reasons why a profiler call is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super::super) enum Refused {
-    /// There is a profile already.
-    On,
-    /// There is not enough memory.
-    Memory,
-    /// The book's lock cannot be waited for: a fork is under way, or a signal handler interrupted
-    /// its holder.
-    Busy,
-    /// The mean is not in [`sampler::MEANS`].
-    Rate,
-    /// There never was a profile.
-    None,
-}
-
-impl Refused {
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::On => "one is already running",
-            Self::Memory => "not enough memory",
-            Self::Busy => "the process forks, or a signal interrupted the profiler",
-            Self::Rate => "its rate is out of range",
-            Self::None => "none was started",
-        }
-    }
-}
 
 /// Runs `action` on the book, after taking out the blocks freed in the meantime; `None` if the lock
 /// cannot be waited for.
@@ -197,25 +170,25 @@ pub(in super::super) fn restore(block: *mut u8, taken: Option<Taken>) {
 }
 
 /// Starts a profile with one sample in every `mean` bytes. The allocator must be open.
-pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), Refused> {
+pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), ProfileError> {
     if !sampler::MEANS.contains(&mean) {
-        return Err(Refused::Rate);
+        return Err(ProfileError::RateOutOfRange);
     }
     registry::tuning(asked);
     let begin = |book: &mut Book| {
         if mode::is_profiled() {
-            return Err(Refused::On);
+            return Err(ProfileError::AlreadyOn);
         }
         if !presence::open() || book.begin(mean).is_none() {
-            return Err(Refused::Memory);
+            return Err(ProfileError::Memory);
         }
         sampler::begin(mean);
         if !mode::is_hardened() {
             sizes::disable_fast_paths(sampler::TRIAL);
         }
-        if mode::set_profiled(true) { Ok(()) } else { Err(Refused::Memory) }
+        if mode::set_profiled(true) { Ok(()) } else { Err(ProfileError::Memory) }
     };
-    with(begin).unwrap_or(Err(Refused::Busy))?;
+    with(begin).unwrap_or(Err(ProfileError::Busy))?;
     let lists = quick::of_face(current::lists());
     if !quick::is_none(lists) {
         // The calling thread takes part from its next block on.
@@ -226,14 +199,14 @@ pub(in super::super::super) fn start(asked: &Tuning, mean: usize) -> Result<(), 
 }
 
 /// Stops the profile, if there is one. It [remains available](snapshot).
-pub(in super::super::super) fn stop() -> Result<(), Refused> {
+pub(in super::super::super) fn stop() -> Result<(), ProfileError> {
     let end = |book: &mut Book| {
         if mode::is_profiled() {
             mode::set_profiled(false);
             close(book);
         }
     };
-    with(end).ok_or(Refused::Busy)
+    with(end).ok_or(ProfileError::Busy)
 }
 
 fn close(book: &mut Book) {
@@ -244,14 +217,14 @@ fn close(book: &mut Book) {
 }
 
 /// Returns a copy of the current profile, or of the last one.
-pub(in super::super::super) fn snapshot() -> Result<Snapshot, Refused> {
+pub(in super::super::super) fn snapshot() -> Result<Snapshot, ProfileError> {
     let copy = |book: &mut Book| {
         if !book.has_begun() {
-            return Err(Refused::None);
+            return Err(ProfileError::NeverStarted);
         }
-        book.snapshot().ok_or(Refused::Memory)
+        book.snapshot().ok_or(ProfileError::Memory)
     };
-    with(copy).unwrap_or(Err(Refused::Busy))
+    with(copy).unwrap_or(Err(ProfileError::Busy))
 }
 
 /// Takes the book's lock before a fork, so that the child gets a consistent book.
@@ -359,15 +332,6 @@ mod tests {
         is_taken.recv().expect("the thread has the lock");
         after_fork_in_child();
         assert_eq!(is_on(), (false, false));
-    }
-
-    /// Each reason has its own text.
-    #[test]
-    fn reasons_are_told_apart() {
-        use Refused::{Busy, Memory, None, On, Rate};
-        let texts: std::collections::BTreeSet<_> =
-            [On, Memory, Busy, Rate, None].map(Refused::text).into();
-        assert!(texts.len() == 5 && texts.iter().all(|text| text.contains(' ')), "{texts:?}");
     }
 
     /// While a small block is in the book, its granule's entry names the shadow of its list, and
