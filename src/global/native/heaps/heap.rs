@@ -31,6 +31,15 @@ use crate::global::tuning::Tuning;
 use crate::os;
 use crate::pages::PageHeap;
 
+/// What a step of a purge found.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::global::native) struct Step {
+    /// Whether there are more steps.
+    pub(in crate::global::native) more: bool,
+    /// Whether other threads are waiting for the lock.
+    pub(in crate::global::native) awaited: bool,
+}
+
 /// A heap; it is at the start of its slot.
 #[derive(Debug)]
 pub(in crate::global::native) struct Heap {
@@ -292,18 +301,18 @@ impl Heap {
         self.with(State::begin_purge).unwrap_or(0)
     }
 
-    /// Does a step of a purge; returns whether there are more, and whether other threads are
-    /// waiting for the lock.
-    pub(in crate::global::native) fn step(&self, visit: &mut Visit) -> (bool, bool) {
-        let step = self.with(|state| (state.purge_step(visit), self.state.is_awaited()));
-        step.unwrap_or_default()
+    /// Does a step of a purge.
+    pub(in crate::global::native) fn step(&self, visit: &mut Visit) -> Step {
+        let step = self
+            .with(|state| Step { more: state.purge_step(visit), awaited: self.state.is_awaited() });
+        step.unwrap_or(Step { more: false, awaited: false })
     }
 
     /// Gives every free OS page back to the system; returns the bytes. Other threads can take the
     /// lock in between. O(bytes held).
     pub(in crate::global::native) fn purge(&self) -> u64 {
         let before = self.begin_purge();
-        while let (true, awaited) = self.step(&mut Visit::unbounded()) {
+        while let Step { more: true, awaited } = self.step(&mut Visit::unbounded()) {
             if awaited {
                 // A thread that waits was woken, but needs a moment to take the lock.
                 os::pause();

@@ -250,7 +250,7 @@ mod tests {
                 // SAFETY: the block has as many bytes, and is freed once.
                 unsafe {
                     block.write_bytes(1, bytes);
-                    state.deallocate(block).expect("it is in use").0
+                    state.deallocate(block).expect("it is in use").bytes
                 }
             });
             assert!(freed >= Some(bytes));

@@ -38,6 +38,15 @@ pub(in crate::global::native) struct State {
     rest: Rest,
 }
 
+/// What freeing a block that is not small comes to.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::global::native) struct Deallocated {
+    /// Bytes of the block.
+    pub(in crate::global::native) bytes: usize,
+    /// Bytes of free memory that should go back at once.
+    pub(in crate::global::native) surplus: usize,
+}
+
 /// Returns whether a block is small.
 #[inline(always)]
 fn is_small(block: NonNull<u8>) -> bool {
@@ -280,18 +289,17 @@ impl State {
         }
     }
 
-    /// Frees a block that is not small; returns its bytes, and how many bytes of free memory should
-    /// go back at once. `None` if the block is not in use.
+    /// Frees a block that is not small; `None` if it is not in use.
     ///
     /// # Safety
     /// The block was [allocated](Self::allocate) here, and is freed once.
     pub(in crate::global::native) unsafe fn deallocate(
         &mut self,
         block: NonNull<u8>,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<Deallocated> {
         // SAFETY: the caller gives the guarantees that `release` asks for.
         let bytes = unsafe { self.release(block)? };
-        Some((bytes, self.purge.note_freed(&self.engine, bytes)))
+        Some(Deallocated { bytes, surplus: self.purge.note_freed(&self.engine, bytes) })
     }
 
     /// Frees blocks that are not small, those that adjoin the one before as one; returns how many

@@ -14,7 +14,7 @@ use crate::global::native::base::visit::{Upkeep, Visit};
 use crate::global::native::base::{mode, sizes};
 use crate::global::native::hardened::wiped;
 use crate::global::native::heaps::heap::Heap;
-use crate::global::native::heaps::state::State;
+use crate::global::native::heaps::state::{Deallocated, State};
 use crate::global::native::heaps::{background, kept, pool, relief};
 use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::purge::{Granularity, Plan};
@@ -199,9 +199,9 @@ impl Heap {
         // SAFETY: the caller guarantees that the block is of this heap and freed once.
         let deallocate = |state: &mut State| unsafe { state.deallocate(block) };
         match self.with_upkeep(Upkeep::IfDue, Wait::Always, deallocate) {
-            Some(Some((bytes, wanted))) => {
-                if wanted != 0 {
-                    self.give_back_freed(wanted, &mut Visit::for_bytes(4 * bytes));
+            Some(Some(Deallocated { bytes, surplus })) => {
+                if surplus != 0 {
+                    self.give_back_freed(surplus, &mut Visit::for_bytes(4 * bytes));
                 }
                 bytes
             }
@@ -301,8 +301,8 @@ impl Heap {
             Plan::Continue => {}
         }
         while !visit.is_over() {
-            let (more, awaited) = self.step(visit);
-            if awaited || !more {
+            let step = self.step(visit);
+            if step.awaited || !step.more {
                 return;
             }
         }

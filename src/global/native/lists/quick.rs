@@ -36,7 +36,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
-use self::list::List;
+use self::list::{List, LongStreak};
 #[allow(unused_imports, reason = "only the assembly of some targets reads it")]
 pub(super) use self::lists::EMPTY;
 pub(super) use self::lists::pages_of_places;
@@ -225,11 +225,13 @@ unsafe fn make_room(lists: *mut Lists, list: *mut List) {
             put_back(lists, list, count - kept, Upkeep::IfDue);
             // In hardened mode a block gets here from the quarantine, long after the program freed
             // it.
-            if let Some(is_first) = (*list).begins_long_streak_of_frees()
+            if let Some(streak) = (*list).long_streak_of_frees()
                 && !mode::is_hardened()
-                && (*lists).pace.note((count - kept) as u32, is_first, os::thread_time)
             {
-                fetch_ahead(lists, list);
+                let (blocks, is_first) = ((count - kept) as u32, streak == LongStreak::Begins);
+                if (*lists).pace.note(blocks, is_first, os::thread_time) {
+                    fetch_ahead(lists, list);
+                }
             }
         }
     }

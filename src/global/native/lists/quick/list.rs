@@ -1,6 +1,7 @@
 //! The head of a quick list: how many blocks it has, takes, and has room for.
 
 use core::cell::Cell;
+use core::cmp::Ordering;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, compiler_fence};
 
@@ -65,6 +66,15 @@ const STREAK: i8 = 2;
 /// Batches put back in a row after which the thread counts as freeing something large: by default
 /// hundreds of kilobytes.
 const LONG: i8 = 8;
+
+/// A long streak of frees: batches that were put back in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LongStreak {
+    /// There are [`LONG`].
+    Begins,
+    /// There are more.
+    GoesOn,
+}
 
 impl List {
     /// Returns the place before that of the first block.
@@ -160,10 +170,13 @@ impl List {
         streak <= -STREAK && self.is_wide()
     }
 
-    /// Returns `Some(true)` if the last [`LONG`] batches were put back and the one before was not,
-    /// `Some(false)` if more were put back in a row, and `None` if fewer were.
-    pub(super) fn begins_long_streak_of_frees(&self) -> Option<bool> {
-        (self.streak.get() <= -LONG).then(|| self.streak.get() == -LONG)
+    /// Returns whether the last [`LONG`] batches, or more, were put back.
+    pub(super) fn long_streak_of_frees(&self) -> Option<LongStreak> {
+        match self.streak.get().cmp(&-LONG) {
+            Ordering::Equal => Some(LongStreak::Begins),
+            Ordering::Less => Some(LongStreak::GoesOn),
+            Ordering::Greater => None,
+        }
     }
 
     /// Returns whether the list takes all that is usual, or more than at first.
@@ -325,13 +338,13 @@ mod tests {
         for _ in 0..2 {
             let put_back = || {
                 list.note_batch_put_back();
-                list.begins_long_streak_of_frees()
+                list.long_streak_of_frees()
             };
             assert_eq!([(); 7].map(|()| put_back()), [None; 7]);
-            assert_eq!(put_back(), Some(true));
-            assert_eq!([(); 200].map(|()| put_back()), [Some(false); 200]);
+            assert_eq!(put_back(), Some(LongStreak::Begins));
+            assert_eq!([(); 200].map(|()| put_back()), [Some(LongStreak::GoesOn); 200]);
             list.note_batch_taken();
-            assert_eq!(list.begins_long_streak_of_frees(), None);
+            assert_eq!(list.long_streak_of_frees(), None);
         }
     }
 
