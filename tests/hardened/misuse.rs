@@ -10,6 +10,8 @@ use std::ptr;
 #[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+#[cfg(unix)]
+use crate::child::passes_when;
 use crate::child::run;
 use crate::{ALLOCATOR, SIZES};
 
@@ -363,4 +365,48 @@ fn far_before() {
     let block = ALLOCATOR.allocate(size_of_child());
     // SAFETY: this is the misuse to be stopped.
     unsafe { block.sub(4096 + 64).write(1) };
+}
+
+/// Two threads free the same block at the same moment: one of them is stopped. (Regression: in a few
+/// of a hundred tries neither was.)
+#[cfg(unix)]
+#[test]
+fn a_large_block_freed_by_two_threads_at_once() {
+    passes_when("misuse::freed_at_once", |command| {
+        command.env("PAGEWISE_HARDENED", "1");
+    });
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "in a process of its own, whose children it stops"]
+fn freed_at_once() {
+    static READY: AtomicUsize = AtomicUsize::new(0);
+    let survives = |size: usize| {
+        // SAFETY: the child runs only this code, and ends; the second free is the misuse to be
+        // detected.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::close(libc::STDERR_FILENO);
+                let block = ALLOCATOR.allocate(size).expose_provenance();
+                let free = move || {
+                    READY.fetch_add(1, Relaxed);
+                    while READY.load(Relaxed) < 2 {}
+                    ALLOCATOR.free(ptr::with_exposed_provenance_mut(block));
+                };
+                let other = std::thread::spawn(free);
+                free();
+                let _ = other.join();
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            libc::WIFEXITED(status)
+        }
+    };
+    for size in [20_000, 100_000, 500_000, 2 << 20] {
+        let survived = (0..300).filter(|_| survives(size)).count();
+        assert_eq!(survived, 0, "of 300, {size} bytes each");
+    }
 }

@@ -1,5 +1,5 @@
-//! Stands in for `guarded` without the feature: no block is guarded, so `known_len`, `len_bound`,
-//! `shorten` and `free` are never called.
+//! Stands in for `guarded` without the feature: no block is guarded, so `len`, `shorten` and
+//! `free` are never called.
 
 use core::ptr::NonNull;
 
@@ -19,14 +19,16 @@ pub(super) fn allocate(_: usize, _: usize) -> Option<NonNull<u8>> {
     None
 }
 
-pub(super) fn known_len(_: *mut u8) -> Option<usize> {
-    None
-}
-
-pub(super) fn len_bound(_: *mut u8) -> usize {
+pub(super) fn len(_: *mut u8) -> usize {
     0
 }
 
 pub(super) fn shorten(_: *mut u8, _: usize) {}
 
 pub(super) fn free(_: *mut u8) {}
+
+pub(super) fn take_for_fork(_: impl FnMut() -> bool) {}
+
+pub(super) fn after_fork() {}
+
+pub(super) fn after_fork_in_child() {}

@@ -20,5 +20,5 @@ mod pool;
 mod report;
 mod stack;
 
-pub(super) use paths::{allocate, free, known_len, len_bound, may_be_outside, open, shorten};
-pub(super) use pool::contains;
+pub(super) use paths::{allocate, free, len, may_be_outside, open, shorten};
+pub(super) use pool::{after_fork, after_fork_in_child, contains, take_for_fork};

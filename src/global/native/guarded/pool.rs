@@ -36,6 +36,10 @@ static BOOK: Apart<Locked<Book>> = Apart::new(Locked::new(Book {
     free: PLACES,
 }));
 
+/// The block in use at each place, [packed](pack); 0 if there is none. Its owner measures it, and
+/// one thread frees it, without the book.
+static IN_USE: Apart<[AtomicUsize; PLACES]> = Apart::new([const { AtomicUsize::new(0) }; PLACES]);
+
 /// What is known of the block of a place, in use or freed.
 #[derive(Clone, Copy)]
 pub(super) struct Record {
@@ -108,25 +112,67 @@ pub(in super::super) fn contains(address: *mut u8) -> bool {
     !pool.is_null() && address.addr().wrapping_sub(pool.addr()) < LEN.load(Relaxed)
 }
 
-/// Runs `action` on the book; `None` if the lock cannot be taken. The wait is short, since the
-/// lock's holder may have been left behind in a fork, but long enough for a holder that was
-/// preempted.
+/// Runs `action` on the book; `None` if its lock cannot be waited for. If a thread that forks has
+/// it, tries again for a while.
 pub(super) fn book<R>(mut action: impl FnMut(&mut Book) -> R) -> Option<R> {
-    /// Times that the lock is tried before the first sleep.
-    const SPINS: usize = 1000;
-    /// Times that it is tried with a sleep in between.
+    /// How often it is tried again.
     const PAUSES: usize = 50;
-    let spins = repeat_n(core::hint::spin_loop as fn(), SPINS);
-    let waits = spins.chain(repeat_n(os::pause as fn(), PAUSES));
-    // The iterator is lazy: it stops waiting as soon as the lock is taken.
-    waits
-        .map(|wait| {
-            BOOK.try_with(&mut action).or_else(|| {
-                wait();
-                None
-            })
-        })
-        .find_map(|result| result)
+    BOOK.with(&mut action).or_else(|| {
+        let again = repeat_n((), if BOOK.is_lost() { 0 } else { PAUSES });
+        again.map(|()| os::pause()).find_map(|()| BOOK.with(&mut action))
+    })
+}
+
+/// Takes the lock before a fork; `pause` as for [`Locked::take_for_fork`].
+pub(in super::super) fn take_for_fork(pause: impl FnMut() -> bool) {
+    BOOK.take_for_fork(pause);
+}
+
+/// Releases the lock after a fork, in the parent.
+pub(in super::super) fn after_fork() {
+    BOOK.after_fork();
+}
+
+/// Releases the lock after a fork, in the child. If another thread held it, no block is guarded
+/// there.
+pub(in super::super) fn after_fork_in_child() {
+    BOOK.after_fork_in_child();
+}
+
+/// Bits for the bytes of a block: it has at most an OS page, which has 64 KiB or less.
+const SIZE: u32 = 17;
+
+/// Returns what [`IN_USE`] holds for a block: where it starts in its OS page, its bytes, and a 1.
+fn pack(block: *mut u8, size: usize) -> usize {
+    (block.addr() & (os::page_size() - 1)) << (SIZE + 1) | size << 1 | 1
+}
+
+/// Returns the bytes of the block in use that starts at an address in the pool, and where it is
+/// noted. `None` if none starts there.
+fn noted(block: *mut u8) -> Option<(&'static AtomicUsize, usize)> {
+    let pages = (block.addr() - POOL.load(Relaxed).addr()) / os::page_size();
+    let noted = &IN_USE[index_of(block)];
+    let packed = noted.load(Acquire);
+    let size = packed >> 1 & ((1 << SIZE) - 1);
+    let starts_here = pages % 2 == 1 && packed == pack(block, size);
+    starts_here.then_some((noted, size))
+}
+
+/// Returns the bytes of the block in use that starts at an address in the pool, if one does.
+pub(super) fn len_of(block: *mut u8) -> Option<usize> {
+    noted(block).map(|(_, size)| size)
+}
+
+/// Notes that a block of `size` bytes in the pool is in use.
+pub(super) fn note_in_use(block: *mut u8, size: usize) {
+    IN_USE[index_of(block)].store(pack(block, size), Release);
+}
+
+/// Notes that a block is in use no more, and returns its bytes. `None` if none in use starts there;
+/// another thread may just have freed it.
+pub(super) fn take_from_use(block: *mut u8) -> Option<usize> {
+    let (noted, size) = noted(block)?;
+    noted.compare_exchange(pack(block, size), 0, Acquire, Relaxed).is_ok().then_some(size)
 }
 
 /// Returns the place whose page, or the closed page before it, contains an address.

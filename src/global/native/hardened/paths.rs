@@ -470,10 +470,13 @@ unsafe fn free_slowly(asked: &Tuning, block: NonNull<u8>, size: Option<usize>) {
         if size.is_some_and(|size| size != known) {
             misuse::stop(Misuse::WrongSize, block.as_ptr());
         }
+        // Of two threads that free the block at the same moment, one is stopped.
+        if state.compare_exchange(code, NONE, Relaxed, Relaxed).is_err() {
+            misuse::stop(Misuse::FreedNotInUse, block.as_ptr());
+        }
         if parts.zero() {
             wipe(block, known);
         }
-        state.store(NONE, Relaxed);
         let _ = thread::caller(asked);
         // What it takes, not what was requested: a large alignment takes far more.
         let least = registry::tuning(asked).pages.ffcrossover + 1;

@@ -27,7 +27,9 @@ impl Freed {
     /// Returns what is known of a freed block; `list` is 0 if it is above FFCROSSOVER.
     #[inline(always)]
     pub(super) fn new(block: NonNull<u8>, list: u32, bytes: usize) -> Self {
-        Self { block, list_and_bytes: (bytes as u64) << u32::BITS | u64::from(list) }
+        // A block of 4 GiB or more is too large for any quarantine.
+        let bytes = bytes.min(u32::MAX as usize) as u64;
+        Self { block, list_and_bytes: bytes << u32::BITS | u64::from(list) }
     }
 
     /// Returns the offset of the block's list; 0 if it is above FFCROSSOVER.
@@ -159,6 +161,9 @@ mod tests {
                 let freed = Freed::new(NonNull::dangling(), list, bytes);
                 assert_eq!((freed.list(), freed.bytes()), (list, bytes));
             }
+            // (Regression: 5 GiB counted as one.)
+            let long = Freed::new(NonNull::dangling(), list, usize::MAX / 3);
+            assert_eq!((long.list(), long.bytes()), (list, u32::MAX as usize));
         }
     }
 

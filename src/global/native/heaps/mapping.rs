@@ -18,6 +18,7 @@ use super::kept;
 use crate::global::native::base::mode;
 use crate::global::native::base::visit::Visit;
 use crate::global::native::memory::huge::{self, HUGE};
+use crate::global::native::memory::misuse::{self, Misuse};
 use crate::global::native::memory::{outside, refused};
 use crate::os::{self, OsPageRun};
 
@@ -31,7 +32,9 @@ mod resize;
 
 use assembly::assemble;
 pub(in crate::global::native) use closed::give_back as give_back_closed;
-use header::{BEHIND, HEADER, Header, checked_header, header, starts_huge_page, write_header};
+#[cfg(all(test, not(miri)))]
+use header::header;
+use header::{BEHIND, HEADER, Header, checked_header, starts_huge_page, take_mark, write_header};
 use in_use::{IN_USE, count_bytes};
 pub(in crate::global::native) use in_use::{after_fork_in_child, usage};
 use lengthen::lengthen_whole;
@@ -201,8 +204,11 @@ pub(in crate::global::native) unsafe fn deallocate(block: *mut u8, delay: u32) -
     // SAFETY: the caller guarantees that it is in use; the header is read before its memory goes.
     unsafe {
         let &mut Header { base, len, guard, .. } = checked_header(block);
+        // Of two threads that free the block at the same moment, one is stopped.
+        if !take_mark(block) {
+            misuse::stop(Misuse::FreedTwice, block);
+        }
         known::forget(block);
-        (*header(block)).mark = 0;
         IN_USE.count.fetch_sub(1, Relaxed);
         count_bytes(0, len);
         if guard > 0 {

@@ -30,6 +30,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::global::native::base::apart::Apart;
 use crate::global::native::base::sync;
+use crate::global::native::guarded;
 use crate::global::native::heaps::{background, kept, mapping};
 use crate::global::native::lists::registry;
 use crate::global::native::profile;
@@ -65,6 +66,7 @@ extern "C" fn before() {
     registry::take_for_fork(&mut pause);
     profile::take_for_fork(&mut pause);
     kept::take_for_fork(&mut pause);
+    guarded::take_for_fork(&mut pause);
     // In a child that a signal handler made meanwhile, nothing is known of this fork any more.
     if FORKS.fetch_max(1, Relaxed) == 0 {
         sync::begin_fork();
@@ -79,6 +81,7 @@ extern "C" fn in_parent() {
     // First of all: a signal handler that forks from now on lets go of the locks that it takes.
     let forks_still = sync::end_fork();
     if !forks_still {
+        guarded::after_fork();
         kept::after_fork();
         profile::after_fork();
         registry::after_fork();
@@ -92,6 +95,7 @@ extern "C" fn in_child() {
         return sync::note_process();
     }
     sync::note_fork_in_child();
+    guarded::after_fork_in_child();
     kept::after_fork_in_child();
     mapping::after_fork_in_child();
     profile::after_fork_in_child();

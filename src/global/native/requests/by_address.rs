@@ -14,6 +14,7 @@ use crate::global::native::lists::{current, medium, quick};
 use crate::global::native::memory::huge::HUGE;
 use crate::global::native::memory::space::SPACE;
 use crate::global::tuning::{SMALL_MAX, Tuning, UNIT};
+use crate::os::KeepErrno;
 
 /// Returns a small block's list and the size of its blocks; `None` if the thread's lists do not
 /// record it.
@@ -66,8 +67,12 @@ unsafe fn usual_size(block: NonNull<u8>) -> usize {
         // SAFETY: the caller guarantees that the block is in use, so no other thread resizes it.
         Some(0) => match unsafe { medium::size_of_block(block) } {
             Some(size) => medium::usable(size),
-            // SAFETY: the block is in use, in this heap, and not small.
-            None => unsafe { Heap::of(block.as_ptr()).len_of(block) },
+            None => {
+                // To wait for the heap may change it, which a program does not expect here.
+                let _errno = KeepErrno::new();
+                // SAFETY: the block is in use, in this heap, and not small.
+                unsafe { Heap::of(block.as_ptr()).len_of(block) }
+            }
         },
         Some(list) => sizes::class_size(list),
     }
@@ -292,6 +297,40 @@ mod tests {
                 PAGEWISE.free(resized);
             }
         }
+    }
+
+    /// Measuring a block leaves errno alone, also if its heap is busy. (Regression: it was EAGAIN
+    /// afterwards.)
+    #[cfg(all(target_os = "linux", not(miri), target_pointer_width = "64"))]
+    #[test]
+    fn a_block_of_a_busy_heap_is_measured_without_a_change_of_errno() {
+        use std::time::Duration;
+        let thread = std::thread::spawn(|| {
+            let block = PAGEWISE.allocate(1_500_000);
+            assert_eq!(SPACE.list_of(block), Some(0));
+            let (locked, is_locked) = std::sync::mpsc::channel();
+            let heap = Heap::of(block);
+            let holder = std::thread::spawn(move || {
+                // While another test forks, the lock is not waited for.
+                while heap
+                    .with(|_| {
+                        locked.send(()).expect("the test waits");
+                        std::thread::sleep(Duration::from_millis(50));
+                    })
+                    .is_none()
+                {}
+            });
+            is_locked.recv().expect("the heap is locked");
+            // SAFETY: the location is this thread's own; the block is in use, and freed once.
+            unsafe {
+                *crate::os::errno_location() = 77;
+                let len = PAGEWISE.usable_size(block);
+                assert!(len >= 1_500_000 && *crate::os::errno_location() == 77);
+                holder.join().expect("it ends");
+                PAGEWISE.free(block);
+            }
+        });
+        thread.join().expect("it ends");
     }
 
     /// A small size whose alignment no page of small blocks has gets a longer block.

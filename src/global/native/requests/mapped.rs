@@ -220,13 +220,10 @@ pub(super) unsafe fn advise_if_dense(asked: &Tuning, old: *mut u8, len: usize, m
 /// It is a mapping in use, or a guarded block.
 pub(in crate::global::native) unsafe fn len(block: *mut u8) -> usize {
     // SAFETY: the block is guarded, or else a mapping in use.
-    unsafe {
-        if guarded::contains(block) { guarded::len_bound(block) } else { mapping::len_of(block) }
-    }
+    unsafe { if guarded::contains(block) { guarded::len(block) } else { mapping::len_of(block) } }
 }
 
-/// Returns whether `size` is the requested size of a block that is in no heap; `true` if that is
-/// unknown.
+/// Returns whether `size` is the requested size of a block that is in no heap.
 ///
 /// # Safety
 /// As for [`len`].
@@ -234,7 +231,7 @@ pub(in crate::global::native) unsafe fn has_len(block: *mut u8, size: usize) -> 
     // SAFETY: the block is guarded, or else a mapping in use.
     unsafe {
         if guarded::contains(block) {
-            guarded::known_len(block).is_none_or(|len| len == size)
+            guarded::len(block) == size
         } else {
             mapping::requested(block) == size
         }

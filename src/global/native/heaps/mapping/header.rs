@@ -1,6 +1,9 @@
 //! The header before a mapping's contents, and the fences around them: written, found again, and
 //! checked.
 
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
 use super::known;
 use crate::global::native::base::mode;
 use crate::global::native::memory::huge::HUGE;
@@ -53,6 +56,16 @@ pub(super) unsafe fn write_header(block: *mut u8, mapping: OsPageRun, guard: usi
 /// Returns the mark of a block at this address.
 pub(super) fn mark(block: *mut u8) -> usize {
     block.addr() ^ 0x7061_6765_7769_7365_u64 as usize
+}
+
+/// Takes the mark of a block that is freed; `false` if another thread has taken it.
+///
+/// # Safety
+/// The header of the block was [checked](checked_header).
+pub(super) unsafe fn take_mark(block: *mut u8) -> bool {
+    // SAFETY: the caller guarantees that there is a header, and nobody holds a reference to it.
+    let taken = unsafe { AtomicUsize::from_ptr(&raw mut (*header(block)).mark) };
+    taken.compare_exchange(mark(block), 0, Relaxed, Relaxed).is_ok()
 }
 
 /// Returns where the header of a block is.
