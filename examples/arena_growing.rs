@@ -52,7 +52,7 @@ pub(crate) fn main() {
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
         // SAFETY: the blocks were kept for this, and are no longer used.
         let freed = unsafe { ARENA.try_free(block.expect("not null"), layout) };
-        assert_eq!(freed, pagewise::Freed::Freed);
+        assert_eq!(freed, pagewise::FreeResult::Freed);
     }
     assert_eq!(ARENA.usage().blocks, 0);
     ARENA.audit().expect("every invariant holds");

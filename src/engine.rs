@@ -11,7 +11,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 use crate::meter::{Meter, Part};
 use crate::source::{Owned, Source};
 use crate::strategy::{Span, SpanKind, Strategy, Usage, empty_block, move_to_another};
@@ -334,18 +334,18 @@ unsafe impl<E: Engine<S, M>, S: Source, M: Meter> Strategy for Heap<E, S, M> {
         around
     }
 
-    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         if !self.is_in_use(block, layout) {
-            return Freed::Unallocated;
+            return FreeResult::Unallocated;
         }
         if !self.engine.may_free(block) {
-            return Freed::NotOwner;
+            return FreeResult::NotOwner;
         }
         // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
         // any more.
         unsafe { self.deallocate(block, layout) };
         self.backing.tally.note_unknown_layout();
-        Freed::Freed
+        FreeResult::Freed
     }
 
     #[inline]

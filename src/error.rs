@@ -1,4 +1,4 @@
-//! Errors and the results of checks: [`AllocError`], [`Freed`], [`Fault`].
+//! Errors and the results of checks: [`AllocError`], [`FreeResult`], [`Fault`].
 
 use core::fmt;
 
@@ -32,7 +32,7 @@ impl core::error::Error for AllocError {}
 /// The result of a checked free ([`Strategy::try_free`](crate::Strategy::try_free)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "a refused free frees nothing"]
-pub enum Freed {
+pub enum FreeResult {
     /// The block was in use and is now free.
     Freed,
     /// No block in use that fits the layout starts there: a double free, an interior pointer, a

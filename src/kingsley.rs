@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::source::Reserved;
     use crate::tags::attack::try_free;
-    use crate::{Freed, Strategy};
+    use crate::{FreeResult, Strategy};
 
     #[test]
     fn sizes_are_rounded_up_to_powers_of_two() {
@@ -296,7 +296,7 @@ mod tests {
         let blocks: Vec<_> = (0..32).map(|_| heap.allocate(layout).unwrap().cast()).collect();
         assert_eq!(heap.usage().held, 4096 + 16);
         for &block in &blocks {
-            assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);
+            assert_eq!(try_free(&mut heap, block, layout), FreeResult::Freed);
         }
         assert_eq!(heap.allocate(layout).unwrap().cast(), blocks[31]);
         heap.allocate(Layout::from_size_align(5000, 1).unwrap()).unwrap();
@@ -314,8 +314,8 @@ mod tests {
             // SAFETY: the block is in use; all of its length is the caller's.
             unsafe { block.cast::<u8>().write_bytes(0xff, block.len()) };
             heap.audit().unwrap();
-            assert_eq!(try_free(&mut heap, block.cast(), layout), Freed::Freed);
-            assert_eq!(try_free(&mut heap, block.cast(), layout), Freed::Unallocated);
+            assert_eq!(try_free(&mut heap, block.cast(), layout), FreeResult::Freed);
+            assert_eq!(try_free(&mut heap, block.cast(), layout), FreeResult::Unallocated);
         }
         heap.audit().unwrap();
     }

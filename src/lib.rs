@@ -26,7 +26,7 @@
 //! with or without `std`.
 //! ```
 //! use core::alloc::Layout;
-//! use pagewise::{Arena, Freed, Region};
+//! use pagewise::{Arena, FreeResult, Region};
 //!
 //! static mut MEMORY: [u8; 1 << 16] = [0; 1 << 16];
 //! // SAFETY: nothing else uses the memory.
@@ -40,8 +40,8 @@
 //! // A checked free refuses a pointer that is not a block in use, and then changes nothing.
 //! // SAFETY: the block is not used any more.
 //! unsafe {
-//!     assert_eq!(arena.try_free(block, layout), Freed::Freed);
-//!     assert_eq!(arena.try_free(block, layout), Freed::Unallocated);
+//!     assert_eq!(arena.try_free(block, layout), FreeResult::Freed);
+//!     assert_eq!(arena.try_free(block, layout), FreeResult::Unallocated);
 //! }
 //! # Ok::<(), pagewise::AllocError>(())
 //! ```
@@ -124,7 +124,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error` | [`AllocError`], [`Freed`], [`Fault`] |
+//! | `error` | [`AllocError`], [`FreeResult`], [`Fault`] |
 //! | `strategy` | the contract of every strategy: [`Strategy`], [`Usage`] |
 //! | [`meter`] | counts items visited and addresses looked at; compiles to nothing if unused |
 //! | `os` | the operating system: one interface, one implementation for each system |
@@ -220,7 +220,7 @@ mod words;
 
 pub use arena::{Arena, SmallArena, StaticArena};
 pub use engine::Heap;
-pub use error::{AllocError, Fault, Freed};
+pub use error::{AllocError, Fault, FreeResult};
 #[cfg(feature = "os")]
 pub use global::Pagewise;
 pub use pages::PageHeap;

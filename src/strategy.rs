@@ -8,7 +8,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 
 /// A dynamic storage allocation strategy over a source of memory.
 ///
@@ -169,20 +169,20 @@ pub unsafe trait Strategy {
     }
 
     /// Frees a block after checking that a block [in use](Self::is_in_use) that fits `layout`
-    /// starts at `block`. Otherwise returns [`Freed::Unallocated`] and changes nothing. Any pointer
-    /// is allowed. A strategy whose blocks have owners may return [`Freed::NotOwner`].
+    /// starts at `block`. Otherwise returns [`FreeResult::Unallocated`] and changes nothing. Any
+    /// pointer is allowed. A strategy whose blocks have owners may return [`FreeResult::NotOwner`].
     ///
     /// # Safety
-    /// If the result is [`Freed::Freed`], the block is not used any more. No check can tell whether
-    /// a block is still used.
-    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    /// If the result is [`FreeResult::Freed`], the block is not used any more. No check can tell
+    /// whether a block is still used.
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         if !self.is_in_use(block, layout) {
-            return Freed::Unallocated;
+            return FreeResult::Unallocated;
         }
         // SAFETY: a block in use that fits this layout starts there, and the caller does not use it
         // any more.
         unsafe { self.deallocate(block, layout) };
-        Freed::Freed
+        FreeResult::Freed
     }
 
     /// Returns the memory in use and held, now and at the peak. O(1).

@@ -7,12 +7,12 @@ use std::ptr::{NonNull, without_provenance_mut};
 use pagewise::PageHeap;
 use pagewise::arena::{Arena, Claims};
 use pagewise::pages::Config;
-use pagewise::{AllocError, Freed, Region, Reserved, Strategy, catalogue};
+use pagewise::{AllocError, FreeResult, Region, Reserved, Strategy, catalogue};
 
 /// The allocator to misuse: a strategy or an arena.
 trait Checked {
     fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed;
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult;
     fn state(&self) -> (usize, usize);
     fn audit(&self);
 }
@@ -22,7 +22,7 @@ impl Checked for Box<dyn Strategy + Send> {
         (**self).allocate(layout).map(NonNull::cast)
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: if the block is freed, the test no longer uses it.
         unsafe { (**self).try_free(block, layout) }
     }
@@ -41,7 +41,7 @@ impl<S: Strategy> Checked for Arena<S> {
         Arena::allocate(self, layout).map(NonNull::cast)
     }
 
-    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: as above.
         unsafe { Arena::try_free(self, block, layout) }
     }
@@ -89,12 +89,16 @@ const FAR: usize = 1 << (usize::BITS / 2 + 13);
 fn misuse(name: &str, mut heap: impl Checked) {
     let foreign = Box::new([0u64; 64]);
     let foreign = NonNull::from(&*foreign).cast::<u8>();
-    assert_eq!(heap.try_free(foreign, layout(8)), Freed::Unallocated, "{name}, before any use");
+    assert_eq!(
+        heap.try_free(foreign, layout(8)),
+        FreeResult::Unallocated,
+        "{name}, before any use"
+    );
 
     let blocks = fill(&mut heap);
     let before = heap.state();
     let refused = |heap: &mut dyn Checked, block: NonNull<u8>, size, what| {
-        assert_eq!(heap.try_free(block, layout(size)), Freed::Unallocated, "{name}: {what}");
+        assert_eq!(heap.try_free(block, layout(size)), FreeResult::Unallocated, "{name}: {what}");
         assert_eq!(heap.state(), before, "{name}: {what} changed something");
     };
     for &(block, of) in &blocks {
@@ -120,15 +124,15 @@ fn misuse(name: &str, mut heap: impl Checked) {
     let (mut freed, mut kept) = (Vec::new(), Vec::new());
     for (number, &(block, of)) in blocks.iter().enumerate() {
         if number % 2 == 0 {
-            assert_eq!(heap.try_free(block, of), Freed::Freed, "{name}: block {number}");
-            assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: freed twice");
+            assert_eq!(heap.try_free(block, of), FreeResult::Freed, "{name}: block {number}");
+            assert_eq!(heap.try_free(block, of), FreeResult::Unallocated, "{name}: freed twice");
             freed.push((block, of));
         } else {
             kept.push((block, of));
         }
     }
     for &(block, of) in &freed {
-        assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: freed twice, later");
+        assert_eq!(heap.try_free(block, of), FreeResult::Unallocated, "{name}: freed twice, later");
     }
     heap.audit();
     verify(&kept, (0..).filter(|number| number % 2 == 1));
@@ -147,8 +151,12 @@ fn exhaust(name: &str, heap: &mut impl Checked, kept: Vec<(NonNull<u8>, Layout)>
     }
     heap.audit();
     for &(block, of) in kept.iter().chain(&more) {
-        assert_eq!(heap.try_free(block, of), Freed::Freed, "{name}: exhausted");
-        assert_eq!(heap.try_free(block, of), Freed::Unallocated, "{name}: exhausted, freed twice");
+        assert_eq!(heap.try_free(block, of), FreeResult::Freed, "{name}: exhausted");
+        assert_eq!(
+            heap.try_free(block, of),
+            FreeResult::Unallocated,
+            "{name}: exhausted, freed twice"
+        );
     }
     heap.audit();
 }
@@ -215,11 +223,15 @@ fn addresses_before_and_inside_an_aligned_block_are_refused() {
                     let layout = Layout::from_size_align(size, align).expect("a valid layout");
                     let answer = heap.try_free(address, layout);
                     let name = entry.name;
-                    assert_eq!(answer, Freed::Unallocated, "{name}, {address:?} as {layout:?}");
+                    assert_eq!(
+                        answer,
+                        FreeResult::Unallocated,
+                        "{name}, {address:?} as {layout:?}"
+                    );
                 }
             }
         }
-        assert_eq!(heap.try_free(block, aligned), Freed::Freed, "{}", entry.name);
+        assert_eq!(heap.try_free(block, aligned), FreeResult::Freed, "{}", entry.name);
         heap.audit();
     }
 }

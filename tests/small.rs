@@ -10,7 +10,9 @@ use pagewise::arena::RegionError;
 use pagewise::arena::lock::{Exclusive, NewLock, Single};
 use pagewise::meter::{Meter, Part};
 use pagewise::source::Borrowed;
-use pagewise::{AllocError, Arena, Freed, Region, SmallArena, SmallHeap, StaticArena, Strategy};
+use pagewise::{
+    AllocError, Arena, FreeResult, Region, SmallArena, SmallHeap, StaticArena, Strategy,
+};
 
 #[path = "random/mod.rs"]
 mod random;
@@ -44,7 +46,7 @@ fn the_minimum_region_works_at_any_address_and_smaller_ones_are_refused() {
         unsafe {
             block.cast::<u8>().write_bytes(0xff, block.len());
             let fits = layout(size_of::<usize>() + 1, 1);
-            assert_eq!(arena.try_free(block.cast(), fits), Freed::Freed);
+            assert_eq!(arena.try_free(block.cast(), fits), FreeResult::Freed);
         }
     }
 }
@@ -60,7 +62,7 @@ fn memory_can_be_supplied_later_and_only_once() {
     assert!(!HEAP.is_in_use(NonNull::dangling(), layout(8, 8)));
     // SAFETY: nothing is freed.
     let freed = unsafe { HEAP.try_free(NonNull::dangling(), layout(8, 8)) };
-    assert_eq!(freed, Freed::Unallocated);
+    assert_eq!(freed, FreeResult::Unallocated);
 
     let memory = Box::leak(Box::new([MaybeUninit::uninit(); 1024]));
     let (few, rest) = memory.split_at_mut(LEAST - 1);

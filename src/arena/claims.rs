@@ -16,7 +16,7 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
 
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 use crate::strategy::{Span, Strategy, Usage, empty_block, move_to_another};
 use crate::walk;
 
@@ -259,10 +259,10 @@ unsafe impl<S: Strategy, const N: usize> Strategy for Claims<S, N> {
         self.strategies().filter_map(|claim| claim.serves_around(block)).min()
     }
 
-    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: the caller gives the same guarantees.
         self.find_owner(block)
-            .map_or(Freed::Unallocated, |owner| unsafe { owner.try_free(block, layout) })
+            .map_or(FreeResult::Unallocated, |owner| unsafe { owner.try_free(block, layout) })
     }
 
     fn usage(&self) -> Usage {

@@ -34,7 +34,7 @@ use core::ptr::{NonNull, null_mut};
 pub use self::claims::{ClaimError, Claims};
 use self::lock::{Lock, NewLock};
 pub use self::small::{RegionError, SmallArena, StaticArena};
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 use crate::pages::Config;
 use crate::pages::PageHeap;
 use crate::source::Region;
@@ -65,7 +65,7 @@ pub type DefaultLock = lock::Single;
 /// Over a fixed region, in a program with threads (and `std`):
 /// ```
 /// use core::alloc::Layout;
-/// use pagewise::{Arena, Freed, Region};
+/// use pagewise::{Arena, FreeResult, Region};
 ///
 /// const LEN: usize = 1 << 20;
 /// static mut MEMORY: [u8; LEN] = [0; LEN];
@@ -79,8 +79,8 @@ pub type DefaultLock = lock::Single;
 /// // A checked free: the second time it is refused.
 /// // SAFETY: the block is not used any more.
 /// unsafe {
-///     assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
-///     assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated);
+///     assert_eq!(ARENA.try_free(block, layout), FreeResult::Freed);
+///     assert_eq!(ARENA.try_free(block, layout), FreeResult::Unallocated);
 /// }
 /// assert_eq!(ARENA.audit(), Ok(()));
 /// # Ok::<(), pagewise::AllocError>(())
@@ -264,9 +264,9 @@ impl<S: Strategy, L: Lock> Arena<S, L> {
     /// ```
     ///
     /// # Safety
-    /// As for [`Strategy::try_free`]: if the result is [`Freed::Freed`], the block must not be used
-    /// any more.
-    pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
+    /// As for [`Strategy::try_free`]: if the result is [`FreeResult::Freed`], the block must not be
+    /// used any more.
+    pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: the caller gives the same guarantees.
         self.with(|strategy| unsafe { strategy.try_free(block, layout) })
     }

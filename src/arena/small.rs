@@ -9,7 +9,7 @@ use core::ptr::{NonNull, null_mut};
 
 use super::lock::{Lock, NewLock};
 use super::{Arena, DefaultLock, GLOBAL, without_unwinding};
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 use crate::small::SmallHeap;
 use crate::source::{Borrowed, FixedSource, Region};
 use crate::strategy::{Span, Strategy, Usage};
@@ -304,7 +304,7 @@ impl<const N: usize, L: Lock> StaticArena<N, L> {
     ///
     /// # Safety
     /// As for [`Strategy::try_free`].
-    pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> Freed {
+    pub unsafe fn try_free(&self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: the caller gives the same guarantees.
         self.with(|heap| unsafe { heap.try_free(block, layout) })
     }

@@ -19,7 +19,7 @@ family! {
         /// use core::alloc::Layout;
         /// use pagewise::catalogue::HeadFirst;
         /// use pagewise::head_first::Owner;
-        /// use pagewise::{Freed, Reserved, Strategy};
+        /// use pagewise::{FreeResult, Reserved, Strategy};
         ///
         /// let mut heap = HeadFirst::new(1 << 16, Reserved::new(1 << 30), ());
         /// let layout = Layout::new::<[u64; 5]>();
@@ -28,7 +28,7 @@ family! {
         ///
         /// // SAFETY: nobody uses the block.
         /// let answer = unsafe { heap.try_free(block, layout) };
-        /// assert_eq!(answer, Freed::NotOwner, "it is not the block of Owner(0)");
+        /// assert_eq!(answer, FreeResult::NotOwner, "it is not the block of Owner(0)");
         /// # Ok::<(), pagewise::AllocError>(())
         /// ```
         /// In a shared [`Arena`](crate::Arena), the owner that was set last allocates and frees. An

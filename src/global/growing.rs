@@ -13,7 +13,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::engine::Heap;
-use crate::error::{AllocError, Fault, Freed};
+use crate::error::{AllocError, Fault, FreeResult};
 use crate::pages::{Config, PageHeap};
 use crate::source::Region;
 use crate::strategy::{Span, Strategy, Usage, empty_block, move_to_another};
@@ -216,10 +216,10 @@ unsafe impl<G: Grow> Strategy for Growing<G> {
         self.heaps().find_map(|heap| heap.serves_around(block))
     }
 
-    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> Freed {
+    unsafe fn try_free(&mut self, block: NonNull<u8>, layout: Layout) -> FreeResult {
         let owner = self.region_of(block).and_then(|region| self.heap(region));
         // SAFETY: the caller gives the same guarantees.
-        owner.map_or(Freed::Unallocated, |heap| unsafe { heap.try_free(block, layout) })
+        owner.map_or(FreeResult::Unallocated, |heap| unsafe { heap.try_free(block, layout) })
     }
 
     /// Adds up the regions' figures. The maxima are sums of maxima that the regions may have

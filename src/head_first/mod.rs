@@ -91,9 +91,9 @@ pub struct Owner(pub u32);
 ///
 /// Every block has an [`Owner`]: the one [set](Heap::set_owner) when it was allocated, or that it
 /// was [allocated for](Heap::allocate_for). [`try_free`](Strategy::try_free) returns
-/// [`Freed::NotOwner`](crate::Freed::NotOwner) if that is not the owner set now. It traverses the
-/// blocks below the address that it is given: O(n). [`deallocate`](Strategy::deallocate) does not
-/// check the owner.
+/// [`FreeResult::NotOwner`](crate::FreeResult::NotOwner) if that is not the owner set now. It
+/// traverses the blocks below the address that it is given: O(n).
+/// [`deallocate`](Strategy::deallocate) does not check the owner.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -101,7 +101,7 @@ pub struct Owner(pub u32);
 /// use pagewise::catalogue::HeadFirst;
 /// use pagewise::head_first::Owner;
 /// use pagewise::source::Region;
-/// use pagewise::{Freed, Strategy};
+/// use pagewise::{FreeResult, Strategy};
 ///
 /// let memory = Box::leak(Box::new([MaybeUninit::<u8>::uninit(); 1 << 16]));
 /// let mut heap = HeadFirst::new(4096, Region::from_static(memory), ());
@@ -110,10 +110,10 @@ pub struct Owner(pub u32);
 /// let block = heap.allocate_for(Owner(7), layout).expect("64 KiB hold 40 bytes").cast();
 /// // SAFETY: the block is no longer used.
 /// unsafe {
-///     assert_eq!(heap.try_free(block, layout), Freed::NotOwner);
+///     assert_eq!(heap.try_free(block, layout), FreeResult::NotOwner);
 ///     heap.set_owner(Owner(7));
-///     assert_eq!(heap.try_free(block, layout), Freed::Freed);
-///     assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
+///     assert_eq!(heap.try_free(block, layout), FreeResult::Freed);
+///     assert_eq!(heap.try_free(block, layout), FreeResult::Unallocated);
 /// }
 /// ```
 pub type SpaceFitting<O, H, P, S, M = ()> = Heap<SpaceFit<O, H, P>, S, M>;

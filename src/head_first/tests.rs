@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::Freed;
+use crate::FreeResult;
 use crate::catalogue;
 use crate::fit::{Best, First, Worst};
 use crate::source::Reserved;
@@ -69,7 +69,7 @@ fn table_1_fresh_memory_is_two_halves() {
 fn play<O: Order, H: Halving, P: Index>() -> Heap<O, H, P> {
     let mut heap = heap(MEMORY);
     let [_, _, freed, _] = [8, 8, 128, 16].map(|size| allocate(&mut heap, size));
-    assert_eq!(try_free(&mut heap, freed, layout(128)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, freed, layout(128)), FreeResult::Freed);
     heap.audit().unwrap();
     heap
 }
@@ -96,7 +96,7 @@ fn tables_2_5_and_7_the_region_stays_at_the_head() {
         (16_777_184, USED, 8),   // 16777192
     ];
     assert_eq!(chain(&heap), table_5);
-    assert_eq!(try_free(&mut heap, block, layout(32)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, block, layout(32)), FreeResult::Freed);
     assert_eq!(chain(&heap), table_2, "Table 7");
     heap.audit().unwrap();
 }
@@ -124,7 +124,7 @@ fn tables_3_4_and_6_the_region_is_at_the_end() {
         (8_388_592, FREE, 8_388_600), // 8388600
     ];
     assert_eq!(chain(&heap), table_4);
-    assert_eq!(try_free(&mut heap, block, layout(32)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, block, layout(32)), FreeResult::Freed);
     assert_eq!(chain(&heap), table_3, "Table 6");
     heap.audit().unwrap();
 }
@@ -212,7 +212,7 @@ fn extra_bytes_go_to_the_right_then_to_the_left_then_to_a_block_of_their_own() {
     // Neither neighbour is free: the block is divided, and its high end is used.
     allocate(&mut heap, 1_000);
     assert_eq!(chain(&heap), [(0, USED, 104), (112, FREE, 2_952), (3_072, USED, 1_000)]);
-    assert_eq!(try_free(&mut heap, low, layout(100)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, low, layout(100)), FreeResult::Freed);
 
     // Only the upper half holds the request: its extra bytes go to the lower half on its left.
     let mut heap = self::heap::<FitFirst, NoChunkUp, Best>(4096);
@@ -229,7 +229,7 @@ fn a_request_above_half_is_served_by_stitching() {
     assert_eq!(chain(&heap).len(), 2);
     heap.audit().unwrap();
     assert_eq!(heap.allocate(layout(8 << 20)), Err(AllocError::Exhausted));
-    assert_eq!(try_free(&mut heap, block, layout(9 << 20)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, block, layout(9 << 20)), FreeResult::Freed);
     assert_eq!(chain(&heap), [(0, FREE, MEMORY - 24)]);
 }
 
@@ -252,20 +252,20 @@ fn new_memory_becomes_the_region_and_what_is_left_of_the_old_is_used() {
 #[test]
 fn free_has_three_answers() {
     let mut heap = catalogue::HeadFirst::new(1 << 12, Reserved::new(MEMORY), ());
-    assert_eq!(try_free(&mut heap, NonNull::dangling(), layout(8)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, NonNull::dangling(), layout(8)), FreeResult::Unallocated);
     heap.set_owner(Owner(1));
     let mine = heap.allocate(layout(40)).unwrap().cast::<u8>();
     let yours = heap.allocate_for(Owner(u32::MAX), layout(40)).unwrap().cast::<u8>();
     assert_eq!(heap.owner_of(mine, layout(40)), Some(Owner(1)));
     assert_eq!(heap.owner_of(yours, layout(40)), Some(Owner(u32::MAX)));
     let before = heap.usage();
-    assert_eq!(try_free(&mut heap, yours, layout(40)), Freed::NotOwner);
-    assert_eq!(try_free(&mut heap, yours, layout(400)), Freed::Unallocated, "another size");
+    assert_eq!(try_free(&mut heap, yours, layout(40)), FreeResult::NotOwner);
+    assert_eq!(try_free(&mut heap, yours, layout(400)), FreeResult::Unallocated, "another size");
     assert_eq!(heap.usage(), before);
-    assert_eq!(try_free(&mut heap, mine, layout(40)), Freed::Freed);
-    assert_eq!(try_free(&mut heap, mine, layout(40)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, mine, layout(40)), FreeResult::Freed);
+    assert_eq!(try_free(&mut heap, mine, layout(40)), FreeResult::Unallocated);
     heap.set_owner(Owner(u32::MAX));
-    assert_eq!(try_free(&mut heap, yours, layout(40)), Freed::Freed);
+    assert_eq!(try_free(&mut heap, yours, layout(40)), FreeResult::Freed);
     heap.audit().unwrap();
 }
 
@@ -298,5 +298,5 @@ fn an_overwritten_tag_is_found_and_a_checked_free_stays_in_the_heap() {
     // SAFETY: the words behind the block are its owner and the header of the next.
     unsafe { low.add(12).cast::<u32>().write(u32::MAX) };
     assert!(heap.audit().is_err());
-    assert_eq!(try_free(&mut heap, high, layout(8)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, high, layout(8)), FreeResult::Unallocated);
 }

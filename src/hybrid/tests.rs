@@ -7,7 +7,7 @@ use super::*;
 use crate::source::{Borrowed, Reserved};
 use crate::strategy::SpanKind;
 use crate::tags::attack::{attack, try_free};
-use crate::{Freed, Strategy};
+use crate::{FreeResult, Strategy};
 
 type Heap = Hybrid<Settings, Reserved>;
 
@@ -70,7 +70,7 @@ fn an_empty_quick_list_takes_from_the_next() {
     assert_eq!(heap.allocate(layout(28)).unwrap().len(), 44);
     assert_eq!(
         try_free(&mut heap, block, layout(29)),
-        Freed::Freed,
+        FreeResult::Freed,
         "a block of 48 serves up to 44"
     );
 }
@@ -234,12 +234,12 @@ fn large_requests_are_mapped_where_the_source_can() {
     let in_heap = resize(&mut heap, first, 200_100, 50_000);
     // SAFETY: the block is in use, and longer.
     assert_eq!(unsafe { in_heap.add(49_999).read() }, 7);
-    assert_eq!(try_free(&mut heap, above(blocks[1].0, 16), blocks[1].1), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, above(blocks[1].0, 16), blocks[1].1), FreeResult::Unallocated);
     for (block, layout) in &blocks[1..] {
-        assert_eq!(try_free(&mut heap, *block, *layout), Freed::Freed);
+        assert_eq!(try_free(&mut heap, *block, *layout), FreeResult::Freed);
         assert_eq!(
             try_free(&mut heap, *block, *layout),
-            Freed::Unallocated,
+            FreeResult::Unallocated,
             "it is not even there"
         );
         heap.audit().unwrap();
@@ -266,7 +266,7 @@ fn even_small_requests_can_be_mapped() {
     let mut heap = heap(Settings { mmap_threshold: 0, ..PLAIN });
     let blocks = [12, 5_000].map(|size| (allocate(&mut heap, size), layout(size)));
     for (block, layout) in blocks {
-        assert_eq!(try_free(&mut heap, block, layout), Freed::Freed);
+        assert_eq!(try_free(&mut heap, block, layout), FreeResult::Freed);
     }
     heap.audit().unwrap();
     assert_eq!(heap.usage().held, 0);
@@ -308,7 +308,7 @@ fn an_aligned_block_leaves_its_gap_free() {
         let block = heap.allocate(aligned).unwrap().cast::<u8>();
         assert!(block.addr().get().is_multiple_of(align));
         heap.audit().unwrap();
-        assert_eq!(try_free(&mut heap, block, aligned), Freed::Freed);
+        assert_eq!(try_free(&mut heap, block, aligned), FreeResult::Freed);
     }
     assert!(heap.usage().held < 3 << 16);
 }

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use super::layout::{CELL, TAG};
 use crate::strategy::Span;
-use crate::{Freed, Strategy};
+use crate::{FreeResult, Strategy};
 
 /// Bytes of each block.
 const SIZE: usize = 200;
@@ -14,7 +14,7 @@ const SIZE: usize = 200;
 const NEAR: usize = if cfg!(miri) { 40 } else { 5_000 };
 
 /// Frees a block with a check, in a test that uses no block after it has freed it.
-pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layout) -> Freed {
+pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layout) -> FreeResult {
     // SAFETY: if the block is freed, the test is done with it.
     unsafe { heap.try_free(block, layout) }
 }
@@ -28,7 +28,11 @@ pub(crate) fn try_free(heap: &mut dyn Strategy, block: NonNull<u8>, layout: Layo
 pub(crate) fn attack(heap: &mut dyn Strategy) {
     let layout = |size| Layout::from_size_align(size, 1).unwrap();
     let wrong = |address| NonNull::new(core::ptr::without_provenance_mut(address)).unwrap();
-    assert_eq!(try_free(heap, NonNull::dangling(), layout(8)), Freed::Unallocated, "no memory yet");
+    assert_eq!(
+        try_free(heap, NonNull::dangling(), layout(8)),
+        FreeResult::Unallocated,
+        "no memory yet"
+    );
     let blocks: Vec<NonNull<u8>> =
         (0..8).map(|_| heap.allocate(layout(SIZE)).unwrap().cast()).collect();
     let header = ((SIZE + TAG).div_ceil(CELL) as u32) << 2 | 3;
@@ -37,8 +41,8 @@ pub(crate) fn attack(heap: &mut dyn Strategy) {
         unsafe { block.cast().write([header; SIZE / size_of::<u32>()]) };
     }
     for &block in blocks.iter().step_by(2) {
-        assert_eq!(try_free(heap, block, layout(SIZE)), Freed::Freed);
-        assert_eq!(try_free(heap, block, layout(SIZE)), Freed::Unallocated, "a double free");
+        assert_eq!(try_free(heap, block, layout(SIZE)), FreeResult::Freed);
+        assert_eq!(try_free(heap, block, layout(SIZE)), FreeResult::Unallocated, "a double free");
     }
     let kept: Vec<_> = blocks.iter().skip(1).step_by(2).map(|block| block.addr().get()).collect();
     let before = (heap.usage(), spans(heap));
@@ -50,7 +54,7 @@ pub(crate) fn attack(heap: &mut dyn Strategy) {
         for size in [1, SIZE / 2, SIZE, SIZE + 8, isize::MAX as usize] {
             if size != SIZE || !kept.contains(&address) {
                 let answer = try_free(heap, wrong(address), layout(size));
-                assert_eq!(answer, Freed::Unallocated, "{size} bytes at {address:#x}");
+                assert_eq!(answer, FreeResult::Unallocated, "{size} bytes at {address:#x}");
             }
         }
     }

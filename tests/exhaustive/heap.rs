@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use pagewise::walk::{Span, SpanKind};
-use pagewise::{AllocError, Freed, Usage};
+use pagewise::{AllocError, FreeResult, Usage};
 
 use crate::room::{Bounds, Room};
 
@@ -140,7 +140,7 @@ impl Heap {
             assert_eq!(strategy.usage(), before, "a free that is refused changes nothing");
             [first, second]
         };
-        assert_eq!(freed, [Freed::Freed, Freed::Unallocated], "a block is freed once");
+        assert_eq!(freed, [FreeResult::Freed, FreeResult::Unallocated], "a block is freed once");
         offset
     }
 

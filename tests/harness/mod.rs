@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use pagewise::walk::SpanKind;
-use pagewise::{AllocError, Freed, Strategy, Usage};
+use pagewise::{AllocError, FreeResult, Strategy, Usage};
 use proptest::prelude::*;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, TestRng};
 
@@ -330,16 +330,17 @@ impl Bench<'_> {
 
     fn checked_free(&mut self, index: usize) {
         let block = self.leave(index);
-        let expected = if block.layout.size() > 0 { Freed::Freed } else { Freed::Unallocated };
+        let expected =
+            if block.layout.size() > 0 { FreeResult::Freed } else { FreeResult::Unallocated };
         let Block { address, layout, .. } = block;
-        assert_eq!(self.strategy.is_in_use(address, layout), expected == Freed::Freed);
+        assert_eq!(self.strategy.is_in_use(address, layout), expected == FreeResult::Freed);
         assert_eq!(self.try_free(address, layout), expected, "{block:?}");
-        assert_eq!(self.try_free(address, layout), Freed::Unallocated, "{block:?}");
+        assert_eq!(self.try_free(address, layout), FreeResult::Unallocated, "{block:?}");
         assert!(!self.strategy.is_in_use(address, layout));
     }
 
     /// Tries to free an address that is not in the model.
-    fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> Freed {
+    fn try_free(&mut self, address: NonNull<u8>, layout: Layout) -> FreeResult {
         // SAFETY: if the address is a block, it is no longer used.
         unsafe { self.strategy.try_free(address, layout) }
     }
@@ -348,7 +349,7 @@ impl Bench<'_> {
     fn refused(&mut self, address: NonNull<u8>, layout: Layout) {
         let before = self.strategy.usage();
         assert!(!self.strategy.is_in_use(address, layout), "{address:?} as {layout:?}");
-        assert_eq!(self.try_free(address, layout), Freed::Unallocated);
+        assert_eq!(self.try_free(address, layout), FreeResult::Unallocated);
         assert_eq!(self.strategy.usage(), before);
     }
 

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use pagewise::meter::{Counter, Meter, Part};
 use pagewise::pages::Config;
 use pagewise::walk::SpanKind;
-use pagewise::{Freed, Strategy, Usage};
+use pagewise::{FreeResult, Strategy, Usage};
 
 use crate::sequences::Sequence;
 use crate::subject::Subject;
@@ -115,7 +115,7 @@ impl Driver<'_> {
             let (block, layout) = self.blocks.remove(0);
             // SAFETY: as above.
             let freed = unsafe { self.strategy.try_free(block, layout) };
-            assert_eq!(freed, Freed::Freed);
+            assert_eq!(freed, FreeResult::Freed);
         }
     }
 

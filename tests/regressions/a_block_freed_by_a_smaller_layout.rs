@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use pagewise::{Freed, catalogue};
+use pagewise::{FreeResult, catalogue};
 
 use crate::layout;
 
@@ -21,7 +21,7 @@ fn audits_find_no_fault() {
         smaller += usize::from(least < SIZE);
         // SAFETY: the block is not used any more.
         let freed = unsafe { heap.try_free(blocks[0], layout(least, 8)) };
-        assert_eq!(freed, Freed::Freed, "{}", entry.name);
+        assert_eq!(freed, FreeResult::Freed, "{}", entry.name);
         assert_eq!(heap.audit(), Ok(()), "{}", entry.name);
         // SAFETY: the other blocks are in use, and freed once.
         blocks[1..].iter().for_each(|&block| unsafe { heap.deallocate(block, layout(SIZE, 8)) });

@@ -1,6 +1,7 @@
 //! Claims looked a block's strategy up by the region it was claimed with, which the strategy need
 //! not have used: frees went to another heap, or were lost.
 
+use pagewise::FreeResult;
 use pagewise::PageHeap;
 use pagewise::Strategy;
 use pagewise::arena::Claims;
@@ -47,7 +48,7 @@ fn a_block_of_no_claim_is_reported() {
     assert!(text.contains("is in none of the claims"), "{text}");
     claims.audit().expect("every invariant holds");
     // SAFETY: as above.
-    assert_eq!(unsafe { claims.try_free(block, layout(100, 8)) }, pagewise::Freed::Unallocated);
+    assert_eq!(unsafe { claims.try_free(block, layout(100, 8)) }, FreeResult::Unallocated);
 }
 
 /// Only the owner of a block may free it: a checked free by another is refused.
@@ -60,5 +61,5 @@ fn a_checked_free_by_another_owner_is_refused() {
     let mut claims: Claims<HeadFirst<Region>, 1> = Claims::new();
     claims.claim(heap).expect("room for one");
     // SAFETY: the block is no longer used.
-    assert_eq!(unsafe { claims.try_free(block, layout(40, 8)) }, pagewise::Freed::NotOwner);
+    assert_eq!(unsafe { claims.try_free(block, layout(40, 8)) }, FreeResult::NotOwner);
 }

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use pagewise::arena::Claims;
 use pagewise::pages::Config;
 use pagewise::source::Region;
-use pagewise::{Freed, PageHeap, SmallHeap, Strategy};
+use pagewise::{FreeResult, PageHeap, SmallHeap, Strategy};
 
 use crate::{layout, leaked};
 
@@ -45,7 +45,7 @@ fn nested<S: Strategy>(make: impl Fn(Region) -> S, bytes: usize, inner: usize) {
                 let (block, size, _) = blocks.swap_remove(round % blocks.len());
                 // SAFETY: the block is in use with this layout, and freed once.
                 let freed = unsafe { claims.try_free(block, layout(size, 16)) };
-                assert_eq!(freed, Freed::Freed);
+                assert_eq!(freed, FreeResult::Freed);
             }
         }
         for &(block, size, mark) in &blocks {

@@ -1,7 +1,7 @@
 //! Checked frees by other layouts than those of the requests: what they left of the bytes requested
 //! added up, and the peak of the bytes requested rose far above all bytes ever held.
 
-use pagewise::Freed;
+use pagewise::FreeResult;
 use pagewise::catalogue;
 
 use crate::{layout, leaked};
@@ -17,8 +17,8 @@ fn is_never_above_the_bytes_held() {
                 let Ok(block) = heap.allocate(layout(requested, 1)) else { break };
                 // SAFETY: nobody uses the block.
                 let answer = unsafe { heap.try_free(block.cast(), layout(freed, 1)) };
-                assert_ne!(answer, Freed::NotOwner);
-                if answer == Freed::Unallocated {
+                assert_ne!(answer, FreeResult::NotOwner);
+                if answer == FreeResult::Unallocated {
                     break;
                 }
                 let usage = heap.usage();
@@ -38,7 +38,7 @@ fn stays_near_the_requests() {
     for _ in 0..1000 {
         let block = heap.allocate(layout(16, 1)).expect("there is room").cast();
         // SAFETY: nobody uses the block.
-        assert_eq!(unsafe { heap.try_free(block, layout(9, 1)) }, Freed::Freed);
+        assert_eq!(unsafe { heap.try_free(block, layout(9, 1)) }, FreeResult::Freed);
     }
     assert_eq!((heap.usage().requested, heap.usage().peak_requested), (0, 16));
 }

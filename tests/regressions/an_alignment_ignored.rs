@@ -1,7 +1,7 @@
 //! A checked free accepted a layout whose alignment the block's address does not have, in every
 //! strategy of Brent's.
 
-use pagewise::Freed;
+use pagewise::FreeResult;
 use pagewise::catalogue;
 use pagewise::pages::Config;
 
@@ -22,7 +22,7 @@ fn a_wrong_alignment_is_refused() {
                 if !aligned {
                     assert!(!heap.is_in_use(block, wrong), "{} takes {wrong:?}", entry.name);
                     // SAFETY: the block is no longer used.
-                    assert_eq!(unsafe { heap.try_free(block, wrong) }, Freed::Unallocated);
+                    assert_eq!(unsafe { heap.try_free(block, wrong) }, FreeResult::Unallocated);
                 }
             }
             assert!(heap.is_in_use(block, layout(size, 1)), "{}", entry.name);

@@ -21,7 +21,7 @@ use core::panic::PanicInfo;
 use cortex_m as _;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::{debug, hprintln};
-use pagewise::{Freed, StaticArena};
+use pagewise::{FreeResult, StaticArena};
 
 /// Needs no setup and no unsafe code. Interrupts are disabled during its operations.
 #[global_allocator]
@@ -64,8 +64,8 @@ fn exhaustion() -> usize {
     for block in blocks {
         // SAFETY: the block is no longer used.
         unsafe {
-            assert_eq!(ARENA.try_free(block, layout), Freed::Freed);
-            assert_eq!(ARENA.try_free(block, layout), Freed::Unallocated, "a second time");
+            assert_eq!(ARENA.try_free(block, layout), FreeResult::Freed);
+            assert_eq!(ARENA.try_free(block, layout), FreeResult::Unallocated, "a second time");
         }
     }
     served

@@ -14,7 +14,7 @@ use core::panic::PanicInfo;
 use pagewise::arena::lock::Unshared;
 use pagewise::catalogue::{LeastFree, PageHeap};
 use pagewise::pages::Config;
-use pagewise::{Arena, Freed, Region, Strategy};
+use pagewise::{Arena, FreeResult, Region, Strategy};
 
 /// Pages of 1 KiB suit a small region; blocks above 256 bytes are served by FIRST-FIT.
 const CONFIG: Config = Config::with_page_size(1024);
@@ -44,9 +44,9 @@ extern "C" fn main() -> i32 {
     }
     // SAFETY: the blocks are no longer used.
     let freed = unsafe {
-        heap.try_free(first.cast(), small) == Freed::Freed
-            && heap.try_free(first.cast(), small) == Freed::Unallocated
-            && heap.try_free(second.cast(), large) == Freed::Freed
+        heap.try_free(first.cast(), small) == FreeResult::Freed
+            && heap.try_free(first.cast(), small) == FreeResult::Unallocated
+            && heap.try_free(second.cast(), large) == FreeResult::Freed
     };
     if !freed {
         return 3;
@@ -57,9 +57,9 @@ extern "C" fn main() -> i32 {
     let (Ok(first), Ok(second)) = (ARENA.allocate(small), ARENA.allocate(large)) else { return 5 };
     // SAFETY: the blocks are no longer used.
     let freed = unsafe {
-        ARENA.try_free(first.cast(), small) == Freed::Freed
-            && ARENA.try_free(first.cast(), small) == Freed::Unallocated
-            && ARENA.try_free(second.cast(), large) == Freed::Freed
+        ARENA.try_free(first.cast(), small) == FreeResult::Freed
+            && ARENA.try_free(first.cast(), small) == FreeResult::Unallocated
+            && ARENA.try_free(second.cast(), large) == FreeResult::Freed
     };
     if !freed || ARENA.audit().is_err() {
         return 6;

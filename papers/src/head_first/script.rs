@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Barrier, Mutex, PoisonError};
 
 use pagewise::walk::SpanKind;
-use pagewise::{Freed, Strategy};
+use pagewise::{FreeResult, Strategy};
 use pagewise_replay::system::affinity::Pinned;
 use pagewise_replay::system::charged::processor_time;
 use rand::{RngExt, SeedableRng};
@@ -138,7 +138,7 @@ impl Performance<'_> {
                     Freeing::Checked => {
                         // SAFETY: the block's slot is empty now, and the block is no longer used.
                         let answer = unsafe { self.strategy.try_free(block, layout) };
-                        self.freed += usize::from(answer == Freed::Freed);
+                        self.freed += usize::from(answer == FreeResult::Freed);
                     }
                     Freeing::Trusted => {
                         // SAFETY: the block was allocated with this layout, and its slot is empty

@@ -8,7 +8,7 @@ use pagewise::head_first::{
 };
 use pagewise::source::Reserved;
 use pagewise::walk::SpanKind;
-use pagewise::{Freed, Strategy};
+use pagewise::{FreeResult, Strategy};
 
 use crate::table::{Column, Pair, Ranked, Table};
 
@@ -112,7 +112,10 @@ fn release<S: Strategy>(heap: &mut S, block: NonNull<u8>, size: usize) -> anyhow
     let layout = Layout::from_size_align(size, 1)?;
     // SAFETY: the block is no longer used.
     let answer = unsafe { heap.try_free(block, layout) };
-    anyhow::ensure!(answer == Freed::Freed, "a block of {size} bytes was not freed: {answer:?}");
+    anyhow::ensure!(
+        answer == FreeResult::Freed,
+        "a block of {size} bytes was not freed: {answer:?}"
+    );
     Ok(())
 }
 

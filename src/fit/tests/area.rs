@@ -68,7 +68,7 @@ fn the_area_is_free_in_a_walk_and_to_a_checked_free() {
     let header = (SpanKind::Header, 4);
     let block = (SpanKind::Block, 60);
     assert_eq!(spans, [(SpanKind::Slack, 12), header, block, header, free, header]);
-    assert_eq!(try_free(&mut heap, area, layout(4096 - 16 - 64 - 4)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, area, layout(4096 - 16 - 64 - 4)), FreeResult::Unallocated);
 }
 
 #[test]

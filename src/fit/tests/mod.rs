@@ -13,7 +13,7 @@ use super::*;
 use crate::source::Reserved;
 use crate::strategy::SpanKind;
 use crate::tags::attack::{attack, try_free};
-use crate::{Freed, Strategy};
+use crate::{FreeResult, Strategy};
 
 type Heap<P, R = Immediate, A = NoArea> = BoundaryTagHeap<P, R, A, Reserved>;
 
@@ -118,5 +118,5 @@ fn an_overwritten_tag_is_found_and_a_checked_free_stays_in_the_heap() {
     // SAFETY: the word behind the block is the header of the next, in the heap's memory.
     unsafe { low.add(12).cast::<u32>().write(u32::MAX) };
     assert!(heap.audit().is_err());
-    assert_eq!(try_free(&mut heap, high, layout(12)), Freed::Unallocated);
+    assert_eq!(try_free(&mut heap, high, layout(12)), FreeResult::Unallocated);
 }

@@ -47,7 +47,7 @@ fn withheld_blocks_serve_nothing_until_an_allocation_fails() {
     let held = heap.usage().held;
     for &index in &[5, 3, 4] {
         free(&mut heap, blocks[index], 60);
-        assert_eq!(try_free(&mut heap, blocks[index], layout(60)), Freed::Unallocated);
+        assert_eq!(try_free(&mut heap, blocks[index], layout(60)), FreeResult::Unallocated);
         heap.audit().unwrap();
     }
     assert_eq!(heap.usage().blocks, 60);

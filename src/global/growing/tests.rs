@@ -131,8 +131,8 @@ fn blocks_go_back_to_the_region_they_are_of() {
     for (block, layout, _) in blocks {
         // SAFETY: the block is in use, and is freed once.
         unsafe {
-            assert_eq!(heap.try_free(block, layout), Freed::Freed);
-            assert_eq!(heap.try_free(block, layout), Freed::Unallocated);
+            assert_eq!(heap.try_free(block, layout), FreeResult::Freed);
+            assert_eq!(heap.try_free(block, layout), FreeResult::Unallocated);
         }
     }
     assert_eq!((heap.usage().blocks, heap.regions()), (0, regions));

@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::*;
-use crate::Freed;
+use crate::FreeResult;
 use crate::pages::headers::page::{NO_LIST, Page};
 use crate::pages::{Config, PageHeap};
 use crate::source::Reserved;
@@ -207,7 +207,7 @@ fn every_block_of_a_page_is_known() {
                 assert!(!heap.has_block(within, layout), "no block starts there");
                 if !is_in_use {
                     // SAFETY: it is no block in use, which is noticed.
-                    assert_eq!(unsafe { heap.try_free(block, layout) }, Freed::Unallocated);
+                    assert_eq!(unsafe { heap.try_free(block, layout) }, FreeResult::Unallocated);
                 }
                 let longer = Layout::from_size_align(len + 1, 8).expect("a valid layout");
                 assert!(!heap.has_block(block, longer), "no block is that long");
