@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::canary;
 use super::own::{self, Own};
-use super::release::{self, Freed, stop_overflown, wipe};
+use super::release::{self, Freed, stop_overflown, tagged_size, wipe};
 use super::states::{self, FAR, NONE, ZEROED};
 use super::wiped;
 use crate::global::native::base::mode::{self, Parts};
@@ -298,24 +298,6 @@ pub(super) unsafe fn small_size(parts: Parts, block: NonNull<u8>, code: u8, clas
     match unsafe { canary::slack(block, class, known) } {
         Some(slack) => class - slack,
         None => stop_overflown(block),
-    }
-}
-
-/// Returns the requested bytes of a block above FFCROSSOVER, and the bytes before it that belong to
-/// it. Stops the process if the words around it were overwritten.
-///
-/// # Safety
-/// The block is in use, and above FFCROSSOVER.
-pub(super) unsafe fn tagged_size(block: NonNull<u8>) -> (usize, usize) {
-    // SAFETY: a block in use above FFCROSSOVER was enclosed.
-    unsafe {
-        let Some((size, align)) = canary::enclosed(block) else {
-            misuse::stop(Misuse::Underflow, block.as_ptr())
-        };
-        if !canary::is_closed(block, size) {
-            stop_overflown(block);
-        }
-        (size, align.max(canary::FRONT))
     }
 }
 

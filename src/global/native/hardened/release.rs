@@ -117,6 +117,24 @@ pub(super) unsafe fn make_room(lists: *mut Lists, list: u32, block: NonNull<u8>)
     }
 }
 
+/// Returns the requested bytes of a block above FFCROSSOVER, and the bytes before it that belong to
+/// it. Stops the process if the words around it were overwritten.
+///
+/// # Safety
+/// The block is above FFCROSSOVER; it is in use, or the caller owns it.
+pub(super) unsafe fn tagged_size(block: NonNull<u8>) -> (usize, usize) {
+    // SAFETY: a block above FFCROSSOVER was enclosed when it was handed out.
+    unsafe {
+        let Some((size, align)) = canary::enclosed(block) else {
+            misuse::stop(Misuse::Underflow, block.as_ptr())
+        };
+        if !canary::is_closed(block, size) {
+            stop_overflown(block);
+        }
+        (size, align.max(canary::FRONT))
+    }
+}
+
 /// Puts a freed block above FFCROSSOVER back into its heap. Stops the process if it was written to
 /// since it was freed.
 ///
@@ -129,17 +147,12 @@ unsafe fn put_tagged(block: NonNull<u8>) {
     // SAFETY: the block was enclosed, and the caller owns it; the heap's block starts that many
     // bytes before it.
     unsafe {
-        let Some((size, align)) = canary::enclosed(block) else {
-            misuse::stop(Misuse::Underflow, block.as_ptr())
-        };
-        if !canary::is_closed(block, size) {
-            stop_overflown(block);
-        }
+        let (size, front) = tagged_size(block);
         if mode::parts().zero() && !zero::is_zero(block, size) {
             misuse::stop(Misuse::UsedAfterFree, block.as_ptr());
         }
         canary::erase(block, size);
-        let raw = block.sub(align.max(canary::FRONT));
+        let raw = block.sub(front);
         Heap::of(raw.as_ptr()).deallocate(raw);
     }
 }

@@ -7,9 +7,9 @@ use super::canary;
 use super::own::{self, Own};
 use super::paths::{
     allocate, allocate_with, checked_state, free, give_up_small, least, mark_in_use, small_size,
-    stop_beyond_heap, tagged_size,
+    stop_beyond_heap,
 };
-use super::release::{Freed, wipe};
+use super::release::{Freed, tagged_size, wipe};
 use super::states;
 use crate::global::native::base::mode::{self, Parts};
 use crate::global::native::base::sizes;
