@@ -269,11 +269,9 @@ pub(in crate::global::native) fn class_size(offset: u32) -> usize {
     sizes[index].load(Relaxed) as usize
 }
 
-/// Returns the class of these blocks, for callers that may have no lists.
+/// Returns the class of the blocks of a list, or of its shadow, for callers that may have no lists.
 pub(in crate::global::native) fn class(offset: u32) -> u32 {
-    let mut class = 0;
-    for_each(|other| class += u32::from(other + STEP as u32 <= offset));
-    class
+    ((offset as usize).saturating_sub(FIRST) / STEP) as u32
 }
 
 /// Calls `visit` with the offset of every list.
