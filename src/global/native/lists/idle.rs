@@ -62,7 +62,7 @@ pub(super) fn continue_round(visit: &mut Visit) {
         if !is_usual {
             return;
         }
-        at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+        at = registry::first_lists();
     }
     let next = put_back(at, has_used_medium, medium::Blocks::Idle, || !visit.is_over()).1;
     ROUND.at.store(next, Relaxed);
@@ -108,7 +108,7 @@ pub(super) fn put_back_of(heap: &Heap, visit: &mut Visit) -> bool {
         |lists: *mut quick::Lists| unsafe { &*lists }.has_heap(heap) && has_used_medium(lists);
     let mut at = heap.lists_at.load(Relaxed).cast::<quick::Lists>();
     if at.is_null() {
-        at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+        at = registry::first_lists();
     }
     while !at.is_null() && !visit.is_over() {
         at = put_back(at, of_heap, medium::Blocks::All, || !visit.is_over()).1;
@@ -135,7 +135,7 @@ pub(in crate::global::native) fn put_back_all() -> bool {
     if !is_usual {
         return any;
     }
-    let mut at = registry::all_lists().next().unwrap_or(ptr::null_mut());
+    let mut at = registry::first_lists();
     while !at.is_null() {
         let found;
         (found, at) = put_back(at, has_used_medium, medium::Blocks::All, || true);

@@ -46,9 +46,14 @@ static OPEN: Apart<AtomicBool> = Apart::new(AtomicBool::new(false));
 /// All lists ever made, linked through `next`.
 static ALL: Apart<AtomicPtr<Lists>> = Apart::new(AtomicPtr::new(ptr::null_mut()));
 
+/// Returns the lists that were made last, the first of [all](all_lists); null if there are none.
+pub(in crate::global::native) fn first_lists() -> *mut Lists {
+    ALL.load(Acquire)
+}
+
 /// Yields the lists of all threads, including ended ones.
 pub(in crate::global::native) fn all_lists() -> impl Iterator<Item = *mut Lists> {
-    let mut next = ALL.load(Acquire);
+    let mut next = first_lists();
     core::iter::from_fn(move || {
         let lists = next;
         // SAFETY: lists are never freed.
