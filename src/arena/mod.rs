@@ -335,29 +335,39 @@ fn without_unwinding<R>(place: &'static str, action: impl FnOnce() -> R) -> R {
     result
 }
 
-// SAFETY: the strategy gives the guarantees that `GlobalAlloc` requires, and nothing unwinds.
-unsafe impl<S: Strategy, L: Lock> GlobalAlloc for Arena<S, L> {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        without_unwinding(GLOBAL, || self.allocate(layout))
-            .map_or(null_mut(), |block| block.cast().as_ptr())
-    }
+/// Implements `GlobalAlloc` for an arena that has `allocate`, `deallocate` and `reallocate`.
+macro_rules! impl_global_alloc {
+    ([$($parameters:tt)*] $arena:ty) => {
+        // SAFETY: the strategy gives the guarantees that `GlobalAlloc` requires, and nothing
+        // unwinds.
+        unsafe impl<$($parameters)*> GlobalAlloc for $arena {
+            #[inline]
+            unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+                without_unwinding(GLOBAL, || self.allocate(layout))
+                    .map_or(null_mut(), |block| block.cast().as_ptr())
+            }
 
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller guarantees that the block was allocated here with this layout, so it
-        // is not null.
-        without_unwinding(GLOBAL, || unsafe {
-            self.deallocate(NonNull::new_unchecked(block), layout)
-        });
-    }
+            #[inline]
+            unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+                // SAFETY: the caller guarantees that the block was allocated here with this layout,
+                // so it is not null.
+                without_unwinding(GLOBAL, || unsafe {
+                    self.deallocate(NonNull::new_unchecked(block), layout)
+                });
+            }
 
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as in `dealloc`; the caller guarantees that the new size does not overflow.
-        let moved = without_unwinding(GLOBAL, || unsafe {
-            self.reallocate(NonNull::new_unchecked(block), layout, new_size)
-        });
-        moved.map_or(null_mut(), |block| block.cast().as_ptr())
-    }
+            #[inline]
+            unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+                // SAFETY: as in `dealloc`; the caller guarantees that the new size does not
+                // overflow.
+                let moved = without_unwinding(GLOBAL, || unsafe {
+                    self.reallocate(NonNull::new_unchecked(block), layout, new_size)
+                });
+                moved.map_or(null_mut(), |block| block.cast().as_ptr())
+            }
+        }
+    };
 }
+use impl_global_alloc;
+
+impl_global_alloc!([S: Strategy, L: Lock] Arena<S, L>);

@@ -8,7 +8,7 @@ use core::mem::{MaybeUninit, forget};
 use core::ptr::{NonNull, null_mut};
 
 use super::lock::{Lock, NewLock};
-use super::{Arena, DefaultLock, GLOBAL, without_unwinding};
+use super::{Arena, DefaultLock, GLOBAL, impl_global_alloc, without_unwinding};
 use crate::error::{AllocError, Fault, FreeResult};
 use crate::small::SmallHeap;
 use crate::source::{Borrowed, FixedSource, Region};
@@ -338,29 +338,4 @@ impl<const N: usize, L: Lock> StaticArena<N, L> {
     }
 }
 
-// SAFETY: the heap gives the guarantees that `GlobalAlloc` requires, and nothing unwinds.
-unsafe impl<const N: usize, L: Lock> GlobalAlloc for StaticArena<N, L> {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        without_unwinding(GLOBAL, || self.allocate(layout))
-            .map_or(null_mut(), |block| block.cast().as_ptr())
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller guarantees that the block was allocated here with this layout, so it
-        // is not null.
-        without_unwinding(GLOBAL, || unsafe {
-            self.deallocate(NonNull::new_unchecked(block), layout)
-        });
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as in `dealloc`; the caller guarantees that the new size does not overflow.
-        let moved = without_unwinding(GLOBAL, || unsafe {
-            self.reallocate(NonNull::new_unchecked(block), layout, new_size)
-        });
-        moved.map_or(null_mut(), |block| block.cast().as_ptr())
-    }
-}
+impl_global_alloc!([const N: usize, L: Lock] StaticArena<N, L>);
