@@ -1,4 +1,5 @@
-//! How errors reach the user: one line on stderr, and an exit status.
+//! How errors reach the user: one line on stderr, and an exit status. A command that a signal
+//! interrupted ends by that signal.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use pagewise_replay::usage::Usage;
 
 use crate::cannot_run::CannotRun;
 use crate::cli::Cli;
+use crate::system::signals;
 
 /// Exit status for an invalid command line, as in clap.
 const USAGE: u8 = 2;
@@ -28,6 +30,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         _ => "",
     };
     output::say(&printable(&format!("pagewise: {text}{way_out}")));
+    signals::end_if_interrupted();
     match error.downcast_ref::<CannotRun>() {
         Some(cannot) => cannot.status(),
         None if error.is::<Usage>() => ExitCode::from(USAGE),

@@ -63,6 +63,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use dlmalloc::GlobalDlmalloc;
+use pagewise_replay::output;
+use system::inherited;
 
 /// The lab's own data use another allocator than the C library's, so that the C library's heap
 /// serves only SYSTEM when that is measured.
@@ -71,6 +73,9 @@ static GLOBAL: GlobalDlmalloc = GlobalDlmalloc;
 
 fn main() -> ExitCode {
     default_sigpipe();
+    if inherited::output_is_closed() {
+        output::have_no_standard_output();
+    }
     match Cli::try_parse() {
         Ok(cli) => run(cli).unwrap_or_else(|error| error::report(&error)),
         Err(usage) => error::report_usage(usage),

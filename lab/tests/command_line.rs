@@ -289,6 +289,39 @@ fn a_full_device_is_reported_in_one_line() {
     }
 }
 
+/// Regression: Rust's runtime opens `/dev/null` in place of a closed file, so the output seemed to be
+/// written.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_standard_output_is_reported_in_one_line() {
+    let bench = Workbench::new();
+    let trace = bench.trace();
+    let commands: [&[&str]; 6] = [
+        &["--help"],
+        &["info", &trace],
+        &["replay", &trace, "--strategy", "MRU", "--json"],
+        &["simulate", &trace, "--strategy", "MRU", "--plot", "-"],
+        &["generate", "--distribution", "cambridg-like", "--seconds", "1", "-o", "/dev/stdout"],
+        &["record", "-o", "-", "--", "ls"],
+    ];
+    let run = |command: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" >&-", "sh", env!("CARGO_BIN_EXE_pagewise")]);
+        let output = shell.args(command).output().expect("a shell");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    for command in commands {
+        let (status, told) = run(command);
+        let expected = "pagewise: standard output cannot be written: Bad file descriptor";
+        assert!(told.starts_with(expected) && told.lines().count() == 1, "{command:?}: {told}");
+        assert_eq!(status, Some(1), "{command:?}");
+    }
+    // What prints nothing there needs none.
+    let new = bench.path("new.pwt");
+    let made = ["generate", "--distribution", "cambridg-like", "--seconds", "1", "-o", &new];
+    assert_eq!(run(&made).0, Some(0));
+}
+
 #[test]
 fn an_interrupted_file_is_not_left_half_written() {
     let folder = tempfile::tempdir().expect("a folder");

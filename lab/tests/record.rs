@@ -4,15 +4,21 @@
 
 #[path = "../../tests/executable/mod.rs"]
 mod executable;
+#[path = "common/interruptible.rs"]
+mod interruptible;
 #[path = "common/place.rs"]
 mod place;
 mod scenario;
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use interruptible::interruptible;
 use pagewise::trace::{self, Event, Header};
 use place::Place;
 
@@ -615,6 +621,68 @@ fn signals_reach_the_program_and_the_recording_is_kept() {
     assert!(stderr(&output).contains("was ended by signal 15"));
     read(&place.path("trace.pwt"));
     assert_eq!(place.files(), ["trace.pwt"]);
+}
+
+/// Regression: SIGINT was left to the terminal, which sends it to the command as well; another
+/// process, such as `timeout -s INT`, does not.
+#[test]
+fn a_signal_that_a_process_sends_to_pagewise_alone_reaches_the_program() {
+    for (name, status) in [("INT", 130), ("QUIT", 131), ("HUP", 129)] {
+        let place = Place::new();
+        let line = format!("ulimit -c 0; kill -{name} $PPID; exec sleep 20");
+        let mut command = place.record(&["-o", "trace.pwt"]);
+        let output = interruptible(&mut command).args(["sh", "-c", &line]).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{name}: {}", stderr(&output));
+        read(&place.path("trace.pwt"));
+        assert_eq!(place.files(), ["trace.pwt"]);
+    }
+}
+
+/// Regression: the recording was lost, and the status was that of any error.
+#[test]
+fn a_conversion_that_is_interrupted_keeps_the_recording() {
+    if !present("gawk") {
+        return;
+    }
+    let place = Place::new();
+    let mut command = place.record(&["-o", "trace.pwt"]);
+    let line = "BEGIN { for (; i < 900000; i++) n[i] = i \"x\"; print PROCINFO[\"pid\"] }";
+    let command = interruptible(&mut command).args(["gawk", line]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut gawk = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut gawk).unwrap();
+    // Until pagewise has waited for it, the signal would be the command's.
+    while Path::new("/proc").join(gawk.trim()).exists() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    thread::sleep(Duration::from_millis(20));
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let told = stderr(&output);
+    assert_eq!(output.status.signal(), Some(libc::SIGINT), "{told}");
+    let kept = told.strip_prefix("pagewise: interrupted; the recording is kept: `pagewise import ");
+    let kept = kept.and_then(|rest| rest.split(' ').next()).unwrap_or(&told);
+    assert!(Path::new(kept).is_file(), "{told}");
+}
+
+/// Regression: no signal but SIGKILL ended pagewise.
+#[test]
+fn a_second_signal_ends_a_wait_for_a_reader() {
+    let place = Place::new();
+    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    let mut command = place.record(&["-o", "pipe"]);
+    let mut child = interruptible(&mut command).arg("ls").spawn().unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    while child.try_wait().unwrap().is_none() {
+        signal(&child, libc::SIGINT);
+        thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+}
+
+fn signal(child: &std::process::Child, signal: i32) {
+    // SAFETY: sends a signal to our child, which has not been waited for.
+    unsafe { libc::kill(child.id() as i32, signal) };
 }
 
 /// A service of systemd has SIGPIPE ignored, a command under `nohup` SIGHUP.

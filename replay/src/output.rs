@@ -27,6 +27,21 @@ use crate::usage::Usage;
 /// Whether an output file (`-`) uses standard output, so that messages go to stderr.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
+/// Whether there is no standard output.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process was started without standard output. Rust's runtime opened `/dev/null` in
+/// its place, so writes to it seem to succeed.
+pub fn have_no_standard_output() {
+    CLOSED.store(true, Ordering::Relaxed);
+}
+
+/// Returns the error that writing to a closed file would have been.
+fn standard_output() -> anyhow::Result<()> {
+    let closed = CLOSED.load(Ordering::Relaxed).then(|| io::Error::from_raw_os_error(libc::EBADF));
+    closed.map_or(Ok(()), Err).with_context(|| unwritable(Path::new(STANDARD)))
+}
+
 /// Names the files that a command will read, and those that it will [create]: [checks](check) the
 /// latter, and returns whether one of them is standard output (`-`); messages then go to stderr.
 /// Call it before anything is printed.
@@ -65,6 +80,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     if CLAIMED.load(Ordering::Relaxed) {
         return io::stderr().write_all(text.as_bytes()).context("stderr cannot be written");
     }
+    standard_output()?;
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.with_context(|| unwritable(Path::new(STANDARD)))
@@ -156,10 +172,14 @@ fn fill_stream<T>(
 /// run is not in vain.
 ///
 /// # Errors
-/// If the path is a folder or cannot be a file's, or no file can be created in its folder.
+/// If the path is a folder or cannot be a file's, or no file can be created in its folder; if it is
+/// standard output, and that is closed.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     let is_folder = path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/");
     anyhow::ensure!(!is_folder, "{}: it is a directory", unwritable(path));
+    if descriptor(path) == Some(libc::STDOUT_FILENO) {
+        standard_output()?;
+    }
     if !is_stream(path) {
         let there = path.symlink_metadata().map(drop);
         let usable = there.or_else(|error| match error.kind() {

@@ -32,7 +32,7 @@ use pagewise_replay::printable::printable;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
-use crate::system::signals::{self, interrupted};
+use crate::system::signals;
 use session::{Asked, End, Session};
 use switch::Switch;
 use watch::Watch;
@@ -289,9 +289,9 @@ fn convert(
     let called_so = logs.iter().any(|log| log.program() == recorded.program());
     let chosen = chosen(logs, args).map_err(|error| Failure { error, log: largest() })?;
     for (mut log, path) in chosen {
-        let header = log.write(&path, &args.note, limits).map_err(|error| {
-            let log = if interrupted() { None } else { log.path().file_name() };
-            Failure { error, log: log.map(ToOwned::to_owned) }
+        let header = log.write(&path, &args.note, limits).map_err(|error| Failure {
+            error,
+            log: log.path().file_name().map(ToOwned::to_owned),
         })?;
         output::say(&format!("pagewise: {}", log.description(&header, &path)));
         if images > 1 && !args.all && args.program.is_none() {
