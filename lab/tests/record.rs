@@ -312,19 +312,20 @@ fn a_kept_prefix_is_reported() {
     assert_eq!(place.files(), ["trace.pwt"]);
 
     // It wrote a longer trace, without an event.
-    let mut command = place.record(&["-o", "short.pwt", "--max-bytes", "64"]);
+    let note = "x".repeat(5000);
+    let mut command = place.record(&["-o", "short.pwt", "--max-bytes", "4K", "--note", &note]);
     let output = scenario::start(&mut command, "storm").output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let why = "a trace with its first event takes more than the 64 B of --max-bytes; the recording \
+    let why = "a trace with its first event takes more than the 4.0 KiB of --max-bytes; the recording \
                is kept: ";
     assert!(stderr(&output).contains(why), "{}", stderr(&output));
     assert!(!place.path("short.pwt").exists());
 }
 
-/// Runs shell lines with folders `small` (600 KiB), `tiny` (40 KiB) and `full` (4 KiB) on file
-/// systems of their own; `None` where that is not allowed.
+/// Runs shell lines with folders `large` (4 MiB), `small` (600 KiB), `tiny` (40 KiB) and `full`
+/// (4 KiB) on file systems of their own; `None` where that is not allowed.
 fn with_small_disks(place: &Place, lines: &str) -> Option<Output> {
-    let mount = "for d in small:600k tiny:40k full:4k; do mkdir -p ${d%:*} && \
+    let mount = "for d in large:4m small:600k tiny:40k full:4k; do mkdir -p ${d%:*} && \
                  mount -t tmpfs -o size=${d#*:} tmpfs ${d%:*} || exit 99; done; ";
     fs::create_dir_all(place.path("tmp")).unwrap();
     let output = Command::new("unshare")
@@ -368,6 +369,27 @@ fn a_full_disk_truncates_the_log_and_is_reported() {
     assert!(stderr(&output).contains("could not grow: No space left"), "{}", stderr(&output));
     let (header, events) = read(&place.path("trace.pwt"));
     assert!(events.len() > 10_000 && header.recorded_events == Header::UNKNOWN);
+}
+
+/// Regression: a program that ran for ever filled the disk.
+#[test]
+fn without_a_limit_half_of_the_disk_stays_free() {
+    let place = Place::new();
+    if !present("gawk") {
+        return;
+    }
+    let lines = format!(
+        "export TMPDIR=$PWD/large; \"$0\" record -o trace.pwt -- {HUNGRY}; echo $?; ls -A large; \
+         \"$0\" record -o whole.pwt --max-log 1G -- {HUNGRY}; echo $?"
+    );
+    let Some(output) = with_small_disks(&place, &lines) else { return };
+    let told = stderr(&output);
+    assert_eq!(output.stdout, b"1\n0\n", "{told}");
+    let stopped = "pagewise: recording stopped at 2.0 MiB of logs, the default limit; --max-log \
+                   BYTES sets another one\n";
+    assert!(told.starts_with(stopped) && told.matches(stopped).count() == 1, "{told}");
+    let [cut, whole] = ["trace.pwt", "whole.pwt"].map(|name| read(&place.path(name)).0);
+    assert!((200_000..whole.events).contains(&cut.events), "{} {}", cut.events, whole.events);
 }
 
 #[test]
@@ -538,8 +560,21 @@ fn a_control_file_that_is_a_pipe_is_refused() {
 #[test]
 fn limits_that_leave_no_event_are_named() {
     let place = Place::new();
-    let begins = "pagewise: ls left no recording (exited with status 0): --max-log leaves no room";
-    refused(&place, place.record(&["--max-log", "0"]).arg("ls"), begins);
+    // (Regression: the command was run first, and its recording lost.)
+    let run = ["sh", "-c", "echo run"];
+    for few in ["0", "64K", "65584"] {
+        let begins = format!(
+            "pagewise: invalid value '{few}' for '--max-log <BYTES>': a log with an event takes at \
+             least 65,585 bytes"
+        );
+        refused(&place, place.record(&["--max-log", few]).args(run), &begins);
+    }
+    let begins = "pagewise: invalid value '4095' for '--max-bytes <BYTES>': a trace may need 4 KiB";
+    refused(&place, place.record(&["--max-bytes", "4095"]).args(run), begins);
+    // (Regression: it recorded for ever.)
+    let own = std::process::id().to_string();
+    let begins = "pagewise: --max-bytes does not end the recording of a process: add --duration, ";
+    refused(&place, &mut place.pagewise(&["record", "--pid", &own, "--max-bytes", "2M"]), begins);
     let begins = "pagewise: invalid value '0' for '--max-events <N>'";
     refused(&place, place.record(&["--max-events", "0"]).arg("ls"), begins);
 }

@@ -224,6 +224,11 @@ impl Log {
         matches!(self.origin.stopped, Some(Stopped::Failed(_)))
     }
 
+    /// Returns whether it ended at its own limit.
+    pub(super) fn reached_its_limit(&self) -> bool {
+        matches!(self.origin.stopped, Some(Stopped::Limit))
+    }
+
     /// Returns the recorded program.
     pub(super) fn program(&self) -> &str {
         &self.origin.origin.program

@@ -14,6 +14,7 @@
 mod attach;
 mod draft;
 pub(crate) mod logs;
+mod max_log;
 mod recorder;
 mod session;
 mod switch;
@@ -33,6 +34,7 @@ use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
 
 use crate::system::signals;
+use max_log::MaxLog;
 use session::{Asked, End, Session};
 use switch::Switch;
 use watch::Watch;
@@ -58,11 +60,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
     /// Keep only the first events, as many as fit into a file of this size, and say so in the
-    /// header.
-    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    /// header. At least 4K. With --pid, name another limit as well: this one does not end the
+    /// recording.
+    #[arg(long, value_name = "BYTES", value_parser = parse_max_bytes)]
     max_bytes: Option<usize>,
-    /// Stop recording when a log, or all logs together, reach this length; the command runs on.
-    #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
+    /// Stop recording when a log, or all logs together, reach this length; the command runs on
+    /// [default: 16G, but at most half of the space in the temporary directory, TMPDIR].
+    #[arg(long, value_name = "BYTES", value_parser = MaxLog::parse)]
     max_log: Option<usize>,
     /// Stop recording after this time, such as `30s` or `5min`; the command runs on.
     #[arg(long, value_name = "TIME")]
@@ -125,9 +129,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let aside = args.claim()?;
     let limits =
         Limits { events: args.max_events, bytes: args.max_bytes.map(|bytes| bytes as u64) };
-    let most = args.max_log.map(|bytes| bytes as u64);
-    let watch = Watch { most, duration: args.duration.map(Into::into) };
-    let longest = most.into_iter().chain(limits.log()).min();
     anyhow::ensure!(
         args.stacks.is_none() || cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
         "--stacks needs x86-64 or AArch64"
@@ -137,6 +138,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     signals::handle_requests();
     let directory = session.directory().canonicalize()?;
     let switch = Switch::new(&directory, args.control.as_deref(), !args.paused)?;
+    let max_log = MaxLog::new(args.max_log, &directory);
+    let watch = Watch::new(max_log, args.duration.map(Into::into));
+    let longest = limits.log().map_or(max_log.bytes, |bytes| bytes.min(max_log.bytes));
     let asked = Asked { longest, stacks: args.stacks };
     let recorded = match args.pid {
         Some(process) => Recorded::process(process, &directory, &watch, switch, asked)?,
@@ -146,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             is_left: true,
         },
     };
-    let written = convert(args, session.directory(), &recorded, limits);
+    let written = convert(args, session.directory(), &recorded, limits, &watch);
     let complete = match written {
         Ok(complete) => complete,
         Err(Failure { error, log: None }) => return Err(error),
@@ -247,6 +251,7 @@ fn convert(
     directory: &Path,
     recorded: &Recorded,
     limits: Limits,
+    watch: &Watch,
 ) -> Result<bool, Failure> {
     let largest = || {
         let logs = logs::files(directory, raw::EXTENSION).unwrap_or_default();
@@ -267,9 +272,6 @@ fn convert(
             None if args.paused => {
                 "recording was never turned on, or nothing was allocated while it was on".to_owned()
             }
-            None if args.max_log.is_some_and(|bytes| bytes < logs::SHORTEST) => {
-                "--max-log leaves no room for an event, or nothing was allocated".to_owned()
-            }
             None if end.is_none() => "nothing was allocated in that time".to_owned(),
             None => "is it statically linked, setuid, or allocating nothing?".to_owned(),
         };
@@ -284,7 +286,9 @@ fn convert(
             "pagewise: a process was not recorded: no log could be written to {folder}: {failure}"
         ));
     }
-    let mut complete = failures.is_empty();
+    let stopped = watch.reached_default(&logs, limits);
+    stopped.iter().for_each(|told| output::say(told));
+    let mut complete = failures.is_empty() && stopped.is_none();
     let images = logs.len();
     let called_so = logs.iter().any(|log| log.program() == recorded.program());
     let chosen = chosen(logs, args).map_err(|error| Failure { error, log: largest() })?;
@@ -358,6 +362,16 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
 }
 
+/// The shortest trace that can be asked for: one of a few events, with its header.
+const LEAST_BYTES: usize = 4 << 10;
+
+fn parse_max_bytes(text: &str) -> Result<usize, String> {
+    match units::parse_bytes(text)? {
+        bytes if bytes < LEAST_BYTES => Err("a trace may need 4 KiB for its header".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Returns the path of a command's program; `None` if it has only a name, which is looked up.
 pub(crate) fn path_of(command: &[OsString]) -> Option<&Path> {
     let program = Path::new(command.first()?);
@@ -367,10 +381,17 @@ pub(crate) fn path_of(command: &[OsString]) -> Option<&Path> {
 const SEVERAL: &str =
     "--all writes several files, which cannot go to standard output: give -o a file name";
 
+const ENDLESS: &str = "--max-bytes does not end the recording of a process: add --duration, \
+                       --max-events or --max-log";
+
 impl Args {
-    /// Checks that the trace can be written, to fail before a long run rather than after it.
+    /// Checks that the recording can end, and that the trace can be written, to fail before a long run rather than after it.
     /// Returns whether it goes to standard output.
     fn claim(&self) -> anyhow::Result<bool> {
+        let ends = [self.max_events.is_some(), self.max_log.is_some(), self.duration.is_some()];
+        if self.pid.is_some() && self.max_bytes.is_some() && ends == [false; 3] {
+            return Err(Usage(ENDLESS.to_owned()).into());
+        }
         let Some(path) = &self.output else {
             tempfile::tempfile_in(".").context(". cannot be written")?;
             return Ok(false);

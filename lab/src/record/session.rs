@@ -81,7 +81,7 @@ impl Session {
         signals::stand_back();
         let mut command = Command::new(program);
         command.args(arguments).env("LD_PRELOAD", preload).env(DIRECTORY, &directory);
-        let numbers = [(MAX_LOG, asked.longest), (STACKS, asked.stacks.map(u64::from))];
+        let numbers = [(MAX_LOG, Some(asked.longest)), (STACKS, asked.stacks.map(u64::from))];
         for (name, number) in numbers {
             match number {
                 Some(number) => command.env(name, number.to_string()),
@@ -111,7 +111,7 @@ impl Session {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Maximum bytes of a log.
-    pub(super) longest: Option<u64>,
+    pub(super) longest: u64,
     /// Maximum frames of a call stack.
     pub(super) stacks: Option<u16>,
 }

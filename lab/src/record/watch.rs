@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pagewise::trace::raw;
 use pagewise_replay::units;
 
-use super::logs;
+use super::logs::{self, Limits, Log};
+use super::max_log::MaxLog;
 use super::switch::Switch;
 
 /// Interval between checks.
@@ -18,12 +20,13 @@ const TICK: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(1);
 
 /// When to stop the logs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Watch {
-    /// Bytes of all logs together.
-    pub(super) most: Option<u64>,
+    max_log: MaxLog,
     /// Recording time since it was turned on.
     pub(super) duration: Option<Duration>,
+    /// Whether all logs together reached their limit.
+    is_full: AtomicBool,
 }
 
 /// A running watch.
@@ -38,6 +41,19 @@ pub(super) struct Watching<'a> {
 }
 
 impl Watch {
+    pub(super) fn new(max_log: MaxLog, duration: Option<Duration>) -> Self {
+        Self { max_log, duration, is_full: AtomicBool::new(false) }
+    }
+
+    /// Says that the default limit stopped the recording, if it did: all of it, or one of the logs.
+    pub(super) fn reached_default(&self, logs: &[Log], limits: Limits) -> Option<String> {
+        // Otherwise the number of events limits a log.
+        let is_own = limits.log().is_none_or(|bytes| bytes > self.max_log.bytes);
+        let is_reached = self.is_full.load(Ordering::Relaxed)
+            || is_own && logs.iter().any(Log::reached_its_limit);
+        self.max_log.told().filter(|_| is_reached)
+    }
+
     /// Watches the logs in the directory until the command has ended, which closes the channel.
     pub(super) fn logs(&self, directory: &Path, switch: Switch, over: Receiver<()>) {
         let mut watching = self.begin(directory, switch);
@@ -73,13 +89,16 @@ impl Watching<'_> {
         if late {
             self.end();
         }
-        let shown = std::io::stderr().is_terminal();
-        if self.limits.most.is_none() && !shown {
+        let (shown, most) = (std::io::stderr().is_terminal(), self.limits.max_log.bytes);
+        let logs = self.logs();
+        // The files are longer than what is written. That takes many reads of each to find out.
+        let lengths = logs.iter().filter_map(|path| Some(path.metadata().ok()?.len()));
+        if !shown && lengths.sum::<u64>() < most {
             return;
         }
-        let logs = self.logs();
         let written = logs.iter().filter_map(|path| raw::written(path).ok()).sum();
-        if self.limits.most.is_some_and(|most| written >= most) {
+        if written >= most && !self.is_over() {
+            self.limits.is_full.store(true, Ordering::Relaxed);
             self.end();
         }
         let elapsed = self.began.elapsed();

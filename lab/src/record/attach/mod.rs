@@ -320,7 +320,7 @@ impl<'p> Attached<'p> {
         let recorder = recorder.context("the recorder is not loaded")?;
         let request = Request {
             functions: self.real.0[..].try_into()?,
-            max_log: asked.longest,
+            max_log: Some(asked.longest),
             stacks: asked.stacks.map_or(0, u64::from),
             directory: directory.as_os_str().as_bytes(),
         };
