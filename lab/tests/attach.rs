@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use interruptible::interruptible;
 use obedient::{ODD, OF_CHILD, Obedient, THREADS};
-use pagewise::trace::{self, Event, Header};
+use pagewise::trace::{self, Event, Header, raw};
 use place::Place;
 
 /// Not a test: plays the recorded program.
@@ -157,6 +157,55 @@ fn a_process_is_recorded_only_once_at_a_time() {
     first.says(&place, ATTACHED);
     program.tell('a');
     first.end(&place);
+    assert!(program.end());
+}
+
+/// Regression: the recorder went on until the disk was full, and the process was said to be recorded
+/// already.
+#[test]
+fn a_process_whose_recording_was_killed_is_left_and_recorded_again() {
+    let place = Place::new();
+    let mut program = Obedient::start("busy");
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, ATTACHED);
+    recording.signal(libc::SIGKILL);
+    recording.0.wait().unwrap();
+    let folder = fs::read_dir(place.path("tmp")).unwrap().next().unwrap().unwrap().path();
+    let files = || fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let is_log = |path: &PathBuf| path.extension().is_some_and(|is| is == raw::EXTENSION);
+    // Threads that began at the same moment left empty logs behind.
+    let has_stopped = |log: PathBuf| raw::stopped(&log).unwrap() == Some(raw::Stopped::Asked);
+    let began = Instant::now();
+    while !files().filter(is_log).any(has_stopped) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the log stops");
+        thread::sleep(Duration::from_millis(20));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    program.tell('a');
+    for _ in 0..2 {
+        let mut recording = Recording::of(&place, program.child.id(), &[]);
+        recording.says(&place, ATTACHED);
+        program.tell('a');
+        recording.end(&place);
+        assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+    }
+    assert!(program.end());
+
+    // It was killed before the recorder was loaded.
+    let mut program = Obedient::start("quiet");
+    let mut recording = Recording::of(&place, program.child.id(), &[]);
+    recording.says(&place, "waiting for ");
+    recording.signal(libc::SIGKILL);
+    recording.0.wait().unwrap();
+    for _ in 0..2 {
+        let mut recording = Recording::of(&place, program.child.id(), &[]);
+        recording.says(&place, "waiting for ");
+        program.tell('a');
+        recording.says(&place, ATTACHED);
+        program.tell('a');
+        recording.end(&place);
+        assert_eq!(count(&read(&place.path("trace.pwt")).1, ODD), 1);
+    }
     assert!(program.end());
 }
 

@@ -111,6 +111,7 @@ fn scenarios() {
         Ok("storm") => storm(),
         Ok("fork") => fork(),
         Ok("switched") => switched(),
+        Ok("many") => many(),
         Ok("files") => files(),
         Ok("unwalked") => unwalked(),
         _ => {}
@@ -260,6 +261,29 @@ fn each_time_that_recording_is_on_has_a_log() {
         })
     };
     assert_eq!((allocations(first), allocations(second)), ([0, 1, 0, 0], [0, 0, 0, 1]));
+}
+
+/// Allocates more than fills the first part of a log, which holds 16,384 common records.
+fn many() {
+    for _ in 0..40_000 {
+        drop(std::hint::black_box(vec![0_u8; ODD]));
+    }
+}
+
+/// Regression: the recorder went on after `pagewise` was killed, until the disk was full.
+#[test]
+fn a_log_grows_only_while_its_keeper_is_there() {
+    let stopped = |end: bool| {
+        let mut kept = None;
+        let logs = play_prepared("many", u64::MAX, |_, directory| {
+            kept = Some(raw::Keeper::create(directory).unwrap()).filter(|_| !end);
+        });
+        drop(kept);
+        assert_eq!(logs.len(), 1);
+        (logs[0].origin.stopped, logs[0].count(|_| true) > 50_000)
+    };
+    assert_eq!(stopped(false), (None, true));
+    assert_eq!(stopped(true), (Some(Stopped::Asked), false));
 }
 
 /// A program that closes, counts or numbers its files notices no log.

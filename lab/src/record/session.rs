@@ -11,6 +11,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use anyhow::Context;
+#[cfg(target_os = "linux")]
+use pagewise::trace::raw::Keeper;
 use pagewise::trace::raw::{DIRECTORY, MAX_LOG, STACKS};
 use tempfile::TempDir;
 
@@ -24,6 +26,9 @@ use crate::system::signals;
 pub(super) struct Session {
     directory: TempDir,
     is_kept: bool,
+    /// Recorders stop if this process is killed. `None` on a file system without locks.
+    #[cfg(target_os = "linux")]
+    _keeper: Option<Keeper>,
 }
 
 impl Drop for Session {
@@ -45,7 +50,12 @@ impl Session {
             .prefix("pagewise-record-")
             .tempdir()
             .context("cannot make a temporary directory for the recording")?;
-        Ok(Self { directory, is_kept: false })
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            _keeper: Keeper::create(directory.path()).ok(),
+            directory,
+            is_kept: false,
+        })
     }
 
     /// Returns the logs' directory.

@@ -43,6 +43,8 @@ mod control;
 mod convert;
 mod form;
 mod head;
+#[cfg(target_os = "linux")]
+mod keeper;
 mod names;
 mod read;
 mod record;
@@ -56,6 +58,8 @@ mod stacks;
 pub use control::Control;
 pub use convert::{Converter, Dropped};
 pub use head::Stopped;
+#[cfg(target_os = "linux")]
+pub use keeper::Keeper;
 pub use names::{DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
 pub use read::{LogOrigin, LogReader, open, stop, stopped, written};
 pub use record::Record;

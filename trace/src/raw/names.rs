@@ -19,6 +19,11 @@ pub const DEEPEST: usize = 256;
 #[cfg(unix)]
 pub(super) const CONTROL: &str = "control";
 
+/// The file in that directory that is locked while the recording is kept: see
+/// [`Keeper`](super::Keeper).
+#[cfg(target_os = "linux")]
+pub(super) const KEEPER: &str = "keeper";
+
 /// Extension of a raw log's file name.
 pub const EXTENSION: &str = "pwlog";
 

@@ -16,6 +16,7 @@
 mod check;
 mod memory;
 mod objects;
+mod release;
 mod slots;
 mod stub;
 mod threads;
@@ -143,34 +144,13 @@ impl<'p> Attached<'p> {
             library: library.to_owned(),
         };
         let (_stopped, objects) = attached.stop()?;
-        anyhow::ensure!(
-            !objects.iter().any(|object| is_recorder(&object.path) && attached.is_hooked(object)),
-            "{process} is already being recorded"
-        );
         attached.real = Targets::first(&attached.memory, &objects, &FUNCTIONS)?;
         anyhow::ensure!(
             attached.real.0[..stub::FUNCTIONS].iter().all(|&address| address != 0),
             "cannot attach to {process}: it has no shared library with malloc"
         );
+        attached.release(&objects)?;
         Ok(attached)
-    }
-
-    /// Returns whether a previously loaded recorder is still called, judged by the first slot of
-    /// `malloc`.
-    fn is_hooked(&self, recorder: &Object) -> bool {
-        let hooked = || -> anyhow::Result<bool> {
-            let ours = recorder.function(&self.memory, FUNCTIONS[0])?;
-            let objects = self.loader.objects(&self.memory)?.unwrap_or_default();
-            for object in objects.iter().filter(|object| !is_recorder(&object.path)) {
-                for slot in object.slots(&self.memory, &FUNCTIONS[..1])? {
-                    if Some(self.memory.word(slot.address)?) == ours {
-                        return Ok(true);
-                    }
-                }
-            }
-            Ok(false)
-        };
-        hooked().unwrap_or(false)
     }
 
     /// Stops the process while its loader is not changing the list of files, and returns that list.
@@ -397,9 +377,4 @@ impl<'p> Attached<'p> {
         let maps = Maps::of(&self.process.folder()?)?;
         Ok(Patch { memory: &self.memory, maps, names, from, to, unbound: true })
     }
-}
-
-/// Returns whether a path is a recorder's.
-fn is_recorder(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with("libpagewise_record"))
 }

@@ -8,6 +8,8 @@
 
 use std::arch::global_asm;
 
+use super::memory::Memory;
+
 global_asm!(
     ".pushsection .rodata.pagewise_stub,\"a\",@progbits",
     ".p2align 4",
@@ -172,6 +174,15 @@ pub(super) const LONGEST_PATH: usize = DATA - PATH - 1;
 /// Returns the addresses of the functions in code at an address.
 pub(super) fn functions(code: u64) -> [u64; FUNCTIONS] {
     std::array::from_fn(|index| code + index as u64 * STEP)
+}
+
+/// Returns the functions of a stub, if it begins at this address.
+pub(super) fn at(memory: &Memory, address: u64) -> Option<[u64; FUNCTIONS]> {
+    let ours = code(0);
+    let theirs = memory.read(address, ours.len()).ok()?;
+    // They differ in the address of their data, a word.
+    let differing = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).count();
+    (differing <= size_of::<u64>()).then(|| functions(address))
 }
 
 /// Decodes the state from the first words of the data, up to the answer.

@@ -26,7 +26,8 @@
 //!   mapped. A log that cannot even be created leaves an empty file whose name gives the reason.
 //! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the
 //!   time.
-//! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. It
+//! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. A log
+//!   that is to grow after its keeper has ended stops by itself ([`Keeper`](crate::raw::Keeper)). It
 //!   is final; a recording that is turned on again begins another log (`session`).
 //!
 //! Chunks double from 128 KiB to 16 MiB and then stay at that size: a small process leaves a small
@@ -325,6 +326,11 @@ impl Log {
         let _errno = Errno::keep();
         let head = self.head.load(Acquire);
         if head.is_null() || head == off() {
+            return None;
+        }
+        // Small logs do without the question.
+        if chunk > 0 && settings.is_abandoned() {
+            self.end(Stopped::Asked);
             return None;
         }
         // SAFETY: a published head is mapped and never unmapped.

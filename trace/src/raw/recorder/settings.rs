@@ -3,9 +3,9 @@
 
 use core::ffi::CStr;
 
-use super::system;
+use super::system::{self, File};
 use crate::raw::head::{HEAD, WORD};
-use crate::raw::names::{CONTROL, DEEPEST, DIRECTORY, EXTENSION, FAILED, MAX_LOG, STACKS};
+use crate::raw::names::{CONTROL, DEEPEST, DIRECTORY, EXTENSION, FAILED, KEEPER, MAX_LOG, STACKS};
 use crate::raw::request::Request;
 
 /// Maximum length of the directory.
@@ -95,6 +95,13 @@ impl Settings {
         let mut path = self.inside();
         path.push(CONTROL.as_bytes());
         path
+    }
+
+    /// Returns whether the directory had a [keeper](crate::raw::Keeper), which has ended.
+    pub(super) fn is_abandoned(&self) -> bool {
+        let mut path = self.inside();
+        path.push(KEEPER.as_bytes());
+        File::open(path.c_str(), libc::O_RDONLY).is_ok_and(|file| file.is_unlocked())
     }
 
     /// Returns the path of a log without its extension.

@@ -72,6 +72,12 @@ impl File {
         u64::try_from(len).unwrap_or(0)
     }
 
+    /// Returns whether no process has locked the file.
+    pub(super) fn is_unlocked(&self) -> bool {
+        // SAFETY: the call touches no memory. The lock that it takes ends with this file.
+        unsafe { libc::syscall(libc::SYS_flock, self.0, libc::LOCK_SH | libc::LOCK_NB) == 0 }
+    }
+
     /// Reserves disk space for `len` bytes from offset `from`, so that writing to the mapping
     /// cannot fail later, which would kill the program. The error is the error number.
     pub(super) fn allocate(&self, from: u64, len: usize) -> Result<(), c_int> {
