@@ -32,6 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(&library, [])?;
     }
     println!("cargo::rustc-env=PAGEWISE_RECORDER={}", library.display());
+    // `PROFILE/build/PACKAGE/out`: the folder where cargo puts programs and libraries.
+    let built = out.ancestors().nth(3).ok_or("the output directory is in another")?;
+    println!("cargo::rustc-env=LAB_BUILT_IN={}", built.display());
     Ok(())
 }
 

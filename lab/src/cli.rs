@@ -1,6 +1,6 @@
 //! The command line: the list of subcommands. Each subcommand's arguments are in its module.
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, Parser, Subcommand};
 use pagewise_replay::input;
 
 use crate::{
@@ -20,6 +20,10 @@ use crate::{
     args_conflicts_with_subcommands = true,
     after_help = EXAMPLES,
     max_term_width = 80,
+    mut_subcommand("generate", without_limits),
+    mut_subcommand("strategies", without_limits),
+    mut_subcommand("man", without_limits),
+    mut_subcommand("completions", without_limits),
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -50,6 +54,12 @@ pub(crate) enum Command {
     Alone(child::Args),
     #[command(hide = true)]
     Cost(tune::CostArgs),
+}
+
+/// Hides the limits on traces in the help of a command that reads none. It takes them like others.
+fn without_limits(command: clap::Command) -> clap::Command {
+    let limits = input::Limits::augment_args(clap::Command::new(""));
+    command.args(limits.get_arguments().map(|arg| arg.clone().hide(true)))
 }
 
 const EXAMPLES: &str = "\

@@ -160,8 +160,12 @@ impl Competitor {
     }
 }
 
-/// Returns the error for an unknown name: it lists similar names, and explains how to list all.
+/// Returns the error for an unknown name: it lists similar names, and explains how to list all; or
+/// names the library that is not installed.
 fn unknown(asked: &str, names: impl Iterator<Item = &'static str>) -> Usage {
+    if let Ok(Err(missing)) = Library::installed(asked) {
+        return Usage(missing);
+    }
     let near = nearest(asked, names);
     let guess = match near.split_last() {
         None => String::new(),

@@ -160,8 +160,8 @@ fn a_process_is_recorded_only_once_at_a_time() {
     assert!(program.end());
 }
 
-/// Regression: the recorder went on until the disk was full, and the process was said to be recorded
-/// already.
+/// Regression: the recorder went on until the disk was full, and the process was said to be
+/// recorded already.
 #[test]
 fn a_process_whose_recording_was_killed_is_left_and_recorded_again() {
     let place = Place::new();
@@ -451,6 +451,26 @@ fn a_recording_is_turned_on_and_off_by_a_file() {
     let place = Place::new();
     let file = place.path("control");
     records_only_while_on(&place, &["--control", file.to_str().unwrap()], |_, on| {
+        fs::write(&file, if on { "start\n" } else { "stop\n" }).unwrap();
+    });
+}
+
+/// Regression: the `stop` of an earlier recording turned this one off, and nothing was said.
+#[test]
+fn what_the_control_file_holds_already_does_not_count() {
+    let place = Place::new();
+    let file = place.path("control");
+    fs::write(&file, "stop\n").unwrap();
+    let control = ["--control", file.to_str().unwrap()];
+    let record = [&["record", "-o", "trace.pwt"], &control[..], &["--", "ls"]].concat();
+    let output = place.pagewise(&record).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let told = "contains `stop` already: that counts once it is written again\npagewise: ls (";
+    assert!(output.status.success() && text.contains(told), "{text}");
+    // The same word counts when it is written again.
+    fs::write(&file, "start\n").unwrap();
+    records_only_while_on(&place, &control, |_, on| {
+        thread::sleep(Duration::from_millis(50));
         fs::write(&file, if on { "start\n" } else { "stop\n" }).unwrap();
     });
 }

@@ -155,6 +155,27 @@ fn an_output_that_is_the_input_is_refused() {
     assert!(output.status.success());
 }
 
+/// Regression: it was replaced.
+#[test]
+fn a_file_that_is_no_report_is_not_replaced_under_a_default_name() {
+    let bench = Workbench::new();
+    let page = bench.write("small.html", "mine");
+    let report = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagewise"));
+        command.args(["report", "small.pwt", "--strategy", "MRU"]).current_dir(bench.directory());
+        let output = command.output().expect("the binary runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let told = "pagewise: small.html is there already, and is not a report: name a file with -o\n";
+    assert_eq!(report(), (Some(2), told.to_owned()));
+    assert_eq!(std::fs::read(&page).unwrap(), b"mine");
+    std::fs::remove_file(&page).unwrap();
+    for _ in 0..2 {
+        let (status, told) = report();
+        assert_eq!(status, Some(0), "{told}");
+    }
+}
+
 /// Regression: such a file could not be written, and that was found out after the work.
 #[test]
 fn a_file_may_have_the_longest_name() {
@@ -207,6 +228,43 @@ fn an_unknown_strategy_is_refused_with_the_nearest_and_a_way_to_list_all() {
         .fails(2, "'xyz'; `pagewise strategies` lists all");
     let several = ["replay", &bench.trace(), "--strategy", "MRU,SYSTEM"];
     pagewise(&several).fails(2, "`pagewise compare TRACE --strategy MRU,SYSTEM` takes several");
+}
+
+/// Regression: it was said to be unknown.
+#[test]
+fn an_allocator_that_is_not_installed_is_said_to_be_that() {
+    let bench = Workbench::new();
+    for name in ["LIBPAGEWISE", "MIMALLOC", "jemalloc", "TCMALLOC"] {
+        let run = pagewise(&["compare", &bench.trace(), "--strategy", name, "--repeat", "1"]);
+        if run.status != 0 {
+            run.fails(2, &format!("{name} is not installed: no lib"));
+        }
+    }
+}
+
+/// Regression: they were shown, and of options that exclude each other one was ignored.
+#[test]
+fn options_without_an_effect_are_hidden_or_refused() {
+    for command in ["strategies", "man", "completions", "generate"] {
+        let help = pagewise(&[command, "--help"]).succeeds();
+        assert!(!help.contains("--memory") && !help.contains("Limits on"), "{command}: {help}");
+    }
+    for command in ["compare", "info", "record", "import", "who"] {
+        let help = pagewise(&[command, "--help"]).succeeds();
+        assert!(help.contains("Limits on traces:"), "{command}: {help}");
+    }
+    // They are taken everywhere.
+    pagewise(&["strategies", "--memory", "1G", "--most-events", "5"]).succeeds();
+    let bench = Workbench::new();
+    let who = |more: &[&str]| {
+        let run = pagewise(&[&["who", &bench.trace()], more].concat());
+        run.fails(2, "cannot be used with");
+    };
+    who(&["--json", "--top", "3"]);
+    who(&["--json", "--of", "leaked"]);
+    who(&["--folded", "--by", "line"]);
+    who(&["--folded", "--callers", "3"]);
+    who(&["--raw", "--skip", "xmalloc"]);
 }
 
 #[test]
@@ -289,8 +347,8 @@ fn a_full_device_is_reported_in_one_line() {
     }
 }
 
-/// Regression: Rust's runtime opens `/dev/null` in place of a closed file, so the output seemed to be
-/// written.
+/// Regression: Rust's runtime opens `/dev/null` in place of a closed file, so the output seemed to
+/// be written.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_standard_output_is_reported_in_one_line() {

@@ -236,6 +236,16 @@ fn forked_and_executed_processes_are_recorded_apart() {
     assert!(text.contains("2 frees of unknown blocks left out"), "{text}");
 }
 
+/// Regression: they had the name of the one that allocates most.
+#[test]
+fn the_traces_of_all_processes_have_the_command_s_name() {
+    let place = Place::new();
+    let line = "ls -lR /etc > /dev/null; :";
+    let output = place.record(&["--all"]).args(["sh", "-c", line]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(place.files(), ["sh.1.pwt", "sh.2.pwt"], "{}", stderr(&output));
+}
+
 #[test]
 fn a_recorded_replay_gives_the_replayed_trace() {
     let place = Place::new();
@@ -530,6 +540,36 @@ fn another_process_than_the_command_s_is_explained() {
     }
     let output = place.record(&["-o", "trace.pwt"]).args(["ls", "/"]).output().unwrap();
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+}
+
+/// Regression: it was replaced.
+#[test]
+fn a_file_that_is_no_trace_is_not_replaced_under_a_default_name() {
+    let place = Place::new();
+    fs::write(place.path("sh.pwt"), "mine").unwrap();
+    let begins = "pagewise: sh.pwt is there already, and is not a trace: name a file with -o";
+    let refused = |command: &mut Command, begins: &str| {
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(begins), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let told = refused(place.record(&[]).args(["sh", "-c", "echo run"]), begins);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    // Which process is written may be known only when it is over.
+    fs::write(place.path("ls.pwt"), "mine").unwrap();
+    let told = refused(place.record(&[]).args(["env", "ls", "-lR", "/etc"]), "ls.pwt is there");
+    assert!(told.contains("; the recording is kept: `pagewise import "), "{told}");
+    assert_eq!(fs::read(place.path("ls.pwt")).unwrap(), b"mine");
+    fs::remove_dir_all(place.path("tmp")).unwrap();
+    fs::create_dir(place.path("tmp")).unwrap();
+    // An earlier trace is replaced.
+    ["sh.pwt", "ls.pwt"].iter().for_each(|name| fs::remove_file(place.path(name)).unwrap());
+    for _ in 0..2 {
+        let output = place.record(&["--program", "sh"]).args(["sh", "-c", "ls"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    assert_eq!(place.files(), ["sh.pwt"]);
 }
 
 /// A program chooses its name, from which that of the trace is made.

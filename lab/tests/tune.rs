@@ -302,3 +302,16 @@ fn impossible_caps_and_invalid_options_are_refused() {
     pagewise(&["tune", &bench.path("none.pwt"), "--for", "speed"]).fails(1, "none.pwt");
     assert_eq!(bench.files(), before);
 }
+
+/// Regression: after `cargo install`, the library that the README's next step builds was not found.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_installed_program_finds_the_library_where_it_was_built() {
+    let bench = Workbench::new();
+    common::libpagewise();
+    let program = bench.path("pagewise");
+    fs::copy(env!("CARGO_BIN_EXE_pagewise"), &program).expect("a copy");
+    let compare = ["compare", &bench.trace(), "--strategy", "LIBPAGEWISE", "--repeat", "1"];
+    let output = Command::new(&program).args(compare).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

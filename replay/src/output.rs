@@ -7,10 +7,11 @@ mod unfinished;
 mod unnamed;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Seek, Write};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -188,7 +189,8 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
             _ => Err(error),
         });
         usable.with_context(|| unwritable(path))?;
-        tempfile::tempfile_in(folder(path)).with_context(|| unwritable(path))?;
+        let target = names::target(path).with_context(|| unwritable(path))?;
+        tempfile::tempfile_in(folder(&target)).with_context(|| unwritable(path))?;
     }
     Ok(())
 }
@@ -197,11 +199,28 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 /// most 255.
 const LONGEST_PREFIX: usize = 200;
 
+/// Refuses to replace a file under a name that the user did not choose, unless `is_ours` finds that
+/// pagewise wrote it: `what` it would then be.
+///
+/// # Errors
+/// If there is such a file.
+pub fn check_default(
+    path: &Path,
+    what: &str,
+    is_ours: impl FnOnce(&Path) -> bool,
+) -> Result<(), Usage> {
+    if path.symlink_metadata().is_err() || is_ours(path) {
+        return Ok(());
+    }
+    Err(Usage(format!("{} is there already, and is not {what}: name a file with -o", shown(path))))
+}
+
 /// Creates or replaces the file at `path` with the output of `write`. The output is written to a
 /// file in the same folder, which gets this name only when `write` has succeeded. Otherwise, and if
-/// a signal ends this process, nothing is left behind, and an existing file is kept. SIGKILL leaves
-/// a file `.NAME….part` where the file system has no files without a name. Standard output (`-`), a
-/// device or a pipe cannot be replaced, and is written in place.
+/// a signal ends this process, nothing is left behind, and an existing file is kept. The new file
+/// has the owner and permissions of the one that it replaces, and links to that lead to it. SIGKILL
+/// leaves a file `.NAME….part` where the file system has no files without a name. Standard output
+/// (`-`), a device or a pipe cannot be replaced, and is written in place.
 ///
 /// # Errors
 /// If the file cannot be created; the errors of `write`.
@@ -213,7 +232,9 @@ pub fn create<T>(
     if is_stream(path) {
         return fill_stream(path, write);
     }
-    let name = path.file_name().with_context(unwritable)?;
+    let target = names::target(path).with_context(unwritable)?;
+    let folder = folder(&target);
+    let name = target.file_name().with_context(unwritable)?;
     // With the rest it must not be longer than a name can be.
     let name = name.as_bytes();
     let mut prefix = OsString::from(".");
@@ -228,11 +249,11 @@ pub fn create<T>(
     };
     // `tempfile_in` would name the temporary file in its errors, which the user did not choose.
     let named = |make: &dyn Fn(&Path) -> io::Result<File>| {
-        let file = part.make_in(folder(path), make).with_context(unwritable)?;
+        let file = part.make_in(folder, make).with_context(unwritable)?;
         let unfinished = unfinished::Name::new(file.path());
         anyhow::Ok((file, unfinished))
     };
-    let ((file, _unfinished), result) = match unnamed::create(folder(path)) {
+    let ((file, _unfinished), result) = match unnamed::create(folder) {
         Ok(whole) => {
             let result = fill(&whole)?;
             (named(&|name| unnamed::link(&whole, name))?, result)
@@ -245,8 +266,21 @@ pub fn create<T>(
             (made, result)
         }
     };
-    file.persist(path).map_err(|error| error.error).with_context(unwritable)?;
+    if let Ok(replaced) = target.metadata() {
+        resemble(file.as_file(), &replaced).with_context(unwritable)?;
+    }
+    file.persist(&target).map_err(|error| error.error).with_context(unwritable)?;
     Ok(result)
+}
+
+/// Gives a new file the permissions of the one that it replaces, and its owner, as far as the
+/// system allows that.
+fn resemble(file: &File, replaced: &Metadata) -> io::Result<()> {
+    let made = file.metadata()?;
+    if (made.uid(), made.gid()) != (replaced.uid(), replaced.gid()) {
+        let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+    }
+    file.set_permissions(Permissions::from_mode(replaced.mode() & 0o777))
 }
 
 /// Writes a complete file.

@@ -21,14 +21,14 @@ mod switch;
 mod symbols;
 mod watch;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use logs::{Limits, Log};
-use pagewise::trace::raw;
+use pagewise::trace::{self, ReadError, Reason, raw};
 use pagewise_replay::printable::printable;
 use pagewise_replay::usage::Usage;
 use pagewise_replay::{output, units};
@@ -46,14 +46,15 @@ use watch::Watch;
 #[derive(Debug, clap::Args)]
 #[command(override_usage = USAGE, after_help = HELP)]
 pub(crate) struct Args {
-    /// The trace to write [default: PROGRAM.pwt]; `-` is standard output, and the command's own
-    /// output then goes to stderr.
+    /// The trace to write [default: PROGRAM.pwt, unless a file that is no trace has that name]; `-`
+    /// is standard output, and the command's own output then goes to stderr.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the process of this name that allocates most.
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
-    /// Write every process, in the order of their starts, to FILE.1.pwt, FILE.2.pwt, …
+    /// Write every process, in the order of their starts, to FILE.1.pwt, FILE.2.pwt, …; without -o
+    /// FILE is the command's name.
     #[arg(long)]
     all: bool,
     /// Keep only the first N events, and say so in the header. The log ends once it holds enough.
@@ -291,7 +292,8 @@ fn convert(
     let mut complete = failures.is_empty() && stopped.is_none();
     let images = logs.len();
     let called_so = logs.iter().any(|log| log.program() == recorded.program());
-    let chosen = chosen(logs, args).map_err(|error| Failure { error, log: largest() })?;
+    let chosen = chosen(logs, args, recorded.program())
+        .map_err(|error| Failure { error, log: largest() })?;
     for (mut log, path) in chosen {
         let header = log.write(&path, &args.note, limits).map_err(|error| Failure {
             error,
@@ -327,8 +329,8 @@ fn choice(log: &Log, images: usize, command: &str, called_so: bool) -> Option<St
     ))
 }
 
-/// Returns the logs to write, each with its file.
-fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
+/// Returns the logs to write, each with its file; `command` has all of them.
+fn chosen(logs: Vec<Log>, args: &Args, command: &str) -> anyhow::Result<Vec<(Log, PathBuf)>> {
     let mut names: Vec<_> = logs.iter().map(|log| log.program().to_owned()).collect();
     let wanted = |log: &Log| args.program.as_ref().is_none_or(|name| log.program() == name);
     let mut candidates: Vec<Log> = logs.into_iter().filter(wanted).collect();
@@ -344,11 +346,17 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
         ))
         .into());
     };
-    let path = args.output.clone().unwrap_or_else(|| match candidates[most].program() {
+    // All together have the name that is known beforehand, whichever allocates most.
+    let program = if args.all { command } else { candidates[most].program() };
+    let path = args.output.clone().unwrap_or_else(|| match program {
         "" => PathBuf::from("unnamed.pwt"),
-        name => PathBuf::from(format!("{name}.pwt")),
+        name => default_name(name),
     });
+    let is_named = args.output.is_some();
     if !args.all {
+        if !is_named {
+            check_default(&path)?;
+        }
         return Ok(vec![(candidates.swap_remove(most), path)]);
     }
     // Another ending is a part of the name.
@@ -359,7 +367,23 @@ fn chosen(logs: Vec<Log>, args: &Args) -> anyhow::Result<Vec<(Log, PathBuf)>> {
         name.push(format!(".{number}.pwt"));
         path.with_file_name(name)
     };
-    Ok(candidates.into_iter().zip((1..).map(numbered)).collect())
+    let chosen: Vec<_> = candidates.into_iter().zip((1..).map(numbered)).collect();
+    if !is_named {
+        chosen.iter().try_for_each(|(_, path)| check_default(path))?;
+    }
+    Ok(chosen)
+}
+
+/// Returns the name of a program's trace.
+fn default_name(program: &str) -> PathBuf {
+    PathBuf::from(format!("{program}.pwt"))
+}
+
+/// Refuses to replace what is no trace.
+fn check_default(path: &Path) -> Result<(), Usage> {
+    // A damaged trace is one.
+    let reason = |error: ReadError| !matches!(error.reason(), Reason::NotATrace | Reason::Io(_));
+    output::check_default(path, "a trace", |path| trace::open(path).map_or_else(reason, |_| true))
 }
 
 /// The shortest trace that can be asked for: one of a few events, with its header.
@@ -385,7 +409,8 @@ const ENDLESS: &str = "--max-bytes does not end the recording of a process: add 
                        --max-events or --max-log";
 
 impl Args {
-    /// Checks that the recording can end, and that the trace can be written, to fail before a long run rather than after it.
+    /// Checks that the recording can end, and that the trace can be written, to fail before a long
+    /// run rather than after it.
     /// Returns whether it goes to standard output.
     fn claim(&self) -> anyhow::Result<bool> {
         let ends = [self.max_events.is_some(), self.max_log.is_some(), self.duration.is_some()];
@@ -394,6 +419,12 @@ impl Args {
         }
         let Some(path) = &self.output else {
             tempfile::tempfile_in(".").context(". cannot be written")?;
+            // Another process may allocate most: then this is found out when the run is over.
+            let command = self.command.first().map(|command| Path::new(command).file_name());
+            let name = self.program.as_deref().or(command.flatten().and_then(OsStr::to_str));
+            if let Some(name) = name.filter(|_| !self.all) {
+                check_default(&default_name(name))?;
+            }
             return Ok(false);
         };
         let read = path_of(&self.command).into_iter().chain(self.control.as_deref());

@@ -9,6 +9,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context;
 use pagewise::trace::raw::{self, Control};
@@ -27,8 +28,8 @@ pub(super) struct Switch {
     control: Control,
     directory: PathBuf,
     file: Option<PathBuf>,
-    /// The last content of the control file.
-    said: String,
+    /// The last content of the control file, and when it was written.
+    said: (String, Option<SystemTime>),
     /// A limit was reached, so recording stays off.
     is_over: bool,
 }
@@ -45,9 +46,18 @@ impl Switch {
             return Err(Usage(format!("{} is not a file: --control needs one", shown(file))).into());
         }
         let (directory, file) = (directory.to_owned(), file.map(Path::to_owned));
-        let mut switch = Self { control, directory, file, said: String::new(), is_over: false };
-        // The file's content applies from the start.
-        switch.carry_out_requests();
+        let said = (String::new(), None);
+        let mut switch = Self { control, directory, file, said, is_over: false };
+        // What it holds already may be from an earlier recording, and must not turn this one.
+        if let (Some(request), Some(file)) = (switch.control_file_request(), &switch.file)
+            && (request == Request::Start) != on
+        {
+            output::say(&format!(
+                "pagewise: {} contains `{}` already: that counts once it is written again",
+                shown(file),
+                switch.said.0
+            ));
+        }
         Ok(switch)
     }
 
@@ -96,12 +106,14 @@ impl Switch {
         let file = self.file.as_ref()?;
         // A missing or unwritten file makes no request.
         let mut text = Vec::new();
-        fs::File::open(file).ok()?.take(LONGEST).read_to_end(&mut text).ok()?;
-        let text = String::from_utf8_lossy(&text).trim().to_owned();
-        if text.is_empty() || text == self.said {
+        let opened = fs::File::open(file).ok()?;
+        let written = opened.metadata().and_then(|about| about.modified()).ok();
+        opened.take(LONGEST).read_to_end(&mut text).ok()?;
+        let said = (String::from_utf8_lossy(&text).trim().to_owned(), written);
+        if said.0.is_empty() || said == self.said {
             return None;
         }
-        let request = match text.as_str() {
+        let request = match said.0.as_str() {
             "start" => Some(Request::Start),
             "stop" => Some(Request::Stop),
             _ => {
@@ -112,7 +124,7 @@ impl Switch {
                 None
             }
         };
-        self.said = text;
+        self.said = said;
         request
     }
 }

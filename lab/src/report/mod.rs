@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// HTML file to write; `-` is standard output [default: NAME.html for the trace NAME.pwt,
-    /// report.html for several]
+    /// report.html for several, unless that is no report]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// A strategy, a family of them or `all` (`pagewise strategies` lists them); may be given more
@@ -104,6 +104,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let read = args.traces.iter().chain(tuned).map(PathBuf::as_path);
     let path = args.file();
     output::claim(read, path.as_deref())?;
+    if let (Some(path), None) = (&path, &args.output) {
+        output::check_default(path, "a report", page::is_report)?;
+    }
     let traces =
         if args.traces.is_empty() { bundled::traces()? } else { input::rereadable(&args.traces)? };
     // Report faults of any trace before measuring the first.

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIB")]
     preload: Vec<PathBuf>,
     /// Size of a simulated page, a power of two from 512 bytes to 2 MiB; may be given more than
-    /// once
+    /// once. What is --page-size in other commands is --strategy-page here
     #[arg(long = "page-size", value_name = "BYTES", value_delimiter = ',', default_value = "4K",
           value_parser = parse_page_size)]
     simulated: Vec<usize>,

@@ -1,5 +1,5 @@
-//! What this process was started with, as far as Rust's runtime changes it before `main`: it ignores
-//! SIGPIPE, and opens `/dev/null` in place of standard files that are closed.
+//! What this process was started with, as far as Rust's runtime changes it before `main`: it
+//! ignores SIGPIPE, and opens `/dev/null` in place of standard files that are closed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

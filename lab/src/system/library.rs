@@ -21,8 +21,11 @@ struct Known {
 /// pagewise's own, for programs not written in Rust.
 pub(crate) const OURS: &str = "libpagewise";
 
-/// The allocators known by name. Ours is also searched beside this program, and in its
-/// installation.
+/// The folder where cargo built this program, wherever `cargo install` has put it since.
+const BUILT_IN: &str = env!("LAB_BUILT_IN");
+
+/// The allocators known by name. Ours is also searched beside this program, in its installation,
+/// and where both were built.
 const KNOWN: [Known; 4] = [
     Known { name: "mimalloc", stem: "mimalloc", from: "Debian's package libmimalloc2.0 has it" },
     Known { name: "jemalloc", stem: "jemalloc", from: "Debian's package libjemalloc2 has it" },
@@ -113,7 +116,11 @@ impl Library {
         let beside = own.map(|folder| folder.join(&prefix)).find(|path| path.is_file());
         let installed =
             || FOLDERS.iter().flat_map(|folder| files(Path::new(folder), &prefix)).max();
-        Ok(match beside.or_else(installed) {
+        let built = || {
+            let path = Path::new(BUILT_IN).join(&prefix);
+            (known.name == OURS && path.is_file()).then_some(path)
+        };
+        Ok(match beside.or_else(installed).or_else(built) {
             Some(path) if !is_preloadable(&path) => Err(not_preloadable(&path)),
             Some(path) => Ok(Self::find(&path)?),
             None => Err(format!("{name} is not installed: no {prefix}{}", hint(&prefix))),

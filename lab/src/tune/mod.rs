@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "GOAL", value_enum)]
     goal: Goal,
     /// Tune libpagewise.so, for a program not written in Rust: settings to paste. LIB is the
-    /// library's path [default: beside this program, or where it was installed]
+    /// library's path [default: beside this program, or where it was installed or built]
     #[arg(long, value_name = "LIB", num_args = 0..=1, require_equals = true, conflicts_with_all = ["global", "arena"])]
     preload: Option<Option<PathBuf>>,
     /// Tune only the global allocator, for a whole Rust program: a `Tuning` to paste

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     skip: Vec<String>,
     /// Skip no function: show `operator new`, `xmalloc` and the standard libraries themselves
-    #[arg(long)]
+    #[arg(long, conflicts_with = "skip")]
     raw: bool,
     /// Also replay the trace under these allocators, and show the bytes that blocks live at the
     /// chosen moment take beyond those requested, and the sizes that cause most: at most four names
@@ -73,10 +73,10 @@ pub(crate) struct Args {
     )]
     waste: Vec<String>,
     /// Print everything as a JSON object
-    #[arg(long, conflicts_with = "folded")]
+    #[arg(long, conflicts_with_all = ["folded", "of", "top", "callers"])]
     json: bool,
     /// Print folded stacks of the first figure of --of, for flame graphs
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["by", "top", "callers"])]
     folded: bool,
     /// Write a profile that pprof reads; `-` is standard output, and texts then go to stderr
     #[arg(long, value_name = "FILE.pb.gz")]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::names::{folder, shown};
+use super::names::{folder, shown, target};
 use crate::input::{self, STANDARD};
 use crate::usage::Usage;
 
@@ -65,7 +65,8 @@ fn place(path: &Path, standard: &str) -> Option<Place> {
     match fs::metadata(path) {
         Ok(about) => about.is_file().then(|| Place::There(about.dev(), about.ino())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Some(Place::New(folder(path).canonicalize().ok()?.join(path.file_name()?)))
+            let path = target(path).ok()?;
+            Some(Place::New(folder(&path).canonicalize().ok()?.join(path.file_name()?)))
         }
         Err(_) => None,
     }

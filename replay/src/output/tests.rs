@@ -29,6 +29,45 @@ fn a_success_replaces_it() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
+/// (Regression: the link was replaced, and the new file had the permissions that any has.)
+#[test]
+fn a_file_that_is_replaced_keeps_its_permissions_and_links() {
+    use std::os::unix::fs::symlink;
+
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    fs::write(at("folder/file"), "before").unwrap();
+    fs::set_permissions(at("folder/file"), Permissions::from_mode(0o640)).unwrap();
+    symlink("folder/link", at("link")).unwrap();
+    symlink("file", at("folder/link")).unwrap();
+    let write = |text: &str| create(&at("link"), |out| Ok(out.write_all(text.as_bytes())?));
+    write("after").unwrap();
+    assert!(at("link").is_symlink() && at("folder/link").is_symlink());
+    assert_eq!(fs::read(at("folder/file")).unwrap(), b"after");
+    assert_eq!(at("folder/file").metadata().unwrap().mode() & 0o777, 0o640);
+    // A link to a file that is not there yet.
+    fs::remove_file(at("folder/file")).unwrap();
+    write("new").unwrap();
+    assert_eq!(fs::read(at("folder/file")).unwrap(), b"new");
+    let two = [at("link"), at("folder/file")];
+    fs::remove_file(at("folder/file")).unwrap();
+    assert!(claim([], two.iter().map(|path| &**path)).is_err(), "they are the same file");
+    symlink("circle", at("circle")).unwrap();
+    assert!(create(&at("circle"), |_| Ok(())).is_err());
+}
+
+#[test]
+fn a_file_of_somebody_else_is_not_replaced_under_a_default_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    assert_eq!(check_default(&path, "a trace", |_| false).map_err(drop), Ok(()));
+    fs::write(&path, "mine").unwrap();
+    assert_eq!(check_default(&path, "a trace", |_| true).map_err(drop), Ok(()));
+    let told = check_default(&path, "a trace", |_| false).unwrap_err().to_string();
+    assert!(told.ends_with("out is there already, and is not a trace: name a file with -o"));
+}
+
 /// SIGKILL left it behind. The new file has the permissions that any has.
 #[test]
 #[cfg(target_os = "linux")]

@@ -9,8 +9,8 @@ use super::slots::{Patch, Targets};
 use super::{Attached, stub};
 
 impl Attached<'_> {
-    /// Restores the slots that another pagewise changed, which was killed. Refuses a process that is
-    /// being recorded.
+    /// Restores the slots that another pagewise changed, which was killed. Refuses a process that
+    /// is being recorded.
     pub(super) fn release(&self, objects: &[Object]) -> anyhow::Result<()> {
         let mut left = Vec::new();
         for recorder in objects.iter().filter(|object| is_recorder(&object.path)) {

@@ -7,6 +7,10 @@ mod sites;
 
 use std::collections::BTreeSet;
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pagewise_replay::printable::{printable_json, printable_lines};
 use pagewise_replay::units::{bytes, count, thousands};
@@ -84,6 +88,14 @@ pub(super) fn of(
     // Escapes control characters in inserted texts, such as those that change the direction of
     // text.
     Ok(printable_lines(&page.into_string()).into_owned())
+}
+
+/// Returns whether a file is a report, by its title.
+pub(super) fn is_report(path: &Path) -> bool {
+    const HEAD: u64 = 1 << 10;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.is_ok() && String::from_utf8_lossy(&head).contains("<title>pagewise: ")
 }
 
 /// Returns the document with this content, which runs only its own script and loads nothing.

@@ -26,9 +26,10 @@
 //!   mapped. A log that cannot even be created leaves an empty file whose name gives the reason.
 //! * **Time.** A thread that claims a place that is a multiple of [`SAMPLE_EVERY`] also appends the
 //!   time.
-//! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. A log
-//!   that is to grow after its keeper has ended stops by itself ([`Keeper`](crate::raw::Keeper)). It
-//!   is final; a recording that is turned on again begins another log (`session`).
+//! * **Stopping.** The mark can also be set from outside, as the head is mapped from the file. A
+//!   log that is to grow after its keeper has ended stops by itself
+//!   ([`Keeper`](crate::raw::Keeper)). It is final; a recording that is turned on again begins
+//!   another log (`session`).
 //!
 //! Chunks double from 128 KiB to 16 MiB and then stay at that size: a small process leaves a small
 //! file, and a long recording is mapped in few pieces.
