@@ -367,13 +367,18 @@ impl IndexPolicy for Good {
         meter: &M,
     ) -> Option<(Block, u32)> {
         // Only a large alignment makes the search pass over more than one list.
-        for list in list_of(words(len))..=list_of(words(certain(len, align.max(CELL))?)) {
+        let most = certain(len, align.max(CELL)).filter(|&most| most < MAX_CELLS);
+        let last = most.map_or(USED - 1, |most| list_of(words(most)));
+        for list in list_of(words(len))..=last {
             let fits = |block: Block| {
                 meter.visit(cells.header(block.start));
                 Some((block, fit(block, len, align, cells)?))
             };
             let found = self.on(list, cells).find_map(fits);
             if let Some(found) = found {
+                if self.vets && !self.vet(found.0, cells) {
+                    return None;
+                }
                 self.unlink(words(found.0.start), cells);
                 return Some(found);
             }

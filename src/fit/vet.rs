@@ -182,4 +182,29 @@ mod tests {
             assert_eq!(heap.damaged(), Some(Block { start: starts[3], len: 6 }));
         }
     }
+
+    /// A damaged block is not taken when there is no other memory, either.
+    #[test]
+    fn a_damaged_block_is_not_taken_at_last() {
+        let mut memory = memory();
+        let mut region = region(&mut memory);
+        let mut heap = TagHeap::<Good>::growing_by(1 << 14);
+        heap.vet_all();
+        let mut starts = Vec::new();
+        while let Ok(start) = heap.allocate_block(6, CELL, &mut region, &()) {
+            starts.push(start);
+        }
+        heap.release(Block { start: starts[3], len: 6 }, &());
+        let victim = heap.contents(starts[0]).cast::<u32>();
+        let back = heap.contents(starts[3]).cast::<u32>().wrapping_offset(BACK);
+        // SAFETY: the words lie in the heap's memory.
+        unsafe {
+            victim.write(0x1234_5678);
+            back.write(starts[0] * 4);
+        }
+        let taken = heap.allocate_block(6, CELL, &mut region, &());
+        // SAFETY: as above.
+        assert_eq!(unsafe { victim.read() }, 0x1234_5678, "a block in use is unchanged: {taken:?}");
+        assert!(taken.is_err() && heap.damaged().is_some());
+    }
 }

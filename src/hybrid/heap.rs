@@ -170,7 +170,7 @@ impl HybridHeap {
     }
 
     /// Expands the wilderness downwards over the free blocks below it.
-    fn widen<M: Meter>(&mut self, meter: &M) {
+    pub(super) fn widen<M: Meter>(&mut self, meter: &M) {
         while self.top > 0
             && let Some(below) = self.cells.free_below(self.top)
         {

@@ -87,6 +87,7 @@ impl HybridHeap {
             return None;
         }
         self.join_all(context);
+        self.widen(context.meter);
         let (cells, meter) = (&self.cells, context.meter);
         let free = cells.blocks(self.top).filter(|&block| {
             meter.visit(cells.header(block.start));

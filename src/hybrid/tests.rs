@@ -47,6 +47,32 @@ fn monitor(heap: &Heap) -> Monitor {
     *heap.monitor().expect("MONITOR is on")
 }
 
+/// A request that is aligned to more than all addresses in its reach finds free memory below the
+/// wilderness joined to it, or nothing. (Regression: where the reservation crossed a multiple of the
+/// alignment, it wrote beyond the heap.)
+#[cfg(all(unix, target_pointer_width = "64", not(miri)))]
+#[test]
+fn a_huge_alignment_is_served_within_the_heap() {
+    for shift in [35, 36] {
+        let heaps: Vec<_> = (0..40)
+            .map(|_| {
+                let settings = Settings::performance().growth(16);
+                let mut heap = Hybrid::new(settings, Reserved::new(1 << 34), ());
+                allocate(&mut heap, 4000);
+                // Leaves a free block below.
+                heap.allocate(Layout::from_size_align(64, 4096).unwrap()).unwrap();
+                let aligned = Layout::from_size_align(64, 1 << shift).unwrap();
+                if let Ok(block) = heap.allocate(aligned) {
+                    assert!(block.cast::<u8>().addr().get().is_multiple_of(1 << shift));
+                }
+                heap.audit().unwrap();
+                heap
+            })
+            .collect();
+        drop(heaps);
+    }
+}
+
 #[test]
 fn small_blocks_come_back_as_they_were_freed() {
     let mut heap = heap(PLAIN);

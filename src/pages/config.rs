@@ -20,8 +20,8 @@ use crate::sizemap::SizeMap;
 pub struct Config {
     /// p: the size of a page, a power of two from 512 bytes to 1 MiB. Pages are aligned to it.
     pub page_size: usize,
-    /// Block sizes are multiples of this power of two, and blocks are aligned to it. At most p/16
-    /// bytes.
+    /// Block sizes are multiples of this power of two, and blocks are aligned to it; blocks outside
+    /// of pages to 16 bytes at most. At most p/16 bytes.
     pub unit: usize,
     /// How requested sizes are rounded up to size classes.
     pub sizemap: SizeMap,

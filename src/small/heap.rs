@@ -102,7 +102,8 @@ impl BitHeap {
 
     /// Returns the heap's granule that starts at this address, if one does.
     pub(super) fn granule_at(&self, address: usize) -> Option<u32> {
-        let offset = address.checked_sub(self.base.addr())?;
+        // The base may be before address 0, if memory begins there.
+        let offset = address.wrapping_sub(self.base.addr());
         let granule = u32::try_from(offset / GRANULE).ok()?;
         (offset.is_multiple_of(GRANULE) && (FIRST..self.end).contains(&granule)).then_some(granule)
     }

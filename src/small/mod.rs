@@ -27,7 +27,7 @@
 //!
 //! | | steps |
 //! |---|---|
-//! | allocate | look at 4 blocks on each of two lists, write n + 1 words; with an alignment above a granule's, or if memory is exhausted: look at 4 blocks of each of at most 64 lists |
+//! | allocate | look at 4 blocks on each of at most three lists, write n + 1 words; with an alignment above a granule's, or if memory is exhausted: look at 4 blocks of each of at most 64 lists |
 //! | free, checked free | look at n + 1 words of the map, take two blocks off their lists and put one on |
 //! | resize in place | as allocate and free together |
 //! | move to another size | as allocate and free together, and copying |

@@ -40,6 +40,8 @@ pub(crate) const OWNERS: usize = 16;
 ///   has the address, length, alignment and zeros that they document.
 /// - It is valid for reads and writes, is disjoint from everything else, and stays valid and in
 ///   place until it is given back or the source is dropped, even if the source is moved.
+/// - Extent and dedicated memory lie in one range of addresses. Nothing of another source is in that
+///   range, unless the other source's whole range is in one block of a strategy over this source.
 /// - No byte is handed out twice, except after [`retract`](Self::retract).
 /// - The methods report extent, dedicated memory and mappings correctly, and these change only by
 ///   calls of the methods: nothing else takes memory from the source.
@@ -62,8 +64,8 @@ pub unsafe trait Source {
     /// more.
     unsafe fn retract(&mut self, bytes: usize);
 
-    /// Takes zeroed memory of this layout for bookkeeping from the upper end. It is never given
-    /// back. O(bytes).
+    /// Takes zeroed memory of this layout for bookkeeping from the upper end, directly below what was
+    /// dedicated before, but for the alignment. It is never given back. O(bytes).
     ///
     /// # Errors
     /// As for [`extend`](Self::extend).
@@ -342,7 +344,13 @@ impl Reserved {
 #[cfg(all(feature = "os", any(unix, windows, target_arch = "wasm32")))]
 unsafe impl Source for Reserved {
     fn extend(&mut self, bytes: usize, align: usize) -> Result<NonNull<u8>, AllocError> {
-        self.reserve(bytes.saturating_add(align), 0)?.extend(bytes, align)
+        // Only the first piece is aligned. A request that cannot fit needs no memory.
+        let Region { base, end, low, opened, .. } = self.region;
+        if !base.is_null() && bytes > low - end {
+            return Err(AllocError::Exhausted);
+        }
+        let before = if opened { 0 } else { align };
+        self.reserve(bytes.saturating_add(before), 0)?.extend(bytes, align)
     }
 
     unsafe fn retract(&mut self, bytes: usize) {
@@ -351,6 +359,10 @@ unsafe impl Source for Reserved {
     }
 
     fn dedicate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let Region { base, end, low, .. } = self.region;
+        if !base.is_null() && layout.size() > low - end {
+            return Err(AllocError::Exhausted);
+        }
         self.reserve(0, layout.size().saturating_add(layout.align()))?.dedicate(layout)
     }
 

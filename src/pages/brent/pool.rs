@@ -166,8 +166,9 @@ impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
         for class in 0..pages.classes.count() as u32 {
             let ends = self.chains.get(class as usize);
             let at = self.chains.record(class as usize).addr();
-            let mut offset = ends.first;
+            let (mut offset, mut last) = (ends.first, ends.last);
             for _ in 0..ends.len {
+                last = offset;
                 Fault::unless(offset != 0, "a chain is as long as its count", at)?;
                 let link = link(offset, pages);
                 let right =
@@ -177,6 +178,7 @@ impl<const QUEUE: bool> PaperPlacement for Chain<QUEUE> {
                 offset = unsafe { link.read_unaligned() };
             }
             Fault::unless(offset == 0, "a chain is as long as its count", at)?;
+            Fault::unless(last == ends.last, "a chain ends with its last block", at)?;
         }
         audit_counts(pages, |class| self.chains.get(class as usize).len)
     }
@@ -339,6 +341,19 @@ mod tests {
         assert_eq!(linked(3, |_, _, _| 1 << (usize::BITS / 2 + 8)), free, "in no page");
         assert_eq!(linked(3, |_, _, _| 0), long, "too short");
         assert_eq!(linked(1, |link, blocks, _| link(blocks[3])), long, "too long");
+    }
+
+    /// A queue adds the next block behind its last. (Regression: the audit did not look at that.)
+    #[test]
+    fn a_wrong_end_of_a_queue_is_told() {
+        let (mut heap, _, _) = heap::<Chain<true>>();
+        assert!(heap.engine.audit_pages().is_ok());
+        let class = heap.engine.pages.classes.of_size(32).expect("pages serve it");
+        let ends = heap.engine.placement.chains.get_mut(class as usize);
+        assert!(ends.len > 1);
+        ends.last = ends.first;
+        let fault = heap.engine.audit_pages().expect_err("the last block is another");
+        assert_eq!(fault.invariant, "a chain ends with its last block");
     }
 
     /// Links are distances from the origin, so that they do not depend on where the heap lies.

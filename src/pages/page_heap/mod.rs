@@ -68,8 +68,8 @@ use crate::source::Source;
 /// the pages, in one region.
 ///
 /// A small block costs its size rounded up to a class, and one bit. A larger one costs its size and
-/// 4 bytes, rounded up to 16. Blocks are always aligned to [`Config::unit`], and to anything else
-/// on request. A heap has at most 16 GiB.
+/// 4 bytes, rounded up to 16. Blocks are always aligned to [`Config::unit`], or to 16 bytes if that is
+/// more, and to anything else on request. A heap has at most 16 GiB.
 ///
 /// ```
 /// use core::alloc::Layout;
