@@ -1,5 +1,7 @@
 //! A free or resize of a pointer that is not a block in use stops the process with one line.
 
+use std::alloc::{GlobalAlloc, Layout};
+
 use crate::ALLOCATOR;
 use crate::child::aborts;
 
@@ -214,6 +216,39 @@ fn a_foreign_pointer_stops_the_process() {
         "misuse::foreign",
         "pagewise: a pointer was freed or resized that is not a block in use",
     );
+}
+
+/// With its size, a foreign pointer goes onto a list unseen; it is noticed when its batch goes back.
+/// (Regression: the process ended with SIGSEGV, without a line.)
+#[test]
+fn a_foreign_pointer_freed_with_its_size_stops_the_process() {
+    for test in ["misuse::foreign_sized", "misuse::foreign_among_others"] {
+        aborts(test, "pagewise: a pointer was freed or resized that is not a block in use");
+    }
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn foreign_sized() {
+    let mut words = [0_u128; 16];
+    let layout = Layout::new::<[u128; 4]>();
+    // SAFETY: this is the misuse to be detected.
+    unsafe { ALLOCATOR.dealloc((&raw mut words[4]).cast(), layout) };
+    ALLOCATOR.thread_idle();
+}
+
+#[test]
+#[ignore = "in a process of its own, which it stops"]
+fn foreign_among_others() {
+    let mut words = [0_u128; 16];
+    let layout = Layout::new::<[u128; 4]>();
+    // SAFETY: the second free is the misuse to be detected.
+    unsafe {
+        let block = ALLOCATOR.alloc(layout);
+        ALLOCATOR.dealloc(block, layout);
+        ALLOCATOR.dealloc((&raw mut words[4]).cast(), layout);
+    }
+    ALLOCATOR.thread_idle();
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Heap {
         // Mostly one heap owns all of them. To check that takes an instruction or two a block.
         if SPACE.slot_has(slot, blocks) {
             // SAFETY: the callee has the same contract; the heap of this slot owns the blocks.
-            unsafe { Self::of_slot(slot).put_own(blocks, upkeep) }
+            unsafe { Self::owner(slot, blocks).put_own(blocks, upkeep) }
         } else {
             // SAFETY: the callee has the same contract.
             unsafe { Self::put_mixed(blocks, upkeep) }
@@ -105,8 +105,18 @@ impl Heap {
     unsafe fn put_mixed(blocks: &mut [NonNull<u8>], upkeep: Upkeep) {
         // SAFETY: the callee has the same contract; the heap of this slot owns the blocks it gets.
         sorting::for_each_heap(blocks, &mut |slot, own| unsafe {
-            Self::of_slot(slot).put_own(own, upkeep);
+            Self::owner(slot, own).put_own(own, upkeep);
         });
+    }
+
+    /// Returns the heap of the slot that these blocks are in. Stops the process if there is none: a
+    /// free with a size puts any pointer on a list.
+    #[inline(always)]
+    fn owner(slot: usize, blocks: &[NonNull<u8>]) -> &'static Self {
+        if !SPACE.has_heap(slot) {
+            misuse::stop(Misuse::NoBlock, blocks[0].as_ptr());
+        }
+        Self::of_slot(slot)
     }
 
     /// Takes back small blocks of this heap; if the heap is busy, they wait beside it.

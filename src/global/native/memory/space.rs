@@ -315,6 +315,12 @@ impl Space {
         self.offset(block) >> self.slot_shift.load(Relaxed)
     }
 
+    /// Returns whether there is a heap in the [slot of](Self::slot_of) any address.
+    #[inline(always)]
+    pub(in crate::global::native) fn has_heap(&self, slot: usize) -> bool {
+        slot << self.slot_shift.load(Relaxed) < self.half_units.load(Acquire) * HALF_UNIT
+    }
+
     /// Returns whether all `blocks` are in this slot. Its length is a power of two, so one
     /// comparison checks all distances from its start.
     #[inline(always)]

@@ -172,6 +172,25 @@ mod tests {
         assert!(is_free());
     }
 
+    /// Statistics that are asked for during a fork are those of all heaps. (Regression: no heap was
+    /// counted.)
+    #[test]
+    fn statistics_wait_for_a_fork() {
+        alone::passes("global::native::process::fork::tests::counts");
+    }
+
+    #[test]
+    #[ignore = "in a process of its own"]
+    fn counts() {
+        let heap = registry::heap_for_test();
+        before();
+        let asked = std::thread::spawn(crate::global::native::process::statistics::stats);
+        std::thread::sleep(Duration::from_millis(30));
+        in_parent();
+        let stats = asked.join().expect("it ends");
+        assert!(stats.heaps > heap.slot() && stats.held > 0, "{stats:?}");
+    }
+
     /// A thread that must not get in the way of a fork waits for its end, and is told whether there
     /// was one.
     #[test]

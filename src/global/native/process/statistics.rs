@@ -3,6 +3,7 @@
 
 use core::fmt::Write;
 
+use super::fork;
 use crate::global::native::base::once::Once;
 use crate::global::native::base::settings::Settings;
 use crate::global::native::base::text::Text;
@@ -16,11 +17,15 @@ use crate::os;
 /// Collects the figures.
 pub(in crate::global::native) fn stats() -> Stats {
     let mut stats = Stats::default();
+    let mut waited = false;
     for heap in pool::all() {
-        // A heap whose lock cannot be waited for is left out.
-        let Some((usage, purged)) = heap.with(|state| (state.usage(), state.purged())) else {
-            continue;
-        };
+        let look = || heap.with(|state| (state.usage(), state.purged()));
+        // A heap whose lock cannot be waited for is left out, unless another thread just forks.
+        let found = look().or_else(|| {
+            waited = waited || fork::wait_for_end();
+            if waited { look() } else { None }
+        });
+        let Some((usage, purged)) = found else { continue };
         stats.blocks += usage.blocks;
         stats.live += usage.block;
         stats.held += usage.held;

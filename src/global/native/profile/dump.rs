@@ -78,11 +78,21 @@ fn say(what: core::fmt::Arguments<'_>) {
 }
 
 extern "C" fn dump_at_exit() {
-    dump();
+    /// Pauses, some 70 microseconds each, while another thread has the book, as when it forks.
+    const PAUSES: usize = 15_000;
+    let written = (0..PAUSES).any(|_| {
+        dump() || {
+            os::pause();
+            false
+        }
+    });
+    if !written {
+        say(format_args!("cannot write the profile: {}", ProfileError::Busy.text()));
+    }
 }
 
 extern "C" fn dump_at_signal(_signal: c_int) {
-    dump();
+    dump_or_want();
 }
 
 /// Writes the profile if a signal arrived when it could not be written. Call without holding a
@@ -90,23 +100,30 @@ extern "C" fn dump_at_signal(_signal: c_int) {
 #[inline]
 pub(in super::super) fn dump_if_wanted() {
     if WANTED.load(Relaxed) && WANTED.swap(false, Relaxed) {
-        dump();
+        dump_or_want();
+    }
+}
+
+/// Writes the profile now, or when it next can be.
+fn dump_or_want() {
+    if !dump() {
+        WANTED.store(true, Relaxed);
     }
 }
 
 /// Writes the profile to the file that the environment names. The child of a fork writes only if
-/// its path differs from its parent's.
+/// its path differs from its parent's. Returns `false` if the book's lock is not available.
 #[cold]
-fn dump() {
+fn dump() -> bool {
     let _errno = KeepErrno::new();
-    let Some(target) = TARGET.get() else { return };
+    let Some(target) = TARGET.get() else { return true };
     let mut path = Path::new();
     let own = path.push_target(&target.path[..target.len]);
     if !own && os::process() != target.process {
-        return;
+        return true;
     }
     let written = match snapshot() {
-        Err(ProfileError::Busy) => return WANTED.store(true, Relaxed),
+        Err(ProfileError::Busy) => return false,
         Err(error) => Err(error.text()),
         Ok(snapshot) => write_file(&snapshot, &path).map_err(|_| "input or output failed"),
     };
@@ -116,6 +133,7 @@ fn dump() {
         let path = path.as_c().to_bytes();
         say(format_args!("cannot write the profile {}: {why}", path.escape_ascii()));
     }
+    true
 }
 
 /// Does the same as [`write_file`] for a path given as bytes, at most `PATH` of them.
