@@ -3,11 +3,15 @@
 use pagewise::hybrid::Settings;
 use pagewise_replay::units::parse_bytes;
 
-/// A parameter: its name, its parser and its formatter.
+/// A parameter: its name, its parser and its formatters.
 struct Parameter {
     name: &'static str,
     set: fn(Settings, &str) -> Result<Settings, String>,
     get: fn(&Settings) -> String,
+    /// The name of the method that sets it.
+    method: &'static str,
+    /// Formats the method's argument.
+    argument: fn(&Settings) -> String,
 }
 
 macro_rules! parameters {
@@ -16,6 +20,8 @@ macro_rules! parameters {
             name: $name,
             set: |settings, text| Ok(settings.$field($kind::read(text)?)),
             get: |settings| $kind::format(settings.$field),
+            method: stringify!($field),
+            argument: |settings| $kind::code(settings.$field),
         }),*]
     };
 }
@@ -56,6 +62,10 @@ mod switch {
     pub(super) fn format(on: bool) -> String {
         if on { "on" } else { "off" }.to_owned()
     }
+
+    pub(super) fn code(on: bool) -> String {
+        on.to_string()
+    }
 }
 
 mod number {
@@ -64,6 +74,10 @@ mod number {
     }
 
     pub(super) fn format(number: impl ToString) -> String {
+        number.to_string()
+    }
+
+    pub(super) fn code(number: impl ToString) -> String {
         number.to_string()
     }
 }
@@ -78,6 +92,10 @@ mod bytes {
 
     pub(super) fn format(bytes: usize) -> String {
         if bytes == usize::MAX { "never".to_owned() } else { bytes.to_string() }
+    }
+
+    pub(super) fn code(bytes: usize) -> String {
+        if bytes == usize::MAX { "usize::MAX".to_owned() } else { bytes.to_string() }
     }
 }
 
@@ -117,6 +135,15 @@ pub(crate) fn formatted(settings: &Settings) -> String {
     told.collect::<Vec<_>>().join(",")
 }
 
+/// Returns the methods, each with its argument, that make these settings from those of HCGEN.
+pub(crate) fn changes(settings: &Settings) -> Vec<(&'static str, String)> {
+    let changed = PARAMETERS.iter().filter_map(|one| {
+        let argument = (one.argument)(settings);
+        (argument != (one.argument)(&Settings::generic())).then_some((one.method, argument))
+    });
+    changed.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +159,15 @@ mod tests {
         assert_eq!(parse(&formatted(&settings)), Ok(settings));
         assert_eq!(parse("GROWTH=64K"), Ok(Settings::generic().growth(1 << 16)));
         assert_eq!(parse("MMAP_THRESHOLD=never").unwrap().mmap_threshold, usize::MAX);
+    }
+
+    /// The compiler cannot tell, as the settings are non-exhaustive.
+    #[test]
+    fn every_field_is_a_parameter() {
+        let fields = format!("{:#?}", Settings::generic());
+        let fields = fields.lines().filter_map(|line| Some(line.trim().split_once(':')?.0));
+        let parameters = PARAMETERS.iter().map(|one| one.method);
+        assert_eq!(fields.collect::<Vec<_>>(), parameters.collect::<Vec<_>>());
     }
 
     #[test]

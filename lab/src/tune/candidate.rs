@@ -262,7 +262,11 @@ impl fmt::Display for Candidate {
                 for (_, name) in switches.iter().filter(|(on, _)| *on) {
                     write!(f, ", {name}")?;
                 }
-                write!(f, ", {} %, growing by {}", settings.threshold, size(settings.growth))
+                write!(f, ", {} %, growing by {}", settings.threshold, size(settings.growth))?;
+                match settings.mmap_threshold {
+                    usize::MAX => f.write_str(", never mapping"),
+                    bytes => write!(f, ", mapping beyond {}", size(bytes)),
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ use super::candidate::{Candidate, Family};
 use super::global::Global;
 use super::goal::Goal;
 use super::pages::Pages;
+use crate::hc;
 use crate::system::library::Library;
 use crate::system::signals;
 
@@ -203,14 +204,11 @@ fn paged_config(pages: &Pages) -> String {
 }
 
 fn hybrid_settings(settings: &hybrid::Settings) -> String {
-    let hybrid::Settings { ql_high, coalesce, coalesce_ql, threshold, .. } = settings;
-    let hybrid::Settings { coalesce_in_free, split, monitor, growth, .. } = settings;
-    format!(
-        "const SETTINGS: Settings = Settings::generic()\n    .ql_high({ql_high})\n    \
-         .coalesce({coalesce})\n    .coalesce_ql({coalesce_ql})\n    .threshold({threshold})\n    \
-         .coalesce_in_free({coalesce_in_free})\n    .split({split})\n    .monitor({monitor})\n    \
-         .growth({growth});\n"
-    )
+    let mut code = "const SETTINGS: Settings = Settings::generic()".to_owned();
+    for (method, argument) in hc::changes(settings) {
+        code += &format!("\n    .{method}({argument})");
+    }
+    code + ";\n"
 }
 
 /// Compiles the code in a package of its own.
@@ -260,6 +258,9 @@ pub(super) fn verify(code: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
 
     fn arenas() -> Vec<Candidate> {
@@ -296,6 +297,60 @@ mod tests {
             "#![deny(warnings)]\n{global}{modules}pub mod classes {{ {uses} pub {classes} }}"
         ))
         .expect("it compiles");
+    }
+
+    /// Returns the settings that the code makes, call by call.
+    fn made(code: &str) -> hybrid::Settings {
+        let calls = code.split_once("Settings::generic()").expect("it starts from these").1;
+        let calls = calls.split_once(';').expect("it ends").0.trim();
+        let calls = calls.split_terminator(')').map(|call| {
+            call.trim().strip_prefix('.').and_then(|call| call.split_once('(')).expect("a call")
+        });
+        calls.fold(hybrid::Settings::generic(), |made, (method, argument)| {
+            let number = || match argument {
+                "usize::MAX" => usize::MAX,
+                number => number.parse().expect("a number"),
+            };
+            let small = || number().try_into().expect("a small number");
+            let switch = || argument.parse().expect("a switch");
+            match method {
+                "ql_high" => made.ql_high(number()),
+                "coalesce" => made.coalesce(switch()),
+                "coalesce_ql" => made.coalesce_ql(switch()),
+                "threshold" => made.threshold(small()),
+                "strict_threshold" => made.strict_threshold(switch()),
+                "coalesce_in_free" => made.coalesce_in_free(switch()),
+                "few_blocks" => made.few_blocks(number()),
+                "much_held" => made.much_held(number()),
+                "split" => made.split(switch()),
+                "monitor" => made.monitor(switch()),
+                "preallocate" => made.preallocate(small()),
+                "mmap_threshold" => made.mmap_threshold(number()),
+                "growth" => made.growth(number()),
+                other => panic!("unknown method {other}"),
+            }
+        })
+    }
+
+    #[test]
+    fn the_code_makes_the_settings_that_were_tuned() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut all: Vec<_> = arenas();
+        all.retain(|one| matches!(one, Candidate::Hybrid(_)));
+        for parent in all.clone() {
+            let bred = std::iter::successors(Some(parent), |one| Some(one.changed(&mut rng, &[])));
+            all.extend(bred.take(50));
+        }
+        let every = hybrid::Settings::performance().strict_threshold(true).few_blocks(7);
+        all.push(Candidate::Hybrid(every.much_held(1 << 20).preallocate(3)));
+        for one in &all {
+            let Candidate::Hybrid(settings) = one else { panic!("a hybrid") };
+            let code = code(one, &["a.pwt".into()], Goal::Speed, None);
+            assert_eq!(made(&code), *settings, "{code}");
+            let mapped = if settings.mmap_threshold == usize::MAX { "never" } else { "100 KiB" };
+            let told = one.to_string();
+            assert!(told.contains("mapping") && told.contains(mapped), "{told}");
+        }
     }
 
     #[test]
