@@ -54,7 +54,7 @@ fn split(path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     for (index, event) in (0..).zip(input::open(path)?.with_progress()) {
         let event = event?;
         if index == middle {
-            after.threads = vec![thread];
+            after.threads = Numbers::starting_with(thread);
             for &(slot, size, align) in live.values() {
                 after.write(Event::Allocate { slot, size, align })?;
             }
@@ -93,15 +93,16 @@ struct Half {
     slots: Slots,
     /// By the slot in the whole trace.
     names: BTreeMap<u32, u32>,
-    /// Threads of the whole trace, in the order of their appearance in this half.
-    threads: Vec<u32>,
+    /// Threads of the whole trace.
+    threads: Numbers<u32>,
 }
 
 impl Half {
     fn new(name: String, file: File) -> anyhow::Result<Self> {
         let writer = Writer::new(file, Origin::default());
         let writer = writer.with_context(|| format!("{name} cannot be written"))?;
-        Ok(Self { name, writer, slots: Slots::new(), names: BTreeMap::new(), threads: vec![0] })
+        let threads = Numbers::starting_with(0);
+        Ok(Self { name, writer, slots: Slots::new(), names: BTreeMap::new(), threads })
     }
 
     fn finish(self) -> anyhow::Result<()> {
@@ -125,14 +126,7 @@ impl Half {
                 self.slots.free(name);
                 Event::Free { slot: name }
             }
-            Event::Thread { thread } => {
-                let known = self.threads.iter().position(|&other| other == thread);
-                let number = known.unwrap_or(self.threads.len());
-                if known.is_none() {
-                    self.threads.push(thread);
-                }
-                Event::Thread { thread: number as u32 }
-            }
+            Event::Thread { thread } => Event::Thread { thread: self.threads.number(thread) },
             tick @ Event::Tick { .. } => tick,
         };
         let written = self.writer.write(renamed);
@@ -140,8 +134,26 @@ impl Half {
     }
 }
 
+/// Numbers things in the order of their appearance. There may be as many threads as events, so no
+/// list is searched.
+struct Numbers<T>(BTreeMap<T, u32>);
+
+impl<T: Ord> Numbers<T> {
+    fn starting_with(first: T) -> Self {
+        Self(BTreeMap::from([(first, 0)]))
+    }
+
+    fn number(&mut self, one: T) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(one).or_insert(next)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
     use super::*;
     use pagewise_replay::workload::Workload;
 
@@ -175,6 +187,46 @@ mod tests {
         assert_eq!(first.allocations + second.allocations, whole.allocations + carried);
         assert_eq!(second.live_at_end, whole.live_at_end);
         assert_eq!(second.peak_requested, whole.peak_requested);
+    }
+
+    /// A thread that counts how often it is compared with others.
+    #[derive(Clone, Copy)]
+    struct Counted<'c>(u32, &'c Cell<u64>);
+
+    impl Ord for Counted<'_> {
+        fn cmp(&self, other: &Self) -> Ordering {
+            self.1.set(self.1.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Counted<'_> {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+
+    impl Eq for Counted<'_> {}
+
+    #[test]
+    fn many_threads_are_numbered_in_few_steps() {
+        const THREADS: u32 = 200_000;
+        let steps = Cell::new(0);
+        let mut numbers = Numbers::starting_with(Counted(7, &steps));
+        assert_eq!(numbers.number(Counted(0, &steps)), 1);
+        for thread in 8..THREADS {
+            assert_eq!(numbers.number(Counted(thread, &steps)), thread - 6);
+        }
+        assert_eq!(numbers.number(Counted(7, &steps)), 0);
+        assert_eq!(numbers.number(Counted(THREADS - 1, &steps)), THREADS - 7);
+        // Less than a hundred for each, rather than half of all.
+        assert!(steps.get() < 100 * u64::from(THREADS), "{} steps", steps.get());
     }
 
     #[cfg(target_os = "linux")]
