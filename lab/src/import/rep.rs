@@ -28,7 +28,7 @@ const HEADERS: usize = 4;
 pub(super) struct Most {
     /// Number of ids, by which memory is bounded.
     pub(super) blocks: u64,
-    /// Number of operations: a device or a pipe may have no end.
+    /// Number of operations, and of lines after the header: a device or a pipe may have no end.
     pub(super) events: u64,
 }
 
@@ -57,6 +57,10 @@ pub(super) fn import(
         }
         if import.operations > most.events {
             bail!("{number}: more operations than --most-events allows");
+        }
+        // Blank lines are no operations, but may have no end either.
+        if number > most.events.saturating_add(HEADERS as u64) {
+            bail!("{number}: more lines than --most-events allows");
         }
     }
     Ok(import.remark())
@@ -216,6 +220,10 @@ mod tests {
         assert_eq!(read(many).unwrap_err(), "4: more blocks than --memory allows");
         let many = "a 0 1\n".to_owned() + &"f -1\n".repeat(6);
         assert_eq!(read(&many).unwrap_err(), "7: more operations than --most-events allows");
+        for without_end in ["\n", " \r\n"] {
+            let blank = without_end.repeat(1000);
+            assert_eq!(read(&blank).unwrap_err(), "11: more lines than --most-events allows");
+        }
         let long = format!("a 0 1\n{}", "9".repeat(100_000));
         assert_eq!(read(&long).unwrap_err(), "2: not a line of a malloc lab file");
     }
