@@ -138,7 +138,8 @@ impl Found {
         let mut words = String::new();
         let mut last = None;
         for (name, rival) in &self.held_out.rivals {
-            let Some((ratio, noun)) = rival.and_then(|rival| self.ratio(goal, &rival)) else {
+            let ratio = |rival| self.ratio(goal, &self.held_out.chosen, &rival);
+            let Some((ratio, noun)) = rival.and_then(ratio) else {
                 continue;
             };
             if last.as_ref() == Some(&noun) {
@@ -180,17 +181,16 @@ impl Found {
     }
 
     /// Returns our figure for the goal as a multiple of a rival's, and its name; `None` if unknown.
-    fn ratio(&self, goal: Goal, rival: &Standing) -> Option<(f64, String)> {
-        let chosen = &self.held_out.chosen;
-        let measures = chosen.relative().zip(rival.relative());
+    fn ratio(&self, goal: Goal, ours: &Standing, rival: &Standing) -> Option<(f64, String)> {
+        let measures = ours.relative().zip(rival.relative());
         match (goal, measures) {
-            (Goal::Speed, _) => Some((chosen.time / rival.time, goal.noun(self.family))),
+            (Goal::Speed, _) => Some((ours.time / rival.time, goal.noun(self.family))),
             (_, Some((ours, theirs))) => {
                 Some((goal.measure(&ours) / goal.measure(&theirs), goal.noun(self.family)))
             }
             // A library's held bytes are unknown, but its resident bytes are not.
             (Goal::Memory, None) => {
-                Some((chosen.resident / rival.resident, "peak resident".to_owned()))
+                Some((ours.resident / rival.resident, "peak resident".to_owned()))
             }
             (_, None) => None,
         }
@@ -199,12 +199,12 @@ impl Found {
     /// Names an allocator that beats the proposal beyond the noise, and should be used instead.
     fn better(&self, goal: Goal) -> Option<String> {
         let held_out = &self.held_out;
-        // Without a gain, the proposal is the default.
-        let ours = if held_out.gained { 1.0 } else { 1.0 - held_out.gain };
+        // Without a gain, the proposal is the default. Its standing is not the choice's without the
+        // gain: that is a ratio of held bytes, but some rivals' resident bytes alone are known.
+        let ours = if held_out.gained { &held_out.chosen } else { &Standing::DEFAULT };
         let standing = |(name, rival): &'_ (String, Option<Standing>)| {
-            let (ratio, noun) = self.ratio(goal, rival.as_ref()?)?;
-            // The proposal's figure as a multiple of the rival's.
-            Some((ratio / ours, name.clone(), noun))
+            let (ratio, noun) = self.ratio(goal, ours, rival.as_ref()?)?;
+            Some((ratio, name.clone(), noun))
         };
         let best = held_out.rivals.iter().filter_map(standing).max_by(|a, b| a.0.total_cmp(&b.0));
         let (ratio, name, noun) = best?;
@@ -249,7 +249,11 @@ mod tests {
             gained: chosen < 0.99,
             keeps_cap: true,
         };
-        let found = Found {
+        found(family, held_out).words(Goal::Memory)
+    }
+
+    fn found(family: Family, held_out: HeldOut) -> Found {
+        Found {
             family,
             measured: 1,
             front: Vec::new(),
@@ -257,8 +261,7 @@ mod tests {
             held_out,
             program: None,
             code: String::new(),
-        };
-        found.words(Goal::Memory)
+        }
     }
 
     #[test]
@@ -283,6 +286,28 @@ mod tests {
         assert!(global.ends_with(&format!("{time} and 0.0 % in memory.")), "{global}");
         let arena = words(Family::Arena, 0.9, &[]);
         assert!(arena.ends_with(&format!("{time}.")), "{arena}");
+    }
+
+    /// A library's held bytes are unknown, so resident bytes are compared: the default's, not the
+    /// candidate's.
+    #[test]
+    fn without_a_gain_only_what_beats_the_default_is_named() {
+        let against = |resident| {
+            let rival = Standing { memory: None, faults: None, resident, ..standing(1.0) };
+            let held_out = HeldOut {
+                chosen: Standing { resident: 1.30, ..standing(1.05) },
+                rivals: vec![("MIMALLOC (x)".into(), Some(rival))],
+                stopped: Vec::new(),
+                noise: Relative { time: 0.01, memory: 0.0, faults: 0.0 },
+                gain: -0.05,
+                gained: false,
+                keeps_cap: true,
+            };
+            found(Family::Arena, held_out)
+        };
+        assert_eq!(against(1.20).better(Goal::Memory), None);
+        let better = "Use MIMALLOC (x): it takes 0.80 times the peak resident of the default.";
+        assert_eq!(against(0.80).better(Goal::Memory).as_deref(), Some(better));
     }
 
     #[test]

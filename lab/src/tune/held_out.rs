@@ -56,6 +56,10 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
+    /// The default's.
+    pub(super) const DEFAULT: Self =
+        Self { time: 1.0, memory: Some(1.0), faults: Some(1.0), resident: 1.0 };
+
     /// Returns the standing as relative measures; `None` if one is unknown.
     pub(crate) fn relative(&self) -> Option<Relative> {
         Some(Relative { time: self.time, memory: self.memory?, faults: self.faults? })
