@@ -254,8 +254,9 @@ impl Search {
         }
         self.time(&takes_part)?;
         while left.len() > 1 {
-            let ranking = self.ranking();
-            left.sort_by_key(|index| ranking.iter().position(|ranked| ranked == index));
+            let mut ranking = self.ranking();
+            ranking.retain(|index| left.contains(index));
+            left = ranking;
             left.truncate(left.len().div_ceil(2));
             let mut next = left.clone();
             next.push(0);
@@ -269,7 +270,8 @@ impl Search {
         Ok(())
     }
 
-    /// Times some rounds of these trials, which take turns.
+    /// Times some rounds of these trials, which take turns. One that no longer finishes any replay
+    /// of a trace is as one that ran out of memory.
     fn time(&mut self, indices: &[usize]) -> anyhow::Result<()> {
         for round in 0..ROUNDS {
             for place in 0..indices.len() {
@@ -279,6 +281,13 @@ impl Search {
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
                     measured.times.extend(course.time(&allocator)?);
                 }
+            }
+        }
+        for &index in indices {
+            let measured = &mut self.trials[index].measured;
+            // Without times it would count as the fastest.
+            if measured.iter().flatten().any(|measured| measured.times.is_empty()) {
+                *measured = None;
             }
         }
         Ok(())
@@ -345,6 +354,29 @@ fn leanest_first(order: &mut [usize], memory: impl Fn(usize) -> f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_candidate_without_times_is_not_the_fastest() {
+        let trial = |times: &[f64]| Trial {
+            candidate: Candidate::default_of(Family::Arena),
+            measured: Some(vec![Measured { times: times.to_vec(), memory: 10, faults: 10 }]),
+        };
+        let mut search = Search {
+            family: Family::Arena,
+            ours: None,
+            courses: Vec::new(),
+            demand: Vec::new(),
+            goal: Goal::Speed,
+            cap: Cap::None,
+            rng: ChaCha8Rng::seed_from_u64(1),
+            candidates: 3,
+            trials: vec![trial(&[100.0]), trial(&[]), trial(&[90.0])],
+            progress: Progress::new(1),
+        };
+        search.time(&[0, 1, 2]).expect("there is nothing to time");
+        assert_eq!(search.ranking(), [2, 0]);
+        assert_eq!(search.front_indices(), [2]);
+    }
 
     /// The leanest may take much more time to save next to nothing.
     #[test]
