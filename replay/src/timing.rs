@@ -44,10 +44,20 @@ impl Times {
     }
 }
 
-/// Times runs that take turns, alone on one CPU: `rounds` rounds, each beginning with another run,
-/// every other round in reverse order. So the after-effects of a run, above all pages that the
-/// kernel passes to the next one, do not always affect the same run. The first run that stops ends
-/// everything.
+/// Returns the order in which `runs` runs take their turns in a round: each round begins with the
+/// next run, and every other one goes backwards. So the after-effects of a run, above all pages
+/// that the kernel passes to the next one, do not always affect the same run. If all rounds went
+/// forwards, nearly every run would always follow the same one, whichever came first.
+pub fn turns(runs: usize, round: usize) -> impl Iterator<Item = usize> {
+    let first = round % runs.max(1);
+    (0..runs).map(move |place| {
+        let on = if round.is_multiple_of(2) { place } else { runs - place };
+        (first + on) % runs
+    })
+}
+
+/// Times runs that take [turns], alone on one CPU, for `rounds` rounds. The first run that stops
+/// ends everything.
 ///
 /// # Errors
 /// Why a run stopped.
@@ -59,9 +69,7 @@ pub fn in_turns(
     let _pinned = Pinned::to_one_cpu();
     let mut elapsed = vec![Vec::with_capacity(rounds); runs];
     for round in 0..rounds {
-        for place in 0..runs {
-            let forwards = (round + place) % runs;
-            let index = if round % 2 == 0 { forwards } else { runs - 1 - forwards };
+        for index in turns(runs, round) {
             elapsed[index].push(run(index)?.elapsed);
         }
     }
@@ -97,10 +105,34 @@ impl<T: ?Sized> Observer<T> for Writes {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn times(nanoseconds: &[u64]) -> Times {
         Times::new(&nanoseconds.iter().map(|&ns| Duration::from_nanos(ns)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn no_run_always_follows_the_same_one() {
+        let orders = |runs, rounds| {
+            (0..rounds).map(move |round| turns(runs, round).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert!(orders(0, 3).iter().all(Vec::is_empty));
+        assert_eq!(orders(1, 2), [[0], [0]]);
+        assert_eq!(orders(2, 4), [[0, 1], [1, 0], [0, 1], [1, 0]]);
+        for runs in 3..20 {
+            let mut before = vec![BTreeSet::new(); runs];
+            for order in orders(runs, 2 * runs) {
+                assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), runs, "each has a turn");
+                for pair in order.windows(2) {
+                    before[pair[1]].insert(pair[0]);
+                }
+            }
+            assert!(before.iter().all(|before| before.len() > 1), "{runs} runs: {before:?}");
+            let first = orders(runs, runs).into_iter().map(|order| order[0]);
+            assert!(first.eq(0..runs), "each begins once");
+        }
     }
 
     #[test]

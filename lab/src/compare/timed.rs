@@ -1,8 +1,8 @@
 //! The timed pass: strategies without metering, alone on one CPU.
 //!
-//! The competitors take turns, so that a temporary slowdown of the machine affects all of them, and
-//! each round begins with another one, so that none always follows the same one. Every run starts
-//! with a fresh strategy: the first touch of memory is part of its time.
+//! The competitors take [turns], so that a temporary slowdown of the machine affects all of them,
+//! and none always follows the same one. Every run starts with a fresh strategy: the first touch of
+//! memory is part of its time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
-use pagewise_replay::timing::{Times, Writes};
+use pagewise_replay::timing::{Times, Writes, turns};
 use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
 
 use crate::competitor::{Competitor, Parameters};
@@ -100,8 +100,8 @@ pub(super) fn all(
     let mut shown = 0;
     for round in 0.. {
         let count = lanes.len();
-        for place in 0..count {
-            let lane = &mut lanes[(round + place) % count];
+        for index in turns(count, round) {
+            let lane = &mut lanes[index];
             if lane.progress(rounds, count) < 1.0 {
                 lane.run(workload, path, parameters)?;
             }

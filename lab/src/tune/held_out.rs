@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
+use pagewise_replay::timing::turns;
 use pagewise_replay::workload::{CAPACITY, Stop};
 use serde::{Deserialize, Serialize};
 
@@ -290,8 +291,7 @@ fn measure(family: Family, lanes: &[Lane], courses: &[Course]) -> anyhow::Result
     }
     let _pinned = Pinned::to_one_cpu();
     for round in 0..ROUNDS {
-        for place in 0..lanes.len() {
-            let index = (round + place) % lanes.len();
+        for index in turns(lanes.len(), round) {
             let lane = &lanes[index];
             let mut stopped = None;
             for (course, run) in courses.iter().zip(runs[index].iter_mut().flatten()) {

@@ -14,6 +14,7 @@ use pagewise::sizemap::Demand;
 use pagewise_replay::output;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::system::affinity::Pinned;
+use pagewise_replay::timing::turns;
 use pagewise_replay::units;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -274,9 +275,8 @@ impl Search {
     /// of a trace is as one that ran out of memory.
     fn time(&mut self, indices: &[usize]) -> anyhow::Result<()> {
         for round in 0..ROUNDS {
-            for place in 0..indices.len() {
-                let Trial { candidate, measured } =
-                    &mut self.trials[indices[(round + place) % indices.len()]];
+            for place in turns(indices.len(), round) {
+                let Trial { candidate, measured } = &mut self.trials[indices[place]];
                 let allocator = candidate.allocator(self.ours);
                 for (course, measured) in self.courses.iter().zip(measured.iter_mut().flatten()) {
                     measured.times.extend(course.time(&allocator)?);

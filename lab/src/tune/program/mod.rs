@@ -12,6 +12,7 @@ use std::ffi::OsString;
 
 use anyhow::{Context, bail};
 use pagewise_replay::progress::Progress;
+use pagewise_replay::timing::turns;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::interval::Interval;
@@ -106,8 +107,7 @@ impl Program<'_> {
         let loaded = self.is_loaded(chosen)?;
         let progress = Progress::new((self.runs * lanes.len()) as u64);
         for round in 0..self.runs {
-            for place in 0..lanes.len() {
-                let index = (round + place) % lanes.len();
+            for index in turns(lanes.len(), round) {
                 let lane = &mut lanes[index];
                 match once(self.command, &lane.variables) {
                     Ok(cost) => lane.costs.push(cost),
