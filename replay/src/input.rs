@@ -206,6 +206,11 @@ impl Events {
         self
     }
 
+    /// Makes room for `blocks` live blocks: see [`Reader::reserve`].
+    pub fn reserve(&mut self, blocks: usize) {
+        self.reader.reserve(blocks);
+    }
+
     /// Returns the same events, keeping the trace's call stacks.
     pub fn with_stacks(mut self) -> Self {
         self.reader = self.reader.with_stacks();

@@ -42,6 +42,14 @@ impl Ledger {
         Self::default()
     }
 
+    /// Makes room for `slots` live blocks: see [`Slots::reserve`].
+    pub fn reserve(&mut self, slots: usize) {
+        self.slots.reserve(slots);
+        let len = self.sizes.len();
+        self.sizes.resize(len.max(slots), u64::MAX);
+        self.sizes.truncate(len);
+    }
+
     /// Returns the sums over the events so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -139,6 +147,16 @@ mod tests {
     }
 
     const A: Event = Event::Allocate { slot: 0, size: 100, align: 16 };
+
+    #[test]
+    fn reserved_blocks_take_no_more_memory() {
+        let mut ledger = Ledger::new();
+        ledger.reserve(1000);
+        let room = ledger.sizes.capacity();
+        let enter = |slot| ledger.enter(Event::Allocate { slot, size: 1, align: 1 });
+        assert!((0..1000).map(enter).all(|entered| entered.is_ok()));
+        assert_eq!((ledger.sizes.capacity(), ledger.counts.peak_blocks), (room, 1000));
+    }
 
     #[test]
     fn counts_are_kept() {

@@ -123,6 +123,12 @@ impl<R: Read> Reader<R> {
         })
     }
 
+    /// Makes room for `blocks` live blocks: until there are more, reading takes no more memory for
+    /// them. For a program that measures its memory while it reads. O(blocks).
+    pub fn reserve(&mut self, blocks: usize) {
+        self.ledger.reserve(blocks);
+    }
+
     /// Returns the same reader, with errors that name this file.
     #[must_use]
     pub fn in_file(mut self, file: &Path) -> Self {

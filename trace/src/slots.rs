@@ -37,6 +37,14 @@ impl Slots {
         Self { links: Vec::new(), head: NONE, live: 0 }
     }
 
+    /// Makes room for `slots` slots, and writes to it: the table takes no more memory until they are
+    /// used up, not even of pages never touched. O(slots).
+    pub fn reserve(&mut self, slots: usize) {
+        let len = self.links.len();
+        self.links.resize(len.max(slots), LIVE);
+        self.links.truncate(len);
+    }
+
     /// Returns the slot that the next allocation takes; `None` if 2²⁸ are in use. O(1).
     #[must_use]
     pub fn next(&self) -> Option<u32> {
@@ -101,6 +109,16 @@ mod tests {
         assert!(slots.free(0) && slots.free(2));
         assert_eq!(slots.live(), 1);
         assert_eq!([0; 3].map(|_| slots.take()), [Some(2), Some(0), Some(3)]);
+    }
+
+    #[test]
+    fn reserved_slots_take_no_more_memory() {
+        let mut slots = Slots::new();
+        slots.reserve(1000);
+        let room = slots.links.capacity();
+        assert_eq!((0..1000).filter_map(|_| slots.take()).last(), Some(999));
+        slots.reserve(10);
+        assert_eq!((slots.links.capacity(), slots.live()), (room, 1000));
     }
 
     #[test]

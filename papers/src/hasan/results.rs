@@ -170,21 +170,21 @@ fn memory(measured: &[(Program, Measured)]) -> Table {
         (program.row(), relative(published, held))
     };
     let mut rows: Vec<_> = measured.iter().map(row).collect();
-    rows.push(means(&rows));
+    rows.extend(means(&rows));
     Table {
         number: "8",
         title: "most memory held: Lea's allocator in KB, the others relative to it".into(),
         columns: allocators(0),
+        means: rows.len() - measured.len(),
         rows,
         notes: vec![
             "DL: published 2.7.2, ours the crate dlmalloc (2.8); both it and HC grow by 8 KiB"
                 .into(),
-            "ours in KiB; the last row: geometric means".into(),
+            "ours in KiB; the last rows: geometric means".into(),
             "the paper's own programs have the paper's words: units of 8 bytes, headers of 4"
                 .into(),
         ],
         ranked: Ranked::Across,
-        means: 1,
     }
 }
 
@@ -222,19 +222,19 @@ fn time(measured: &[(Program, Measured)]) -> Table {
         (program.row(), relative(published, measured.time))
     };
     let mut rows: Vec<_> = measured.iter().map(row).collect();
-    rows.push(means(&rows));
+    rows.extend(means(&rows));
     Table {
         number: "9",
         title: "time: Lea's allocator in ns per allocation with its free, the others relative to it"
             .into(),
         columns: allocators(1),
+        means: rows.len() - measured.len(),
         rows,
         notes: vec![
             "published: Table 9 (ms, Pentium II, 400 MHz) ÷ Table 5; ours: processor time, medians of rounds in turns".into(),
-            "each block's first and last byte are written; the last row: geometric means".into(),
+            "each block's first and last byte are written; the last rows: geometric means".into(),
         ],
         ranked: Ranked::Across,
-        means: 1,
     }
 }
 
@@ -285,18 +285,29 @@ fn relative(published: Option<[f64; ALLOCATORS]>, ours: [f64; ALLOCATORS]) -> Ve
     (0..ALLOCATORS).map(pair).collect()
 }
 
-/// Returns a row of geometric means, for all columns except Lea's.
-fn means(rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
-    let mean = |which: usize, side: fn(&Pair) -> Option<f64>| {
-        let logs: Vec<_> =
-            rows.iter().filter_map(|(_, pairs)| side(&pairs[which])).map(f64::ln).collect();
-        (which != LEA && !logs.is_empty())
-            .then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+/// Returns rows of geometric means, for all columns except Lea's: of the programs with published
+/// figures, if there are some, and of all, beside which nothing was published.
+fn means(rows: &[(String, Vec<Pair>)]) -> Vec<(String, Vec<Pair>)> {
+    let published = |pairs: &[Pair]| pairs.iter().any(|pair| pair.published.is_some());
+    let theirs: Vec<&[Pair]> =
+        rows.iter().map(|(_, pairs)| &pairs[..]).filter(|pairs| published(pairs)).collect();
+    let all: Vec<&[Pair]> = rows.iter().map(|(_, pairs)| &pairs[..]).collect();
+    let row = |name: &str, rows: &[&[Pair]], publishes: bool| {
+        let pair = |which| {
+            let theirs = publishes.then(|| mean(rows, which, |pair| pair.published)).flatten();
+            Pair::new(theirs, mean(rows, which, |pair| pair.ours)).derived()
+        };
+        (name.to_owned(), (0..ALLOCATORS).map(pair).collect())
     };
-    let pairs = (0..ALLOCATORS)
-        .map(|which| Pair::new(mean(which, |pair| pair.published), mean(which, |pair| pair.ours)))
-        .map(Pair::derived);
-    ("mean".to_owned(), pairs.collect())
+    let of_theirs = (!theirs.is_empty()).then(|| row("mean of the paper's", &theirs, true));
+    of_theirs.into_iter().chain([row("mean of all", &all, false)]).collect()
+}
+
+/// Returns the geometric mean of one side of a column; `None` for Lea's, or without figures.
+fn mean(rows: &[&[Pair]], which: usize, side: fn(&Pair) -> Option<f64>) -> Option<f64> {
+    let logs: Vec<_> = rows.iter().filter_map(|pairs| side(&pairs[which])).map(f64::ln).collect();
+    let is_one = which != LEA && !logs.is_empty();
+    is_one.then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
 #[cfg(test)]
@@ -306,9 +317,25 @@ mod tests {
     #[test]
     fn means_are_geometric_and_exclude_the_base() {
         let row = |ours| ("x".to_owned(), relative(None, [10.0, ours, 1.0, 1.0, 1.0]));
-        let (_, pairs) = means(&[row(20.0), row(80.0)]);
+        let rows = means(&[row(20.0), row(80.0)]);
+        let [(name, pairs)] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!(pairs[LEA].ours, None);
         assert!((pairs[1].ours.unwrap() - 4.0).abs() < 1e-12);
-        assert_eq!(pairs[1].published, None);
+        assert_eq!((&name[..], pairs[1].published), ("mean of all", None));
+    }
+
+    /// (Regression: the published mean of seven programs stood beside ours of all.)
+    #[test]
+    fn means_beside_each_other_are_of_the_same_programs() {
+        let figures = |ck| [10.0, ck, 1.0, 1.0, 1.0];
+        let theirs = ("a".to_owned(), relative(Some(figures(30.0)), figures(20.0)));
+        let other = ("b".to_owned(), relative(None, figures(80.0)));
+        let rows = means(&[theirs, other]);
+        let shown = |row: usize| {
+            let pair = &rows[row].1[1];
+            [pair.published, pair.ours].map(|figure| figure.map(f64::round))
+        };
+        assert_eq!([shown(0), shown(1)], [[Some(3.0), Some(2.0)], [None, Some(4.0)]]);
+        assert_eq!(rows.len(), 2);
     }
 }

@@ -112,6 +112,7 @@ fn table(
     let others = others.map(|program| (program.name.clone(), row(program)));
     let mut rows = papers.clone();
     rows.extend(others);
+    let programs = rows.len();
     let all = mean("mean of all", &rows);
     if papers.len() == published::PROGRAMS.len() {
         rows.push(mean("mean of the paper's four", &papers));
@@ -121,7 +122,7 @@ fn table(
         number,
         title,
         columns: columns.iter().map(|one| column(one.name)).collect(),
-        means: rows.iter().filter(|(name, _)| name.starts_with("mean")).count(),
+        means: rows.len() - programs,
         rows,
         ranked: Ranked::Across,
         ..Table::default()
@@ -144,9 +145,11 @@ fn mean(name: &str, rows: &[(String, Vec<Pair>)]) -> (String, Vec<Pair>) {
 
 /// Describes on how many programs a column's algorithm is within a point of the first one's.
 fn near(table: &Table, column: usize) -> String {
-    let programs = table.rows.iter().filter(|(name, _)| !name.starts_with("mean"));
-    let differences: Vec<f64> =
-        programs.filter_map(|(_, pairs)| Some(pairs[column].ours? - pairs[0].ours?)).collect();
+    let programs = &table.rows[..table.rows.len() - table.means];
+    let differences: Vec<f64> = programs
+        .iter()
+        .filter_map(|(_, pairs)| Some(pairs[column].ours? - pairs[0].ours?))
+        .collect();
     let near = differences.iter().filter(|difference| difference.abs() <= 1.0).count();
     let (lazy, conventional) = (table.columns[column].name, table.columns[0].name);
     format!("{lazy} is within 1 point of {conventional} on {near} of {}", differences.len())
@@ -155,6 +158,17 @@ fn near(table: &Table, column: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// (Regression: a program whose name begins so counted as a mean.)
+    #[test]
+    fn a_program_may_be_called_meanwhile() {
+        let row =
+            |name: &str, ours| (name.to_owned(), vec![Pair::new(None, 1.0), Pair::new(None, ours)]);
+        let rows = vec![row("meanwhile", 1.5), row("other", 9.0), row("mean of all", 1.0)];
+        let columns = ["K", "L"].map(|name| Column::new(name, 1)).to_vec();
+        let table = Table { rows, columns, means: 1, ..Table::default() };
+        assert!(near(&table, 1).contains("1 of 2"), "{}", near(&table, 1));
+    }
 
     #[test]
     fn a_mean_uses_only_figures_known_in_every_row() {

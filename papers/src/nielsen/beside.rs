@@ -80,6 +80,11 @@ fn both(cost: Cost) -> f64 {
     cost.allocate + cost.deallocate
 }
 
+/// Returns whether the first figure is less than the second: a missing one is not less.
+fn is_less(one: Option<f64>, other: Option<f64>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one < other)
+}
+
 /// Table V.1: V-5 and V-1, load by load; the paper calls V-5 "uniformly superior" (§5).
 pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     let clock = clock();
@@ -97,8 +102,7 @@ pub(super) fn table_v_1(seeds: &[u64]) -> Table {
     });
     let rows: Vec<_> = rows.collect();
     let lower = |one: usize, five: usize| {
-        let is_lower = |(_, pairs): &&(String, Vec<Pair>)| pairs[five].ours < pairs[one].ours;
-        rows.iter().filter(is_lower).count()
+        rows.iter().filter(|(_, pairs)| is_less(pairs[five].ours, pairs[one].ours)).count()
     };
     let notes = vec![
         format!(
@@ -246,5 +250,21 @@ pub(super) fn table_v_3(seeds: &[u64]) -> Table {
             format!("levels {}: peak demand as a share of memory", LEVEL_NAMES.join(", ")),
         ],
         ..Table::uncompared(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (Regression: a load that V-5 could not serve counted as one where it costs less.)
+    #[test]
+    fn a_missing_figure_is_not_less() {
+        assert!(is_less(Some(1.0), Some(2.0)) && !is_less(Some(2.0), Some(2.0)));
+        assert!(
+            ![(None, Some(1.0)), (Some(1.0), None), (None, None)]
+                .into_iter()
+                .any(|(one, other)| is_less(one, other))
+        );
     }
 }

@@ -77,6 +77,14 @@ where
         Self { events, live: Vec::new(), requested: 0, facts: Facts::default(), emptying: None }
     }
 
+    /// Makes room for `slots` slots, and writes to it: the table then takes no more memory.
+    pub(super) fn reserve(&mut self, slots: usize) {
+        let len = self.live.len();
+        let written = Some(Live { requested: u64::MAX, align: u8::MAX });
+        self.live.resize(len.max(slots), written);
+        self.live.truncate(len);
+    }
+
     /// Returns the figures so far.
     pub(super) fn facts(&self) -> Facts {
         self.facts
@@ -207,6 +215,16 @@ mod tests {
 
     fn allocate(slot: u32, size: u64) -> Event {
         Event::Allocate { slot, size, align: 16 }
+    }
+
+    #[test]
+    fn a_table_with_room_takes_no_more_memory() {
+        let events = (0..1000).map(|slot| anyhow::Ok(allocate(slot, 1)));
+        let mut decoder = Decoder::new(events);
+        decoder.reserve(1000);
+        let room = decoder.live.capacity();
+        assert!(decoder.fill(&mut Batch::default(), usize::MAX).unwrap());
+        assert_eq!((decoder.live.capacity(), decoder.facts().slots), (room, 1000));
     }
 
     #[test]

@@ -76,11 +76,15 @@ impl Source {
             let name = input::shown(&self.path);
             Stop::Trace(cause.context(format!("{name}: changed since it was first read")))
         };
-        let events = input::open(&self.path).map_err(changed)?;
+        let mut events = input::open(&self.path).map_err(changed)?;
         if events.stamp() != self.stamp {
             return Err(changed(anyhow!("its length, date or location differs")));
         }
+        // All tables have their final size before the first operation: the process's memory is
+        // measured from there on.
+        events.reserve(facts.slots);
         let mut decoder = Decoder::new(events);
+        decoder.reserve(facts.slots);
         let mut batch = Batch::default();
         while !decoder.is_done() {
             batch.clear();

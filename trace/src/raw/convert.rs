@@ -1,6 +1,7 @@
 //! Converts the records of a raw log, which name blocks by address, into events: [`Converter`].
 
 use core::fmt;
+use std::collections::hash_map::Entry;
 
 use super::blocks::Blocks;
 use super::record::Record;
@@ -23,6 +24,8 @@ pub struct Converter {
     /// thread has several if a signal handler interrupted it.
     latest: Option<(u32, Pending)>,
     pending: Numbers<u32, Vec<Pending>>,
+    /// The number of reallocations in `pending`; no list there is empty.
+    waiting: usize,
     dropped: Dropped,
 }
 
@@ -106,6 +109,7 @@ impl Converter {
                 let begun = Pending { address, slot, size, align_log2, site };
                 if let Some((thread, before)) = self.latest.replace((thread, begun)) {
                     self.pending.entry(thread).or_default().push(before);
+                    self.waiting += 1;
                 }
                 Ok(())
             }
@@ -123,7 +127,16 @@ impl Converter {
     fn begun(&mut self, thread: u32) -> Option<Pending> {
         match self.latest.take_if(|(of, _)| *of == thread) {
             Some((_, pending)) => Some(pending),
-            None => self.pending.get_mut(&thread)?.pop(),
+            None => {
+                // A thread without any takes no memory.
+                let Entry::Occupied(mut begun) = self.pending.entry(thread) else { return None };
+                let pending = begun.get_mut().pop();
+                if begun.get().is_empty() {
+                    begun.remove();
+                }
+                self.waiting -= usize::from(pending.is_some());
+                pending
+            }
         }
     }
 
@@ -137,8 +150,7 @@ impl Converter {
     /// which its memory is proportional.
     #[must_use]
     pub fn remembered(&self) -> u64 {
-        let waiting: usize = self.pending.values().map(Vec::len).sum();
-        let unfinished = waiting + usize::from(self.latest.is_some());
+        let unfinished = self.waiting + usize::from(self.latest.is_some());
         (self.blocks.remembered() + self.threads.len() + unfinished) as u64
     }
 
@@ -325,6 +337,24 @@ mod tests {
         assert_eq!(after(allocated(200)), one + 1);
         assert_eq!(after(allocated(300)), one + 2);
         assert_eq!(after(Record::Freeing { address: 200 }), one + 1);
+    }
+
+    /// (Regression: each thread that had waited kept an empty list, which nothing counted.)
+    #[test]
+    fn a_finished_reallocation_is_forgotten() {
+        let mut converter = Converter::new();
+        let mut convert = |thread, record| {
+            let Ok(()) = converter.convert(thread, record, |_| Ok::<_, Infallible>(()));
+            (converter.pending.len(), converter.remembered())
+        };
+        let ended = Record::Reallocated { address: 0 };
+        for thread in 0..1000 {
+            convert(thread, reallocating(100, 10));
+            // Makes the other wait.
+            assert_eq!(convert(thread + 1, reallocating(100, 10)), (1, 2));
+            convert(thread, ended);
+            assert_eq!(convert(thread + 1, ended), (0, 0));
+        }
     }
 
     #[test]
