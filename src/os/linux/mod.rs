@@ -19,7 +19,6 @@ mod memory;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 mod moves;
 mod quota;
-#[cfg(not(miri))]
 mod sandbox;
 #[cfg(feature = "profiler")]
 mod signals;
@@ -42,7 +41,6 @@ pub(crate) use memory::*;
 #[cfg(not(any(miri, pagewise_portable_os)))]
 pub(crate) use moves::*;
 pub(crate) use quota::*;
-#[cfg(not(miri))]
 pub(crate) use sandbox::*;
 #[cfg(feature = "profiler")]
 pub(crate) use signals::*;

@@ -4,8 +4,7 @@ use core::ffi::c_int;
 use core::ptr;
 
 use super::quota::read;
-use super::sandbox::is_sandboxed;
-use crate::os::{CpuSet, thread_time};
+use crate::os::{CpuSet, is_sandboxed, thread_time};
 
 /// Returns the address of the calling thread's `errno`, which is always valid.
 #[inline]
