@@ -410,3 +410,24 @@ fn a_generator_that_fails_leaves_nothing_behind() {
     generate(&wrong, "1", &output).fails(1, "wrong.csv: line 3: live: 0 is not above 0");
     assert!(!bench.files().iter().any(|file| file.ends_with("new.pwt")));
 }
+
+/// (Regression: the tables of the workbench itself grew during the replay of a long trace, and
+/// counted.)
+#[test]
+fn a_long_traces_resident_memory_is_the_allocators_own() {
+    const SIZE: u64 = 16;
+    // With their frees they are more operations than are kept in memory.
+    const BLOCKS: u32 = (2 << 20) + 1;
+    let bench = Workbench::new();
+    let path = bench.path("long.pwt");
+    let mut writer = Writer::new(File::create(&path).unwrap(), Origin::default()).unwrap();
+    for slot in 0..BLOCKS {
+        writer.write(Event::Allocate { slot, size: SIZE, align: 16 }).unwrap();
+    }
+    writer.finish().unwrap();
+    let json = pagewise(&["replay", &path, "--json", "--strategy", "PAGEWISE"]).succeeds();
+    let replayed: Value = serde_json::from_str(&json).expect("a row");
+    let resident = replayed["peak_resident_bytes"].as_u64().expect("a number");
+    let requested = SIZE * u64::from(BLOCKS);
+    assert!((requested..requested + (4 << 20)).contains(&resident), "{resident} of {requested} B");
+}
