@@ -142,6 +142,33 @@ fn more_bytes_than_memory_allows_are_not_replayed() {
     pagewise(&["info", &path, "--most-events", "10000000"]).fails(1, "is too much work");
 }
 
+/// NOFREE needs memory for every block of the trace, not only for those live at one time.
+#[test]
+fn a_strategy_that_reuses_no_blocks_gets_no_more_than_memory_allows() {
+    let bench = Workbench::new();
+    let mut file = std::io::Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, Origin::default()).unwrap();
+    for _ in 0..100_000 {
+        writer.write(Event::Allocate { slot: 0, size: 1000, align: 16 }).unwrap();
+        writer.write(Event::Free { slot: 0 }).unwrap();
+    }
+    writer.finish().unwrap();
+    let path = bench.write("again.pwt", file.into_inner());
+    let replay =
+        |strategy, memory| pagewise(&["replay", &path, "--strategy", strategy, "--memory", memory]);
+    replay("NOFREE", "16M").fails(1, "block of 1000 bytes); it gets no more than --memory");
+    replay("NOFREE", "1G").succeeds();
+    replay("QUICK", "16M").succeeds();
+    replay("MRU", "16M").succeeds();
+    // The others have results.
+    let row = ["compare", &path, "--json", "--repeat", "1", "--strategy", "NOFREE,MRU"];
+    let rows = pagewise(&[&row[..], &["--memory", "16M"]].concat()).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+    let stopped: Vec<_> = rows.iter().filter(|row| !row["stopped"].is_null()).collect();
+    assert!(rows.len() > 1 && stopped.len() == 1, "{rows:?}");
+    assert_eq!(stopped[0]["strategy"], "NOFREE");
+}
+
 #[test]
 fn distinct_sizes_count_as_memory() {
     let bench = Workbench::new();

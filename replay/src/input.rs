@@ -29,8 +29,9 @@ pub const STANDARD: &str = "-";
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Limits on traces")]
 pub struct Limits {
-    /// Refuse a trace that takes more memory than this to follow or to replay [default: half of
-    /// the machine's memory, at most 4G]
+    /// Refuse a trace that takes more memory than this to follow or to replay; NOFREE and QUICK,
+    /// which may use much more, run out of memory there [default: half of the machine's memory, at
+    /// most 4G]
     #[arg(long, global = true, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<usize>,
     /// Refuse a trace of more events than this; each MiB requested counts as one more event
@@ -122,6 +123,11 @@ pub fn within_work(path: &Path, events: u64, what: &str) -> anyhow::Result<()> {
 /// Returns the maximum number of events of a trace.
 pub fn most_events() -> u64 {
     Limits::get().most_events
+}
+
+/// Returns the maximum memory for a trace, in bytes.
+pub fn most_memory() -> usize {
+    usize::try_from(Limits::get().memory()).unwrap_or(usize::MAX)
 }
 
 /// Returns the maximum number of blocks that `--memory` allows to remember.

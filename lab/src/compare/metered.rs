@@ -10,7 +10,7 @@ use pagewise::hybrid::Hybrid;
 use pagewise::source::Reserved;
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
-use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload};
+use pagewise_replay::workload::{CAPACITY, Observer, Stop, Workload, capacity};
 use rayon::prelude::*;
 
 use crate::competitor::{Competitor, Parameters};
@@ -74,7 +74,8 @@ pub(super) fn one(
         Competitor::Lea => lea_over(workload),
         Competitor::Strategy(entry) => {
             let meter = PageMeter::new(os_page_size());
-            let mut strategy = entry.build_metered(parameters.of(entry), CAPACITY, &meter)?;
+            let mut strategy =
+                entry.build_metered(parameters.of(entry), capacity(entry), &meter)?;
             strategy_over(workload, &mut *strategy, &meter)
         }
         Competitor::Hybrid => {

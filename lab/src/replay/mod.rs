@@ -106,7 +106,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.for_trace(&trace)?;
     let row = compare::once(&workload, &trace, competitor, &config)?;
     if let Some(reason) = row.stopped() {
-        bail!("{}: {}: {reason}", workload.name, row.strategy());
+        let bound = match competitor {
+            Competitor::Strategy(entry) if !entry.reuses => "; it gets no more than --memory",
+            _ => "",
+        };
+        bail!("{}: {}: {reason}{bound}", workload.name, row.strategy());
     }
     let mut replayed = Replayed { row, audits: None, timeline: None };
     if is_strategy {

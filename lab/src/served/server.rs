@@ -10,7 +10,7 @@ use pagewise::pages::Config;
 use pagewise::source::Reserved;
 use pagewise::{Strategy, catalogue};
 use pagewise_replay::lea::Lea;
-use pagewise_replay::workload::{CAPACITY, Stop, System, Target};
+use pagewise_replay::workload::{CAPACITY, Stop, System, Target, capacity};
 use serde::{Deserialize, Serialize};
 
 use super::json::{ConfigJson, HybridJson, TuningJson};
@@ -44,7 +44,7 @@ impl Server {
             Self::Strategy { name, config } => {
                 let entry = catalogue::find(name);
                 let entry = entry.with_context(|| format!("unknown strategy '{name}'"))?;
-                Ok(entry.build(*config, CAPACITY)?)
+                Ok(entry.build(*config, capacity(entry))?)
             }
             Self::Hybrid(settings) => {
                 settings.check()?;

@@ -25,7 +25,7 @@ use pagewise::catalogue::Entry;
 use pagewise_replay::lea::Lea;
 use pagewise_replay::progress::Progress;
 use pagewise_replay::usage::Usage;
-use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload};
+use pagewise_replay::workload::{CAPACITY, Stop, Target, Workload, capacity};
 use pagewise_replay::{bundled, input, output, text};
 use rayon::prelude::*;
 
@@ -354,10 +354,10 @@ impl Run<'_> {
                 let memory = Memory::new(self.page_size, self.args.clock.then_some(self.pages));
                 if self.args.bookkeeping {
                     let mut strategy =
-                        entry.build_metered(self.parameters.of(entry), CAPACITY, &memory)?;
+                        entry.build_metered(self.parameters.of(entry), capacity(entry), &memory)?;
                     self.target(&mut *strategy, &memory)
                 } else {
-                    let mut strategy = entry.build(self.parameters.of(entry), CAPACITY)?;
+                    let mut strategy = entry.build(self.parameters.of(entry), capacity(entry))?;
                     self.target(&mut *strategy, &memory)
                 }
             }

@@ -20,6 +20,7 @@ mod target;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use pagewise::catalogue::Entry;
 use pagewise::trace::Event;
 
 use crate::input::{self, Stamp};
@@ -33,6 +34,13 @@ pub use target::{System, Target};
 /// Bytes of address space that a strategy may use. They are only reserved; touched pages take
 /// memory.
 pub const CAPACITY: usize = 64 << 30;
+
+/// Returns the bytes of address space that a strategy may use in a replay. The trace's peak bounds
+/// the memory of those that reuse blocks; another one would touch all of [`CAPACITY`], so it gets
+/// no more than `--memory` allows.
+pub fn capacity(entry: &Entry) -> usize {
+    if entry.reuses { CAPACITY } else { CAPACITY.min(input::most_memory()) }
+}
 
 /// Maximum number of operations kept in memory (24 bytes each); longer traces are decoded for every
 /// replay.
