@@ -23,10 +23,10 @@ use crate::walk;
 /// Up to `N` strategies of one type, used as one strategy.
 ///
 /// Allocating takes as long as the strategies that are tried, plus O(N); freeing takes as long as
-/// in one of them, plus O(N), and for strategies that map large blocks O(mappings). A request fails with [`AllocError::NoRegion`] before the first claim,
-/// and with [`AllocError::Exhausted`] if any claim is exhausted. Freeing or resizing a block that
-/// none of them allocated violates the contract and panics; a [checked](Strategy::try_free) free
-/// refuses such a block.
+/// in one of them, plus O(N), and for strategies that map large blocks O(mappings). A request fails
+/// with [`AllocError::NoRegion`] before the first claim, and with [`AllocError::Exhausted`] if any
+/// claim is exhausted. Freeing or resizing a block that none of them allocated violates the contract
+/// and panics; a [checked](Strategy::try_free) free refuses such a block.
 ///
 /// ```
 /// use pagewise::Strategy;
