@@ -239,10 +239,13 @@ impl Opener {
         Self { turn: 0, quota: usize::MAX, seen: os::NO_CPUS, cpus: 0 }
     }
 
-    /// Returns the number of heaps for the CPUs known so far, those of the calling thread among
-    /// them.
-    fn wanted(&mut self, tuning: &Tuning) -> usize {
+    /// Adds the CPUs that the calling thread may run on to those known.
+    fn see_cpus(&mut self) {
         self.cpus = self.cpus.max(os::cpus(&mut self.seen));
+    }
+
+    /// Returns the number of heaps for the CPUs known so far.
+    fn wanted(&self, tuning: &Tuning) -> usize {
         (self.cpus.min(self.quota) * tuning.heaps_per_cpu as usize).min(MOST)
     }
 
@@ -252,7 +255,7 @@ impl Opener {
             /// Up to this many CPUs, heaps are few, so the quota is not asked for, and one node is
             /// assumed.
             const FEW: usize = 8;
-            let _ = self.wanted(tuning);
+            self.see_cpus();
             if self.cpus > FEW {
                 self.quota = os::cpu_quota().unwrap_or(usize::MAX);
                 HEAPS.nodes.store(true, Relaxed);
@@ -360,6 +363,7 @@ impl Opener {
         let spare = usize::from(HEAPS.spare.load(Relaxed) != NO_SLOT);
         let opened = HEAPS.opened.load(Relaxed) - spare;
         if opened >= HEAPS.shared.load(Relaxed) {
+            self.see_cpus();
             let slots = HEAPS.slots.load(Relaxed);
             HEAPS.shared.store(self.wanted(tuning).min(slots), Relaxed);
         }
@@ -548,7 +552,7 @@ mod tests {
     fn bound() {
         let mut seen = os::NO_CPUS;
         os::cpus(&mut seen);
-        let cpus = (0..1_024).filter(|cpu| seen[cpu / BITS] >> (cpu % BITS) & 1 == 1);
+        let cpus = (0..seen.len() * BITS).filter(|cpu| seen[cpu / BITS] >> (cpu % BITS) & 1 == 1);
         let [first, second] = cpus.take(2).collect::<Vec<_>>()[..] else { return };
         let bind = |cpu: usize| {
             let mut set = os::NO_CPUS;
@@ -716,7 +720,9 @@ mod tests {
     #[test]
     fn there_are_no_more_heaps_than_bits() {
         let tuning = Tuning::new().heaps_per_cpu(16);
-        assert!(Opener::new().wanted(&tuning) <= MOST);
-        assert_eq!(Opener { quota: 1, ..Opener::new() }.wanted(&tuning), 16);
+        let mut opener = Opener::new();
+        opener.see_cpus();
+        assert!(opener.wanted(&tuning) <= MOST);
+        assert_eq!(Opener { quota: 1, ..opener }.wanted(&tuning), 16);
     }
 }
